@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak sweep fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -38,6 +38,10 @@ prove: .venv/.installed
 # The feature memory under writes, recreations and alias switches beside a process without one: ten minutes, or SECONDS=60.
 memory-soak: .venv/.installed
 	PYTHONPATH=tests:. $(BIN)/python -m prove.memory_soak $(or $(SECONDS),600)
+
+# `vecsieve sweep` over planted copies: what it finds, and what it takes; POINTS=1000000 for more.
+sweep: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000)
 
 # Coverage-guided, a minute for each reader of strangers' bytes; SECONDS_EACH=600 before a release. Inputs that fail are kept in
 # .fuzz-findings. Atheris, which has no wheel for some systems, lies beside the environment and not in it.

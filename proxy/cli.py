@@ -1,4 +1,4 @@
-"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | evaluate | check | mcp`.
+"""The command line: `vecsieve serve | embedded | demo | calibrate | analyze | sweep | evaluate | check | mcp`.
 
 Holds the process fence, one of the two places that catch every exception. Heavy modules are imported inside the commands,
 after the number of BLAS threads is set: numpy reads it once.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vecsieve.proxy.jobs.databases import Wanted
 
 # By the package that a command other than `serve` loads: the extra that brings it.
-EXTRAS = {"qdrant_client": "demo", "qdrant_edge": "demo", "mcp": "mcp", "uvicorn": "mcp"}
+EXTRAS = {"qdrant_client": "demo", "qdrant_edge": "demo", "mcp": "mcp", "uvicorn": "mcp", "duckdb": "sweep"}
 
 app = typer.Typer(
     name="vecsieve",
@@ -256,6 +256,48 @@ def analyze(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads the
         html=html,
         ids=ids,
         state=state,
+    )
+    raise typer.Exit(run(arguments))
+
+
+KeepFlag = StrEnum("KeepFlag", ["newest", "oldest", "longest", "first"])  # those of proxy/jobs/sweep/run.py
+
+
+@app.command()
+def sweep(  # noqa: PLR0913, PLR0917 - one argument an option: typer reads them off the signature
+    url: JobUrl,
+    collection: JobCollection,
+    work: Annotated[Path, typer.Option(help="Folder for what is read; run again with it to go on.")],
+    backend: JobBackend = DEFAULT_BACKEND,
+    vector: JobVector = None,
+    similarity: Annotated[float, typer.Option(help="Least of copies' vectors.", min=0.9, max=1.0)] = 0.98,
+    shared: Annotated[float, typer.Option(help="Least share of 3-grams of copies' texts.", min=0.5, max=1.0)] = 0.92,
+    keep: Annotated[KeepFlag, typer.Option(help="Which point of a family stays.")] = KeepFlag.newest,
+    text_field: Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")] = None,
+    time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None,
+    tenant_field: Annotated[list[str] | None, typer.Option(help="Field in which copies agree; repeatable.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="Write here what could go, a line of JSON each, and for which survivor.")
+    ] = None,
+    rate: JobRate = 20.0,
+    api_key_env: JobKey = None,
+) -> None:
+    """Find which points of a whole collection are copies and could go. Deletes nothing; reads each point once."""
+    from vecsieve.proxy.jobs.sweep.command import Arguments, run
+    from vecsieve.proxy.jobs.sweep.run import Keep
+
+    arguments = Arguments(
+        source=_wanted(backend, url, collection, vector, rate, api_key_env),
+        work=work,
+        similarity=similarity,
+        shared=shared,
+        keep=Keep(keep.value),
+        text_field=text_field,
+        time_field=time_field,
+        tenants=tuple(tenant_field or ()),
+        report=report,
+        ids=ids,
     )
     raise typer.Exit(run(arguments))
 

@@ -71,6 +71,7 @@ LAZY = {
     "mcp",
     "uvicorn",
     "chromadb",
+    "duckdb",
     "google",
     "httpx",
     "opentelemetry",

@@ -1,4 +1,4 @@
-"""Offline jobs. analyze and calibrate read a whole collection, through the official client, and write nothing to it;
+"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client, and write nothing to it;
 undo writes what was left out of one.
 
 source     a collection as jobs read it: the contract, and the text and vector of a point
@@ -11,6 +11,7 @@ files      files, the console, progress bars, credentials
 check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
+sweep      finds which points could go, without a search for each
 evaluate   measures policies on labelled data
 undo       stores the points that the write gate left out, from its journal
 """

@@ -260,7 +260,7 @@ def _selection(policy: PolicySettings) -> Policy:
         short=Short(policy.short),
         distance=Distance(policy.distance),
         text=None if policy.text is None else _text(policy.text, policy),
-        guards=_guards(policy.guards),
+        guards=guards_of(policy.guards),
         chain=tuple(Tie(tie) for tie in policy.chain),
         authority=policy.authority,
         caps=Caps(
@@ -295,7 +295,7 @@ def _text(settings: TextSettings, policy: PolicySettings) -> TextRules:
     )
 
 
-def _guards(settings: GuardSettings) -> Guards:
+def guards_of(settings: GuardSettings) -> Guards:
     return Guards(
         numbers=settings.numbers,
         dates=settings.dates,

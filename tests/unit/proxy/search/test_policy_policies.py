@@ -17,7 +17,8 @@ from vecsieve.config import values as written
 from vecsieve.config.policy import MetadataSettings, WriteSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.context.overrides import parse
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy
+from vecsieve.proxy.search.context.tokens import TextBudget, estimated
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, SessionRules
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
@@ -36,6 +37,8 @@ from vecsieve.proxy.selection.policy import (
     When,
 )
 from vecsieve.proxy.telemetry.labels import RuleLabel
+
+USUAL_TEXTS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
 
 
 def policies(**settings: object) -> Policies:
@@ -75,10 +78,12 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
-        text_fields=("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
+        text_fields=USUAL_TEXTS,
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
+        session=SessionRules(ttl_seconds=1800.0),
+        budget=TextBudget(None, USUAL_TEXTS, estimated),
     )
 
 

@@ -1,0 +1,166 @@
+"""Which candidates of a sweep are copies, and which point of a family stays. Pure: arrays and texts in, arrays out.
+
+A sweep is asked what could be deleted, so it is stricter than a search. Two points are copies if their canonical texts are equal, if
+they share nearly all word 3-grams, or if their vectors are nearly equal and their texts do not speak against it. What the guards of
+searches forbid (selection/guards) is forbidden here, too.
+
+Families have a leader, and each member is a copy of the leader itself. Chains are no families: A may be near B, and B near C, while
+A and C have little in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.proxy.selection.geometry import NOISE, rows_of
+from vecsieve.proxy.selection.guards.veto import vetoes
+from vecsieve.proxy.selection.policy import Guards
+from vecsieve.proxy.selection.text.features import RECORD, Form, Text, complete
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metadata, finished
+
+Codes = npt.NDArray[np.int8]
+
+# Texts that share fewer of their 3-grams speak against vectors: nearly equal vectors of texts in other words are what a model
+# takes for the same, which is no reason to delete one of them.
+LEAST_SHARED = 0.5
+
+
+class Evidence(IntEnum):
+    """Why two points are copies."""
+
+    NONE = 0
+    SAME_TEXT = 1
+    NEAR_TEXT = 2
+    NEAR_VECTOR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """``similarity``: of the vectors, from which on points are copies. ``shared``: Jaccard similarity of the 3-grams from which on
+    texts are. ``magnitude``: whether the length of a vector matters.
+    """
+
+    similarity: float
+    shared: float
+    magnitude: bool
+    guards: Guards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """``evidence``: (p,) Evidence. ``similarities``: (p,) of the vectors, NaN without both. ``forbidden``: pairs that a guard kept
+    apart.
+    """
+
+    evidence: Codes
+    similarities: FloatMatrix
+    forbidden: int
+
+
+def judged(
+    rows: Indices, vectors: FloatMatrix, has_vector: npt.NDArray[np.bool_], texts: Sequence[str | None], terms: Terms
+) -> Judged:
+    """``rows``: (p, 2) pairs of the k points that the other arguments speak of."""
+    first, second = rows[:, 0], rows[:, 1]
+    similarities = _similarities(vectors, first, second, magnitude=terms.magnitude)
+    similarities[~(has_vector[first] & has_vector[second])] = np.nan
+    read = [None if text is None else Text(text) for text in texts]
+    forms = [None if text is None or text.cost() < 0 else text.unwrap() for text in read]
+    complete([form for form in forms if form is not None])
+    same, shared = _shared(forms, first, second)
+    evidence = np.zeros(len(rows), np.int8)
+    with np.errstate(invalid="ignore"):
+        near = similarities >= terms.similarity - NOISE
+        # Where a text is missing on one side, the vectors alone speak.
+        evidence[near & ~(shared < LEAST_SHARED)] = Evidence.NEAR_VECTOR
+        evidence[shared >= terms.shared] = Evidence.NEAR_TEXT
+    evidence[same] = Evidence.SAME_TEXT
+    unread = np.array([text is not None and form is None for text, form in zip(read, forms, strict=True)], np.bool_)
+    evidence[unread[first] | unread[second]] = Evidence.NONE  # such a text may say anything
+    asked = np.flatnonzero((evidence != Evidence.NONE) & ~same)
+    forbidden = _forbidden(read, forms, first[asked], second[asked], terms.guards)
+    evidence[asked[forbidden]] = Evidence.NONE
+    return Judged(evidence=evidence, similarities=similarities, forbidden=int(forbidden.sum()))
+
+
+def heads_of(pairs: Indices, strength: FloatMatrix, rank: npt.NDArray[np.float64]) -> Indices:
+    """For each of n points the leader of its family, itself for a leader. ``pairs``: (p, 2) copies. ``strength``: (p,) of the
+    likeness. ``rank``: (n,) the largest of a family leads; of equal ones the first.
+    """
+    n = len(rank)
+    heads = np.arange(n, dtype=np.intp)
+    ends = np.concatenate((pairs, pairs[:, ::-1]))
+    # Of each point its copies, the most alike first, then the first.
+    order = np.lexsort((ends[:, 1], -np.concatenate((strength, strength)), ends[:, 0]))
+    starts, others = ends[order, 0], ends[order, 1]
+    borders = np.searchsorted(starts, np.arange(n + 1))
+    is_leader = np.ones(n, np.bool_)
+    is_seen = np.zeros(n, np.bool_)
+    for point in np.lexsort((np.arange(n), -rank)).tolist():
+        copies = others[borders[point] : borders[point + 1]]
+        if not len(copies):
+            continue
+        leading = copies[is_seen[copies] & is_leader[copies]]
+        is_seen[point] = True
+        if len(leading):
+            is_leader[point] = False
+            heads[point] = leading[0]
+    return heads
+
+
+def _similarities(vectors: FloatMatrix, first: Indices, second: Indices, *, magnitude: bool) -> FloatMatrix:
+    """(p,) float32: 1 - the distance of selection/geometry.py, pair by pair."""
+    rows = rows_of(vectors)
+    with np.errstate(all="ignore"):
+        products = np.einsum("ij,ij->i", rows.values[first], rows.values[second])
+        lengths = np.ldexp(np.sqrt(rows.squares.astype(np.float64)), rows.exponents)
+        one, other = lengths[first], lengths[second]
+        scale = np.ldexp(1.0, rows.exponents[first] + rows.exponents[second])
+        middle = (one**2 + other**2) / 2.0 if magnitude else one * other
+        found: FloatMatrix = (products * scale / middle).astype(np.float32)
+    found[~(rows.usable[first] & rows.usable[second])] = np.nan
+    return found
+
+
+def _shared(forms: Sequence[Form | None], first: Indices, second: Indices) -> tuple[npt.NDArray[np.bool_], FloatMatrix]:
+    """Which pairs have equal canonical texts (p,), and the Jaccard similarity of their 3-grams (p,), NaN without both texts."""
+    records = [np.frombuffer(form.record or b"", RECORD)[0] if form is not None else None for form in forms]
+    grams = [np.frombuffer(form.grams or b"", np.uint32) if form is not None else None for form in forms]
+    same, shared = np.zeros(len(first), np.bool_), np.full(len(first), np.nan, np.float32)
+    for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        mine, theirs = records[one], records[other]
+        left, right = grams[one], grams[other]
+        if mine is None or theirs is None or left is None or right is None or not mine["words"] or not theirs["words"]:
+            continue
+        same[pair] = mine["number"] == theirs["number"]
+        both = len(np.intersect1d(left, right, assume_unique=True))
+        shared[pair] = both / max(len(left) + len(right) - both, 1)
+    return same, shared
+
+
+def _forbidden(
+    texts: Sequence[Text | None], forms: Sequence[Form | None], first: Indices, second: Indices, guards: Guards
+) -> npt.NDArray[np.bool_]:
+    """Which pairs (p,) a guard keeps apart. Two texts at a time: the budget of guards is one of pages."""
+    found = np.zeros(len(first), np.bool_)
+    pair = np.array([0], np.intp), np.array([1], np.intp)
+    for number, places in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        counts = np.array([_words(forms[place]) for place in places], np.int64)
+        both = [texts[place] for place in places]
+        canonical: Sequence[Hashable] = [_number(forms[place], place) for place in places]
+        codes = finished(vetoes(both, Metadata(), *pair, guards, counts, canonical.__getitem__))
+        found[number] = bool(codes[0])
+    return found
+
+
+def _words(form: Form | None) -> int:
+    return -1 if form is None else int(np.frombuffer(form.record or b"", RECORD)[0]["words"])
+
+
+def _number(form: Form | None, place: int) -> Hashable:
+    return ("unread", place) if form is None else int(np.frombuffer(form.record or b"", RECORD)[0]["number"])

@@ -1,0 +1,404 @@
+"""One sweep, from the first request to the report. It only reads from the database, and goes on where an earlier run was ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from vecsieve.config.policy import PolicySettings
+from vecsieve.proxy.jobs.analyze.reading import Ids, shortened, spread
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError, Vectors, id_pages, text_of, value_at
+from vecsieve.proxy.jobs.sweep.judging import Evidence, Terms, heads_of, judged
+from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
+from vecsieve.proxy.jobs.sweep.store import Held, Page, Places, Store
+from vecsieve.proxy.search.candidates import moment
+from vecsieve.proxy.search.policy import guards_of
+from vecsieve.proxy.selection.text.bounds import cost
+from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
+from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
+from vecsieve.proxy.selection.values import FloatMatrix, Indices
+
+FORMAT = 1
+PAGE = 256  # points of a request
+SAMPLE = 1000  # points from which the middle of the collection is read
+EXAMPLES = 12  # families that are shown, the largest first
+MEMBERS = 4  # of each
+
+Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
+
+
+class Keep(StrEnum):
+    """Which point of a family stays."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    LONGEST = "longest"
+    FIRST = "first"  # by id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """``tenants``: payload fields in which copies must agree. ``work``: the folder of the sweep."""
+
+    collection: str
+    similarity: float
+    shared: float
+    keep: Keep
+    text_fields: tuple[str, ...]
+    time_fields: tuple[str, ...]
+    tenants: tuple[str, ...]
+    work: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """``similarity``: of the vectors to the survivor's; null without both."""
+
+    id: PointId
+    evidence: str | None
+    similarity: float | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    size: int
+    survivor: Member
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Counts are of points unless stated otherwise. ``gone``: deleted while the sweep read. ``candidates``: pairs that share a hash;
+    ``same_text``, ``near_text``, ``near_vector``: pairs that are copies, by why; ``forbidden``: pairs that a guard keeps apart.
+    ``redundant``: what could go if each family keeps one, of ``redundant_bytes`` of vectors and payloads (as JSON).
+    """
+
+    format: int
+    version: str
+    collection: str
+    vector_name: str
+    dimension: int
+    distance: str
+    points: int
+    gone: int
+    with_vector: int
+    with_text: int
+    similarity: float
+    shared: float
+    keep: str
+    candidates: int
+    same_text: int
+    near_text: int
+    near_vector: int
+    forbidden: int
+    families: int
+    largest: int
+    redundant: int
+    redundant_bytes: int
+    examples: tuple[Family, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """Copies, as they are found. ``similarities``: NaN without both vectors."""
+
+    pairs: list[Places] = field(default_factory=list)
+    evidence: list[Indices] = field(default_factory=list)
+    similarities: list[FloatMatrix] = field(default_factory=list)
+    candidates: int = 0
+    forbidden: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Going:
+    """What could go. ``places`` (g,) ascending by survivor, ``survivors`` (g,), why (g,), and how alike the vectors are (g,)."""
+
+    ids: Ids
+    places: Indices
+    survivors: Indices
+    evidence: Indices
+    similarities: FloatMatrix
+
+    def lines(self) -> Iterator[bytes]:
+        """A line of JSON each, family by family."""
+        for start in range(0, len(self.places), PAGE):
+            part = slice(start, start + PAGE)
+            rows = zip(
+                self.ids.at(self.places[part].tolist()),
+                self.ids.at(self.survivors[part].tolist()),
+                self.evidence[part].tolist(),
+                self.similarities[part].tolist(),
+                strict=True,
+            )
+            for one, survivor, code, similarity in rows:
+                line = {"id": one, "survivor": survivor, **_why(code, similarity)}
+                yield orjson.dumps(line) + b"\n"
+
+
+def sweep(source: Source, asked: Asked, *, bar: Bar) -> tuple[Report, Going]:
+    """Raises SourceError, StoreError."""
+    shape = source.shape()
+    with bar("listing ids", shape.points) as advance:
+        ids = Ids(id_pages(source, advance))
+    if not len(ids):
+        raise SourceError(f"collection {asked.collection!r} has no points")
+    of: dict[str, str | int | float | None] = {
+        "collection": asked.collection,
+        "vector": shape.vector_name,
+        "dimension": shape.dimension,
+        "distance": shape.distance,
+        "ids": ids.digest(),
+        "keep": asked.keep.value,
+        "text fields": ", ".join(asked.text_fields),
+        "time fields": ", ".join(asked.time_fields),
+        "tenants": ", ".join(asked.tenants),
+    }
+    with Store(asked.work, shape.dimension, of) as store:
+        _read(source, asked, ids, store, bar)
+        with bar("looking for candidates", None):
+            store.pair_up()
+        held = store.held()
+        found = _judge(store, asked, held, bar, magnitude=shape.magnitude)
+        return _reported(source, asked, ids, store, held, found)
+
+
+def _read(source: Source, asked: Asked, ids: Ids, store: Store, bar: Bar) -> None:
+    with bar("reading", len(ids)) as advance:
+        advance(store.done)
+        if store.done == len(ids):
+            return
+        by = directions(store.sample(lambda: _sample(source, ids)), len(ids))
+        while (start := store.done) < len(ids):
+            places = range(start, min(start + PAGE, len(ids)))
+            store.add(_page(source.read(ids.at(places)), places, ids, by, asked))
+            advance(len(places))
+
+
+def _sample(source: Source, ids: Ids) -> FloatMatrix:
+    """Vectors (s, d) of points spread over the collection."""
+    places = spread(len(ids), SAMPLE)
+    found: list[Vectors] = []
+    for start in range(0, len(places), PAGE):
+        points = source.read(ids.at(places[start : start + PAGE].tolist()))
+        found += [point.vector for point in points if point.vector is not None]
+    return np.stack(found) if found else np.zeros((1, source.shape().dimension), np.float32)
+
+
+def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, asked: Asked) -> Page:
+    there = ids.places([point.id for point in points]).astype(np.int64)
+    vectors = np.zeros((len(places), len(by.centre)), np.float32)
+    has_vector = np.array([point.vector is not None and bool(np.any(point.vector)) for point in points], np.bool_)
+    for place, point in zip(there.tolist(), points, strict=True):
+        if point.vector is not None:
+            vectors[place - places.start] = point.vector
+    texts = [text_of(point.payload, asked.text_fields) for point in points]
+    canonical = ["" if text is None or cost(text) is None else folded(unwrapped(text)) for text in texts]
+    tenants = np.array([_tenant(point.payload, asked.tenants) for point in points], np.uint64)
+    bands = np.zeros((len(points), VECTOR_BANDS + TEXT_BANDS), np.uint64)
+    counts = np.zeros(bands.shape, np.bool_)
+    if has_vector.any():
+        bands[has_vector, :VECTOR_BANDS] = vector_bands(vectors[there - places.start][has_vector], by)
+        counts[has_vector, :VECTOR_BANDS] = True
+    has_text = np.array([bool(text) for text in canonical], np.bool_)
+    if has_text.any():
+        bands[has_text, VECTOR_BANDS:] = text_bands([text for text in canonical if text])
+        counts[has_text, VECTOR_BANDS:] = True
+    return Page(
+        start=places.start,
+        vectors=vectors,
+        there=there,
+        has_vector=has_vector,
+        numbers=np.array(
+            [_number(text, tenant) for text, tenant in zip(canonical, tenants.tolist(), strict=True)], np.int64
+        ),
+        texts=[None if text is None else text.encode("utf-8", "replace").decode() for text in texts],
+        rank=np.array([_rank(point, text, asked) for point, text in zip(points, texts, strict=True)], np.float64),
+        size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
+        bands=bands ^ tenants[:, None],  # points of two tenants share no band
+        counts=counts,
+    )
+
+
+def _number(canonical: str, tenant: int) -> int:
+    """Equal for equal texts of one tenant; 0 without a text."""
+    return int(np.uint64(content_hash(canonical) ^ tenant).view(np.int64)) if canonical else 0
+
+
+def _tenant(payload: Mapping[str, object], fields: Sequence[str]) -> int:
+    """Of equal values in all of the fields the same number; zero without fields."""
+    if not fields:
+        return 0
+    values = [value_at(payload, field) for field in fields]
+    return content_hash(_json(values))
+
+
+def _json(value: object) -> str:
+    """The library of Python itself: payloads may have lone surrogates, which faster ones refuse."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _rank(point: Point, text: str | None, asked: Asked) -> float:
+    """The larger one stays. What has no time loses against what has one."""
+    if asked.keep is Keep.FIRST:
+        return 0.0
+    if asked.keep is Keep.LONGEST:
+        return 0.0 if text is None else float(len(text))
+    for field_name in asked.time_fields:
+        found = moment(_json(value_at(point.payload, field_name)).encode())
+        if found is not None and not isinstance(
+            found[1], tuple
+        ):  # releases of different documents have no common order
+            return found[1] if asked.keep is Keep.NEWEST else -found[1]
+    return -np.inf
+
+
+def _judge(store: Store, asked: Asked, held: Held, bar: Bar, *, magnitude: bool) -> Found:
+    terms = Terms(
+        similarity=asked.similarity,
+        shared=asked.shared,
+        magnitude=magnitude,
+        guards=guards_of(PolicySettings().guards),
+    )
+    found = Found()
+    with bar("comparing candidates", store.pairs()) as advance:
+        for each in store.candidates():
+            verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, terms)
+            copies = verdict.evidence != Evidence.NONE
+            found.pairs.append(each.pairs[copies])
+            found.evidence.append(verdict.evidence[copies].astype(np.intp))
+            found.similarities.append(verdict.similarities[copies])
+            found.candidates += len(each.pairs)
+            found.forbidden += verdict.forbidden
+            advance(len(each.pairs))
+    return found
+
+
+def _reported(source: Source, asked: Asked, ids: Ids, store: Store, held: Held, found: Found) -> tuple[Report, Going]:
+    n, shape = len(ids), source.shape()
+    there = held.places
+    firsts = _first_of_equals(held, n)
+    pairs = np.concatenate([np.empty((0, 2), np.int64), *found.pairs])
+    evidence = np.concatenate([np.empty(0, np.intp), *found.evidence])
+    similarities = np.concatenate([np.empty(0, np.float32), *found.similarities])
+    between = firsts[pairs]  # equal texts are one point: what is a copy of one of them is one of all
+    apart = between[:, 0] != between[:, 1]
+    strength = np.where(np.isnan(similarities), 1.0, similarities)
+    rank = np.full(n, -np.inf)
+    rank[there] = held.rank
+    heads = heads_of(between[apart], strength[apart], rank)[firsts]
+    going = _going(ids, there[heads[there] != there], (heads, firsts), (between, evidence, similarities))
+    sizes = np.bincount(heads[there], minlength=n)
+    families = sizes[sizes > 1]
+    size_of = np.zeros(n, np.int64)
+    size_of[there] = held.size
+    counted = np.bincount(evidence, minlength=len(Evidence))
+    report = Report(
+        format=FORMAT,
+        version=version("vecsieve"),
+        collection=asked.collection,
+        vector_name=shape.vector_name,
+        dimension=shape.dimension,
+        distance=shape.distance,
+        points=n,
+        gone=n - len(there),
+        with_vector=int(held.has_vector.sum()),
+        with_text=int((held.numbers != 0).sum()),
+        similarity=asked.similarity,
+        shared=asked.shared,
+        keep=asked.keep.value,
+        candidates=found.candidates,
+        same_text=int(counted[Evidence.SAME_TEXT]),
+        near_text=int(counted[Evidence.NEAR_TEXT]),
+        near_vector=int(counted[Evidence.NEAR_VECTOR]),
+        forbidden=found.forbidden,
+        families=len(families),
+        largest=int(families.max(initial=0)),
+        redundant=len(going.places),
+        redundant_bytes=int(size_of[going.places].sum()),
+        examples=_examples(store, going, sizes),
+    )
+    return report, going
+
+
+def _first_of_equals(held: Held, n: int) -> Indices:
+    """For each of n places the one that leads the points of equal text and tenant, often itself."""
+    firsts = np.arange(n, dtype=np.intp)
+    best = np.lexsort((held.places, -held.rank))
+    numbers = held.numbers[best]
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    leading = held.places[best][first[inverse.reshape(-1)]]
+    firsts[held.places[best]] = np.where(numbers != 0, leading, held.places[best])
+    return firsts
+
+
+def _going(
+    ids: Ids,
+    places: Places,
+    ends: tuple[Indices, Indices],
+    copies: tuple[Indices, Indices, FloatMatrix],
+) -> Going:
+    """``ends``: the head of each place and the first of its equals. ``copies``: pairs of firsts, why, and how alike."""
+    heads, firsts = ends
+    between, evidence, similarities = copies
+    order = np.lexsort((places, heads[places]))
+    places = places[order].astype(np.intp)
+    survivors = heads[places]
+    n = np.int64(len(heads))
+    low, high = np.minimum(firsts[places], survivors), np.maximum(firsts[places], survivors)
+    keys = between.min(axis=1) * n + between.max(axis=1) if len(between) else np.empty(0, np.int64)
+    by_key = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[by_key], low * n + high)
+    is_same = firsts[places] == survivors
+    why, alike = np.full(len(places), int(Evidence.SAME_TEXT)), np.full(len(places), np.nan, np.float32)
+    chosen = by_key[at[~is_same]]
+    why[~is_same], alike[~is_same] = evidence[chosen], similarities[chosen]
+    return Going(ids=ids, places=places, survivors=survivors, evidence=why, similarities=alike)
+
+
+def _why(code: int, similarity: float) -> dict[str, str | float | None]:
+    alike = None if np.isnan(similarity) else round(float(similarity), 4)
+    return {"evidence": Evidence(code).name.lower(), "similarity": alike}
+
+
+def _examples(store: Store, going: Going, sizes: Indices) -> tuple[Family, ...]:
+    """The largest families, the first of equal ones."""
+    survivors, starts = np.unique(going.survivors, return_index=True)
+    order = np.lexsort((survivors, -sizes[survivors]))[:EXAMPLES]
+    found = []
+    for number in order.tolist():
+        survivor, start = int(survivors[number]), int(starts[number])
+        rows = range(start, min(start + MEMBERS, start + int(sizes[survivor]) - 1))
+        places = going.places[rows.start : rows.stop].tolist()
+        texts = store.texts([survivor, *places])
+        members = (
+            _member(going, place, texts, **_why(int(going.evidence[row]), float(going.similarities[row])))
+            for row, place in zip(rows, places, strict=True)
+        )
+        found.append(
+            Family(size=int(sizes[survivor]), survivor=_member(going, survivor, texts), members=tuple(members))
+        )
+    return tuple(found)
+
+
+def _member(going: Going, place: int, texts: Mapping[int, str | None], **why: Any) -> Member:
+    (id_,) = going.ids.at([place])
+    text = texts.get(place)
+    said = {"evidence": None, "similarity": None, **why}
+    return Member(id=id_, text=None if text is None else shortened(text), **said)
+
+
+def as_json(report: Report) -> bytes:
+    """Indented, keys in the order of the classes, with a final line break."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"

@@ -1,0 +1,88 @@
+"""`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000`.
+
+The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
+equal ones, with a word more, with a word changed, and without a text.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import numpy.typing as npt
+
+from support.memory_source import MemorySource
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, sweep
+
+DIMENSION, WORDS = 384, 40
+COPIED = 5  # one point in so many is a copy
+
+
+def planted(count: int) -> tuple[list[Point], npt.NDArray[np.intp]]:
+    """So many points in any order, and whose copy each is."""
+    draw = np.random.default_rng(1)
+    vocabulary = np.array([f"word{number}" for number in range(5000)])
+    originals = count - count // COPIED
+    middle = 2.0 * draw.normal(size=DIMENSION)
+    made: list[Point] = []
+    labels = np.concatenate((np.arange(originals), draw.integers(originals, size=count - originals)))
+    order = draw.permutation(count)
+    for number, label in enumerate(labels.tolist()):
+        own = np.random.default_rng((2, label))
+        vector = middle + own.normal(size=DIMENSION)
+        words = own.choice(vocabulary, WORDS).tolist()
+        if number >= originals:
+            noise, edit = ((0.0, ""), (0.15, "more"), (0.18, "change"), (0.12, "none"))[number % 4]
+            vector = vector + noise * np.linalg.norm(vector) / np.sqrt(DIMENSION) * draw.normal(size=DIMENSION)
+            words = {"": words, "more": [*words, "more"], "change": [*words[:9], "other", *words[10:]], "none": []}[
+                edit
+            ]
+        payload = {"text": " ".join(words)} if words else {}
+        made.append(Point(id=int(order[number]), vector=vector.astype(np.float32), payload=payload))
+    by_id = np.argsort(order)
+    return [made[place] for place in by_id.tolist()], labels[by_id]
+
+
+@contextmanager
+def timed(title: str, _total: int | None) -> Iterator[Advance]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield lambda _done: None
+    print(f"{title}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of CPU")
+
+
+def main(count: int) -> None:
+    points, labels = planted(count)
+    source = MemorySource(points)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with TemporaryDirectory() as folder:
+        work = Path(folder)
+        asked = Asked(
+            collection="planted",
+            similarity=0.98,
+            shared=0.92,
+            keep=Keep.FIRST,
+            text_fields=("text",),
+            time_fields=(),
+            tenants=(),
+            work=work,
+        )
+        report, going = sweep(source, asked, bar=timed)
+        disk = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
+    right = labels[going.places] == labels[going.survivors]
+    copies = count - len(np.unique(labels))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(f"{count} points of {DIMENSION} dimensions, {copies} copies: {report.redundant} could go")
+    print(f"found {right.sum() / copies:.4f} of the copies; {right.mean():.4f} of what could go is a copy")
+    print(f"disk {disk / count:.0f} bytes a point; memory beside the collection's own {peak / 1e3:.0f} MB at the peak")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)

@@ -1,0 +1,190 @@
+"""A sweep over a collection in memory: what it finds, what stays, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.memory_source import MemorySource
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.jobs.source import Point, PointId, SourceError
+from vecsieve.proxy.jobs.sweep import run
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, Report, as_json, sweep
+from vecsieve.proxy.jobs.sweep.store import StoreError
+
+FAMILIES, COPIES, DIMENSION = 20, 4, 64
+WORDS = np.array([f"word{number}" for number in range(400)])
+
+
+@contextmanager
+def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
+    yield lambda _done: None
+
+
+def asked(work: Path, **changed: Any) -> Asked:
+    usual = Asked(
+        collection="planted",
+        similarity=0.98,
+        shared=0.92,
+        keep=Keep.FIRST,
+        text_fields=("text",),
+        time_fields=("at",),
+        tenants=(),
+        work=work,
+    )
+    return replace(usual, **changed)
+
+
+def planted(*, with_text: bool = True, seed: int = 5) -> list[Point]:
+    """Families of four: a text, its copy, an edited one, and one without text. Ids: family * 10 + number."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for family in range(FAMILIES):
+        base = draw.normal(size=DIMENSION) + 2.0
+        words = draw.choice(WORDS, 50).tolist()
+        edited = [*words[:20], "edited", *words[21:]]
+        for number, text in enumerate((words, words, edited, None)):
+            vector = (base + 0.05 * draw.normal(size=DIMENSION)).astype(np.float32)
+            payload: dict[str, object] = {"at": f"2026-01-0{number + 1}", "tenant": number % 2}
+            if with_text and text is not None:
+                words_said = " ".join(text)
+                payload["text"] = f" {words_said.upper()} " if number == 1 else words_said
+            found.append(Point(id=10 * family + number, vector=vector, payload=payload))
+    return found
+
+
+def swept(points: Sequence[Point], work: Path, **changed: Any) -> tuple[Report, list[dict[str, Any]]]:
+    report, going = sweep(MemorySource(points), asked(work, **changed), bar=no_bar)
+    return report, [json.loads(line) for line in going.lines()]
+
+
+@pytest.mark.parametrize("with_text", [True, False])
+def test_every_copy_could_go_and_nothing_else(tmp_path: Path, with_text: bool) -> None:
+    report, lines = swept(planted(with_text=with_text), tmp_path)
+    assert report.redundant == len(lines) == FAMILIES * (COPIES - 1)
+    assert report.families == FAMILIES
+    assert report.largest == COPIES
+    assert all(line["id"] // 10 == line["survivor"] // 10 and line["survivor"] % 10 == 0 for line in lines)
+    why = {"same_text", "near_text", "near_vector"} if with_text else {"near_vector"}
+    assert {line["evidence"] for line in lines} <= why
+    assert sum(line["evidence"] == "same_text" for line in lines) == (FAMILIES if with_text else 0)
+
+
+def test_points_of_one_space_without_copies_all_stay(tmp_path: Path) -> None:
+    points = [replace(each, id=number) for number, each in enumerate(planted()[::COPIES])]
+    report, lines = swept(points, tmp_path)
+    assert (report.redundant, lines, report.families) == (0, [], 0)
+
+
+@pytest.mark.parametrize(("keep", "stays"), [(Keep.FIRST, 0), (Keep.OLDEST, 0), (Keep.NEWEST, 3), (Keep.LONGEST, 1)])
+def test_who_stays_is_chosen(tmp_path: Path, keep: Keep, stays: int) -> None:
+    _, lines = swept(planted(), tmp_path, keep=keep)
+    assert {line["survivor"] % 10 for line in lines} == {stays}
+
+
+def test_what_has_no_time_goes_before_what_has_one(tmp_path: Path) -> None:
+    points = [replace(each, payload={}) if each.id in {0, 3} else each for each in planted(with_text=False)]
+    _, lines = swept(points, tmp_path, keep=Keep.OLDEST)
+    assert {line["survivor"] for line in lines if line["id"] // 10 == 0} == {1}
+
+
+def test_copies_of_two_tenants_both_stay(tmp_path: Path) -> None:
+    _, lines = swept(planted(), tmp_path, tenants=("tenant",))
+    assert len(lines) == FAMILIES * 2
+    assert all(line["id"] % 2 == line["survivor"] % 2 for line in lines)
+
+
+def test_the_report_says_what_it_saw(tmp_path: Path) -> None:
+    report, _ = swept(planted(), tmp_path)
+    held = json.loads(as_json(report))
+    assert (held["points"], held["with_text"], held["with_vector"]) == (80, 60, 80)
+    assert held["same_text"] >= FAMILIES
+    assert held["candidates"] >= held["same_text"] + held["near_text"] + held["near_vector"]
+    assert held["redundant_bytes"] > 60 * 4 * DIMENSION
+    example = held["examples"][0]
+    assert example["size"] == COPIES
+    assert example["survivor"]["evidence"] is None
+    assert len(example["members"]) == COPIES - 1
+
+
+def test_an_empty_collection_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="'planted' has no points"):
+        swept([], tmp_path)
+
+
+def test_points_without_vectors_are_compared_by_their_texts(tmp_path: Path) -> None:
+    points = [replace(each, vector=None) for each in planted()]
+    report, lines = swept(points, tmp_path)
+    assert report.with_vector == 0
+    assert {line["similarity"] for line in lines} == {None}
+    assert {line["id"] % 10 for line in lines} == {1}
+
+
+def test_lone_surrogates_are_read(tmp_path: Path) -> None:
+    points = [
+        replace(each, payload={"text": f"\ud800 {number // COPIES} word"}) for number, each in enumerate(planted())
+    ]
+    assert swept(points, tmp_path)[0].redundant == FAMILIES * (COPIES - 1)
+
+
+class Ended(MemorySource):
+    """``left``: reads until it is interrupted."""
+
+    def __init__(self, points: Sequence[Point], left: int) -> None:
+        super().__init__(points)
+        self.left = left
+
+    def read(self, ids: Sequence[PointId]) -> list[Point]:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().read(ids)
+
+
+@pytest.mark.parametrize("left", range(7))
+def test_going_on_after_an_interruption_gives_what_one_run_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    monkeypatch.setattr(run, "PAGE", 20)
+    whole = swept(planted(), tmp_path / "whole")
+    source = Ended(planted(), left)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(source, asked(tmp_path / "parts"), bar=no_bar)
+    source = Ended(planted(), 8)
+    report, going = sweep(source, asked(tmp_path / "parts"), bar=no_bar)
+    assert (report, [json.loads(line) for line in going.lines()]) == whole
+    # Four reads for the sample, which is kept as a whole, and four for the pages.
+    assert source.left == (left if left >= 4 else 0), "what was read is not read again"
+
+
+def test_points_deleted_meanwhile_are_counted_and_left_out(tmp_path: Path) -> None:
+    class Shrinking(MemorySource):
+        def read(self, ids: Sequence[PointId]) -> list[Point]:
+            return [each for each in super().read(ids) if each.id != 1]
+
+    report, going = sweep(Shrinking(planted()), asked(tmp_path), bar=no_bar)
+    assert report.gone == 1
+    assert report.redundant == FAMILIES * (COPIES - 1) - 1
+    assert 1 not in {json.loads(line)["id"] for line in going.lines()}
+
+
+def test_a_collection_that_has_changed_needs_a_new_folder(tmp_path: Path) -> None:
+    swept(planted(), tmp_path)
+    with pytest.raises(StoreError, match="begun for another sweep"):
+        swept(planted()[:-1], tmp_path)
+
+
+@pytest.mark.parametrize("distance", ["Cosine", "Dot", "Euclid"])
+def test_moving_points_along_changes_no_family_by_text(tmp_path: Path, distance: str) -> None:
+    moved = [replace(each, vector=None if each.vector is None else each.vector + np.float32(50)) for each in planted()]
+    for name, points in (("as is", planted()), ("moved", moved)):
+        _, going = sweep(MemorySource(points, distance=distance), asked(tmp_path / name), bar=no_bar)
+        of_text = [line for line in map(json.loads, going.lines()) if line["evidence"] == "same_text"]
+        assert len(of_text) == FAMILIES

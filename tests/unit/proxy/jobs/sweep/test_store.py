@@ -1,0 +1,129 @@
+"""What a sweep has read survives a kill, and belongs to one sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from vecsieve.proxy.jobs.sweep.store import GROUP, NEAREST, Page, Store, StoreError
+
+OF: dict[str, str | int | float | None] = {"collection": "c", "keep": "first"}
+
+
+def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None = None) -> Page:
+    """Points with these bands, one after the other from ``start`` on; a band of 0 does not count."""
+    n = len(hashes)
+    bands = np.array(hashes, np.uint64).reshape(n, -1)
+    return Page(
+        start=start,
+        vectors=np.arange(start, start + 2 * n, dtype=np.float32).reshape(n, 2),
+        there=np.arange(start, start + n),
+        has_vector=np.ones(n, np.bool_),
+        numbers=np.arange(start, start + n),
+        texts=[None] * n if texts is None else texts,
+        rank=np.zeros(n),
+        size=np.full(n, 10),
+        bands=bands,
+        counts=bands != 0,
+    )
+
+
+def pairs_of(store: Store) -> list[list[int]]:
+    store.pair_up()
+    return [pair for each in store.candidates() for pair in each.pairs.tolist()]
+
+
+def test_points_that_share_a_band_are_candidates_once(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[1, 5], [1, 5], [2, 6]]))
+        store.add(page(3, [[2, 7], [3, 1], [0, 7]]))
+        assert pairs_of(store) == [[0, 1], [2, 3], [3, 5]]
+
+
+def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[1], [2], [1]], texts=["one", None, None]))
+        store.pair_up()
+        (found,) = store.candidates()
+        assert found.pairs.tolist() == [[0, 2]]
+        assert found.rows.tolist() == [[0, 1]]
+        assert found.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
+        assert found.texts == ["one", None]
+        assert store.texts([0, 1]) == {0: "one", 1: None}
+
+
+def test_of_a_large_group_each_point_meets_the_first_and_the_ones_before_it(tmp_path: Path) -> None:
+    count = GROUP + 10
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[9]] * count))
+        found = pairs_of(store)
+    assert found == [
+        [one, two] for one in range(count) for two in range(one + 1, count) if not one or two - one <= NEAREST
+    ]
+
+
+def test_without_points_there_is_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF) as store:
+        assert pairs_of(store) == []
+        assert len(store.held().places) == 0
+
+
+def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[1], [2]]))
+    with (tmp_path / "vectors.f32").open("ab") as file:
+        file.write(b"half a page")  # the process was killed before its transaction
+    with Store(tmp_path, 2, OF) as store:
+        assert store.done == 2
+        store.add(page(2, [[1]]))
+        store.pair_up()
+        (found,) = store.candidates()
+        assert found.vectors.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_a_page_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    broken = page(0, [[1], [1]])
+    with Store(tmp_path, 2, OF) as store:
+        with pytest.raises(duckdb.Error):
+            store.add(Page(**{**{name: getattr(broken, name) for name in Page.__slots__}, "rank": np.zeros(1)}))
+        assert store.done == 0
+    with Store(tmp_path, 2, OF) as store:
+        assert len(store.held().places) == 0
+
+
+def test_pairs_are_found_once_a_store(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[1], [1]]))
+        assert pairs_of(store) == [[0, 1]]
+    with Store(tmp_path, 2, OF) as store:
+        assert pairs_of(store) == [[0, 1]]
+
+
+def test_the_sample_of_the_first_run_is_kept(tmp_path: Path) -> None:
+    first = np.array([[1.0, 2.0]], np.float32)
+    with Store(tmp_path, 2, OF) as store:
+        assert store.sample(lambda: first).tolist() == first.tolist()
+    with Store(tmp_path, 2, OF) as store:
+        assert store.sample(lambda: first * 2).tolist() == first.tolist()
+
+
+def test_a_folder_of_another_sweep_is_refused_with_what_differs(tmp_path: Path) -> None:
+    with Store(tmp_path, 2, OF):
+        pass
+    with pytest.raises(StoreError, match=r"begun for another sweep.*\n  keep: the folder has first, now it is newest"):
+        Store(tmp_path, 2, {**OF, "keep": "newest"})
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="--work"):
+        Store(tmp_path / "file", 2, OF)
+
+
+def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "points.duckdb").write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreError, match="--work"):
+        Store(tmp_path, 2, OF)
