@@ -21,6 +21,7 @@ from support.scripted_qdrant import JSON
 CLIENTS = 8
 RANKS = 16
 CELLS = 8  # dimensions
+ASKED = list(range(CELLS, 0, -1))  # the query of Pinecone's searches: the records' cells in the order of their ranks
 QUERY = "/qdrant.Points/Query"
 
 
@@ -121,8 +122,8 @@ def _answer(tenant: Tenant, received: Received) -> bytes:
 
 
 def _row(tenant: Tenant, rank: int, has_vector: bool, *, is_pinecone: bool) -> dict[str, object]:
-    # Pinecone's are the inner products with the query: otherwise memory would not believe what it has.
-    score = 1.0 if is_pinecone else round(0.9 - rank / 100, 2)
+    # Pinecone's are the inner products with the query, and differ: otherwise memory would not believe what it has.
+    score = float(ASKED[tenant.cells[rank]]) if is_pinecone else round(0.9 - rank / 100, 2)
     row: dict[str, object] = {"id": f"r{rank}" if is_pinecone else rank, "score": score}
     row["metadata" if is_pinecone else "payload"] = {"who": tenant.mark}
     if has_vector or is_pinecone:  # Pinecone says `[]` for values that were not asked for
@@ -140,9 +141,7 @@ def qdrant(tenant: Tenant, number: int) -> bytes:
 
 def pinecone(tenant: Tenant, _number: int) -> bytes:
     """A query of the tenant's namespace in one index."""
-    return _request(
-        tenant, "/query", {"topK": 3, "vector": [1] * CELLS, "namespace": tenant.mark, "includeMetadata": True}
-    )
+    return _request(tenant, "/query", {"topK": 3, "vector": ASKED, "namespace": tenant.mark, "includeMetadata": True})
 
 
 def _request(tenant: Tenant, path: str, body: dict[str, object]) -> bytes:

@@ -21,7 +21,7 @@ from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 FLOOR = 24
-# No two share a word, so that only vectors tell whose copies they are. Letters: guards know numbers for facts.
+# No two share a word. Letters: guards know numbers for facts.
 WORDS = [f'"{one}{two} {two}{one}{one} {one}{two}{two}"' for one in "abcdefghijk" for two in "lmnopqrstuv"]
 
 
@@ -29,6 +29,13 @@ def operation() -> Operation:
     found = PineconeRest().classify(RequestHead(method="POST", path="/records/namespaces/ns/search"))
     assert found is not None
     return found
+
+
+def text(rank: int, family: int) -> str:
+    """The text of a record, as JSON: one word of four is its family's. Such texts alone show no copies, and equal vectors of short
+    texts without a common word are a copy with a probability of .84, too little for the second result.
+    """
+    return json.dumps(f"{json.loads(WORDS[rank])} {'w' * (family + 1)}")
 
 
 def policy(integrated: str = "fetch") -> ResolvedPolicy:
@@ -55,8 +62,8 @@ class Upstream:
             f"r{rank}": [float(axis == family) for axis in range(64)] for rank, family in enumerate(families)
         }
         self.service = Service(records=tuple(
-            Stored(id=f'"r{rank}"', score=f"{0.9 - rank / 1000:.3f}", fields=(("text", WORDS[rank]),))
-            for rank in range(len(families))
+            Stored(id=f'"r{rank}"', score=f"{0.9 - rank / 1000:.3f}", fields=(("text", text(rank, family)),))
+            for rank, family in enumerate(families)
         ))  # fmt: skip
         self.asked: list[tuple[str, ...]] = []
         self.searched = 0
