@@ -210,13 +210,13 @@ def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | Non
     pool's own.
     """
     measured = distances_of(candidates, policy)
-    grouped = yield from _grouped(measured, candidates, policy, top_k, scale)
+    grouped = yield from group_by(measured, candidates, policy, top_k, scale)
     if policy.chance is None or isinstance(measured, CosineDistances) or not _leans_on_vectors(grouped):
         return grouped
     narrowed = measured.narrowed(candidates.vectors, policy.chance)
     if narrowed is measured:
         return grouped
-    return (yield from _grouped(narrowed, candidates, policy, top_k, scale))
+    return (yield from group_by(narrowed, candidates, policy, top_k, scale))
 
 
 def _leans_on_vectors(grouped: Grouped) -> bool:
@@ -228,9 +228,10 @@ def _leans_on_vectors(grouped: Grouped) -> bool:
     return not grouped.evidence.links.take(places).all()
 
 
-def _grouped(
+def group_by(
     measured: Distances, candidates: Candidates, policy: Policy, top_k: int, scale: float | None
 ) -> Steps[Grouped]:
+    """The same by these distances, and what chance allows as they have it."""
     geometry = measured.inside(0, candidates.size)
     # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
     cut = cuts_of(measured, policy, scale, candidates.size)

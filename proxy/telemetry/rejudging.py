@@ -1,14 +1,14 @@
 """A pool kept so that other policies can choose from it later: what was compared, pair by pair, without texts and vectors.
 
 ``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier, caps or gate. The same
-policy gives the same page as ``select`` (a diversifier's with texts: almost always) and ``paging``, but for: representatives other
-than the best-ranked; near-text signals other than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of
-the cut; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool
-of 40 is 6.5 kB.
+policy gives the same page as ``select`` and ``paging``, but for: representatives other than the best-ranked; near-text signals other
+than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; pages beyond the first 50 ranks by
+another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistance
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance
 from vecsieve.proxy.selection.geometry import NOISE, rows_of
-from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, group, settle
+from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, distances_of, group_by, settle
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.single import Names, capped, expand, fill
@@ -44,8 +44,9 @@ from vecsieve.proxy.selection.values import (
 )
 
 # Of a pair, as bits: equal texts or overlapping spans make them copies, tenants or a guard keep them apart; near by the signals of the
-# policy that chose, near by those of the preset exact; equal texts, which fill no page.
-COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL = 1, 2, 4, 8, 16, 32
+# policy that chose, near by those of the preset exact; equal texts, which fill no page; most of one text in the other by the
+# calibrated rule, which needs no nearness then.
+COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL, INSIDE = 1, 2, 4, 8, 16, 32, 64
 _LEVELS = 65534  # of a doubt; the number above is "not compared"
 _EXACT = resolved(policy_of(PolicySettings(), RuleSettings(preset="exact")), mode=None).selection.text
 
@@ -60,13 +61,14 @@ Numbers = npt.NDArray[np.int16]
 class KeptPool:
     """p pairs of n candidates, in the order of ``np.triu_indices(n, 1)``.
 
-    ``doubt``: uint16 of the calibrated rule with texts. ``relative``: float32 distances over the pool's typical one.
+    ``doubt``: uint16 of the calibrated rule with texts, however far the vectors are apart. ``relative``: float32 distances over the pool's typical one.
     ``cosine``: float32 cosine distances; None where the relative ones give them. ``bits``: uint8. ``has_texts``: whether texts
     were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None where it is unknown. ``median``: the
-    typical distance in the metric's own measure. ``largest``: as in RelativeDistances. ``policy``: the one that chose.
+    typical distance in the metric's own measure. ``largest``: as in RelativeDistances; ``narrowed``: where clusters lean on vectors.
+    ``policy``: the one that chose.
     ``offset``: of a page that is read of one list, else None. ``documents``, ``sources``: (n,) numbers in place of names, -1 for
     none; None where they are not known. ``standing``: (n,) the result that each candidate repeats by the calibrated rule, itself for none;
-    ``features``: (n, f) of the two; both None where another rule chose.
+    ``features``: (c, f) of the c candidates that repeat one, by rank; both None where another rule chose.
     """
 
     top_k: int
@@ -84,6 +86,7 @@ class KeptPool:
     is_cosine: bool
     median: float
     largest: float
+    narrowed: float
     standing: Numbers | None = None
     features: npt.NDArray[np.float16] | None = None
 
@@ -95,7 +98,8 @@ class KeptPool:
             return ()
         threshold = self.policy.threshold
         model = (threshold.model if isinstance(threshold, Certain) else None) or SHIPPED
-        return weighed(self.features[row].tolist(), model)
+        place = np.count_nonzero(self.standing[:row] != np.arange(row))
+        return weighed(self.features[place].tolist(), model) if standing != row else ()
 
     @property
     def size_bytes(self) -> int:
@@ -128,10 +132,12 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         caps=_ONE_EACH,
         representative=Strategy.CENTROID,  # pairs are then judged in full, and none by a bound
     )
-    grouped = yield from group(candidates, relaxed, top_k, None)
-    yield
-    measured = grouped.measured
+    measured = distances_of(candidates, relaxed)
     assert isinstance(measured, RelativeDistances)  # noqa: S101 - the calibrated rule reads no others
+    narrowed = measured.narrowed(candidates.vectors, policy.chance)
+    # What chance allows depends on the clusters, and these on the policy: it is asked when a page is chosen.
+    grouped = yield from group_by(replace(narrowed, largest=math.inf), candidates, relaxed, top_k, None)
+    yield
     pairs = np.triu_indices(candidates.size, 1)
     apart = grouped.distance[pairs]
     bits = yield from _bits(candidates, policy, grouped, pairs)
@@ -151,8 +157,9 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         bits=bits,
         has_texts=grouped.evidence is not None,
         is_cosine=is_cosine,
-        median=measured.median,
+        median=narrowed.median,
         largest=measured.largest,
+        narrowed=narrowed.largest,
     )
     if not isinstance(policy.threshold, Certain):
         return kept
@@ -164,7 +171,7 @@ def _explained(kept: KeptPool, candidates: Candidates, relative: FloatMatrix) ->
     """With what the rule weighed of each candidate and the result that it repeats."""
     labels = rejudged(kept, kept.policy).labels
     standing = best_ranked(labels)[labels]
-    rows = np.flatnonzero(standing != np.arange(len(standing)))
+    copies = rows = np.flatnonzero(standing != np.arange(len(standing)))
     apart = relative[rows, standing[rows]].astype(np.float64)
     if kept.has_texts and kept.policy.text is not None:
         texts = read(candidates.metadata, kept.policy.text)
@@ -173,8 +180,8 @@ def _explained(kept: KeptPool, candidates: Candidates, relative: FloatMatrix) ->
         pairs = pair_features(texts, standing[rows], rows, apart)
     else:
         pairs = vector_features(np.where(np.isfinite(apart), apart, 1.0))
-    features = np.zeros((len(standing), pairs.shape[1]), np.float16)
-    features[rows] = pairs
+    features = np.zeros((len(copies), pairs.shape[1]), np.float16)
+    features[copies.searchsorted(rows)] = pairs
     return replace(kept, standing=standing.astype(np.int16), features=features)
 
 
@@ -191,6 +198,7 @@ def _bits(
     links = grouped.evidence.links[pairs]
     bits[(links == Link.IDENTICAL) | (links == Link.SPAN)] |= COPY
     bits[links == Link.IDENTICAL] |= EQUAL
+    bits[links == Link.CONTAINMENT] |= INSIDE
     texts, each = read(candidates.metadata, policy.text), np.arange(candidates.size, dtype=np.intp)
     yield from texts.reading(each.tolist())
     reach = np.inf if policy.text.reach is None else policy.text.reach
@@ -253,9 +261,26 @@ def _page_of_list(pool: KeptPool, policy: Policy, labels: Indices, standing: Ind
 
 
 def _clustered(pool: KeptPool, policy: Policy, raw: FloatMatrix, *, reads: bool) -> tuple[FloatMatrix, Indices]:
-    """What was clustered (n, n), with what a guard keeps apart, and the clusters (n,)."""
+    """What was clustered (n, n), with what a guard keeps apart, and the clusters (n,). What chance allows is narrowed as ``group`` does
+    it, where some candidate shares a cluster by its vector alone; of a list it always is (paged.py).
+    """
+    largest = pool.largest if pool.offset is None else pool.narrowed
+    distance, labels = _settled(pool, policy, largest, reads=reads)
+    if pool.narrowed == largest or isinstance(policy.threshold, Fixed):
+        return distance, labels
+    heads = best_ranked(labels)[labels]
+    followers = np.flatnonzero(heads != np.arange(len(heads)))
+    if reads:
+        bits = _linking(pool, policy) | (INSIDE if isinstance(policy.threshold, Certain) else 0)
+        linked = _square(len(heads), (pool.bits & bits != 0).astype(np.float32))
+        followers = followers[linked[followers, heads[followers]] == 0.0]
+    return _settled(pool, policy, pool.narrowed, reads=reads) if len(followers) else (distance, labels)
+
+
+def _settled(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) -> tuple[FloatMatrix, Indices]:
+    """The same where chance allows ``largest``."""
     n = len(pool.scores)
-    distance, cut, slack = _compared(pool, policy, reads=reads)
+    distance, cut, slack = _compared(pool, policy, largest, reads=reads)
     linkage = Linkage.LEADER if isinstance(policy.threshold, Certain) else policy.linkage
     labels = np.empty(0, np.intp)
     if n:
@@ -273,7 +298,7 @@ def _clustered(pool: KeptPool, policy: Policy, raw: FloatMatrix, *, reads: bool)
     return distance, labels
 
 
-def _compared(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMatrix, list[float], float]:
+def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) -> tuple[FloatMatrix, list[float], float]:
     """What is clustered (n, n), the cuts by how many results stand, and the possible error of a distance."""
     n, threshold = len(pool.scores), policy.threshold
     unit = pool.median or 1.0
@@ -282,15 +307,22 @@ def _compared(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMatr
         pairs, cut, slack = _cosines(pool), cuts(threshold, 0.0, max(n, 1)), NOISE
     else:
         pairs, slack = pool.relative.copy(), 0.0
-        cut = cuts(threshold, 1.0, max(n, 1), largest=pool.largest, unit=shown_unit)
+        cut = cuts(threshold, 1.0, max(n, 1), largest=largest, unit=shown_unit)
     if isinstance(threshold, Certain):
-        pairs = _from_levels(pool.doubt) if reads else by_vectors(pairs, pool.largest, threshold.model or SHIPPED)
+        pairs = _doubts(pool, largest) if reads else by_vectors(pairs, largest, threshold.model or SHIPPED)
     elif reads:
         pairs = np.where(np.isinf(pairs), UNKNOWN, pairs)
     if reads:
         pairs[pool.bits & _linking(pool, policy) != 0] = 0.0
     pairs[pool.bits & TENANT != 0] = np.inf
     return _square(n, pairs), cut, slack
+
+
+def _doubts(pool: KeptPool, largest: float) -> FloatMatrix:
+    """The doubt of its pairs (p,) where chance allows ``largest``."""
+    apart = np.where(np.isinf(pool.relative), np.float32(1.0), pool.relative)
+    doubt = (pool.doubt / np.float32(_LEVELS)).astype(np.float32)
+    return np.where((apart > largest) & (pool.bits & INSIDE == 0) & (pool.doubt > 0), np.float32(1.0), doubt)
 
 
 def _linking(pool: KeptPool, policy: Policy) -> int:
@@ -347,11 +379,6 @@ def _as_levels(doubt: FloatMatrix) -> npt.NDArray[np.uint16]:
     known = np.where(np.isfinite(doubt), np.clip(doubt, 0.0, 1.0), 1.0)
     levels: npt.NDArray[np.uint16] = np.maximum(np.floor(known * _LEVELS), known > 0.0).astype(np.uint16)
     return levels
-
-
-def _from_levels(levels: npt.NDArray[np.uint16]) -> FloatMatrix:
-    found: FloatMatrix = (levels / np.float32(_LEVELS)).astype(np.float32)
-    return found
 
 
 def _cosines(pool: KeptPool) -> FloatMatrix:

@@ -86,8 +86,25 @@ def test_a_kept_pool_of_real_texts_gives_the_page_that_the_pool_gives(name: str)
         page = rejudged(kept(candidates), policy)
         if page.keep.tolist() != chosen.keep.tolist():
             different.append(question)
-    # Selection bounds the doubt of pairs that cannot merge, and then asks guards about more of them: a diversifier may see that.
-    assert len(different) <= (1 if name == "tickets" else 0), different
+    assert different == []
+
+
+@pytest.mark.parametrize("name", ["default", "tickets", "lax", "relative", "mmr"])
+@pytest.mark.parametrize("has_texts", [True, False])
+def test_what_chance_allows_is_narrowed_only_where_clusters_lean_on_vectors(name: str, has_texts: bool) -> None:
+    """Vectors that lie in a plane of few dimensions: selection narrows after it has clustered, and so must the kept pool."""
+    policy, narrowed, different = OTHERS[name], 0, []
+    for question in range(len(CORPUS.questions)):
+        pool = demo_pool(question)
+        plane = np.linalg.qr(np.random.default_rng(question).standard_normal((pool.vectors.shape[1], 6)))[0]
+        flat = (pool.vectors @ plane @ plane.T).astype(np.float32)
+        candidates = replace(pool, vectors=flat, metadata=pool.metadata if has_texts else Metadata())
+        chosen, kept_pool = select(candidates, top_k=TOP_K, policy=policy), kept(candidates)
+        narrowed += kept_pool.narrowed < kept_pool.largest
+        if rejudged(kept_pool, policy).keep.tolist() != chosen.keep.tolist():
+            different.append(question)
+    assert narrowed > len(CORPUS.questions) / 2
+    assert different == []
 
 
 CAPS = Caps(per_cluster=1, per_document=2, per_source=3)
@@ -211,14 +228,16 @@ def test_what_weighed_most_is_known_of_each_candidate_that_repeats_a_result(has_
     copies = np.flatnonzero(pool.standing != np.arange(POOL))
     assert len(copies)
     rows, columns = np.triu_indices(POOL, 1)
-    for row in copies.tolist():
+    assert len(pool.features) == len(copies), "others have none"
+    for row, features in zip(copies.tolist(), pool.features.astype(np.float64), strict=True):
         head = int(pool.standing[row])
         if has_texts:
-            told = 1.0 / (1.0 + np.exp(-(pool.features[row].astype(np.float64) @ np.asarray(SHIPPED.texts))))
+            told = 1.0 / (1.0 + np.exp(-(features @ np.asarray(SHIPPED.texts))))
             at = np.flatnonzero((rows == head) & (columns == row))[0]
             assert pool.bits[at] & COPY or told == pytest.approx(1.0 - pool.doubt[at] / 65534, abs=0.01)
         assert 1 <= len(pool.why(row, head)) <= 2
         assert pool.why(row, head + 1) == ()
+    assert all(pool.why(row, row) == () for row in range(POOL)), "a result repeats none"
     assert pool.why(POOL, 0) == ()
 
 
