@@ -295,7 +295,7 @@ def compared(
     made: Cloud, item: Mapping[str, Any], own: Sequence[Point], found: Sequence[Point], everyone: Sequence[Point]
 ) -> tuple[str, str]:
     """What is wrong with one list, or why it may differ from the database's own."""
-    if wrong := _not_of_the_ranking(own, found):
+    if wrong := _not_of_the_ranking(made, own, found):
         return wrong, ""
     if is_unstable(item) and made.is_copied:
         return "", UNSTABLE_COPIES
@@ -362,8 +362,11 @@ def share(ratio: float, freedom: int) -> float:
     return total
 
 
-def _not_of_the_ranking(own: Sequence[Point], found: Sequence[Point]) -> str:
-    if len(found) != len(own):
+def _not_of_the_ranking(made: Cloud, own: Sequence[Point], found: Sequence[Point]) -> str:
+    """Fewer points are right where all that lack repeat a text of the page: by default no text stands twice."""
+    shown = {made.families.get(point.id) for point in found}
+    lacking = [point for point in own if made.families.get(point.id) not in shown]
+    if len(found) > len(own) or (len(found) < len(own) and (lacking or not made.is_copied)):
         return f"{len(found)} results, directly {len(own)}"
     return "a point twice" if len({point.id for point in found}) != len(found) else ""
 
