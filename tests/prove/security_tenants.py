@@ -269,8 +269,11 @@ async def calls(count: int) -> Finding:
 def _message(tenant: Tenant, message: bytes) -> bytes:
     asked = pb.QueryPoints.FromString(message)
     points = []
+    # Each tenant's points have versions of their own, as two collections have. Memory knows a point by collection, id and version.
     for rank in range(min(asked.limit, RANKS)):
-        point = pb.ScoredPoint(id=pb.PointId(num=rank), version=1, score=round(0.9 - rank / 100, 2))
+        point = pb.ScoredPoint(
+            id=pb.PointId(num=rank), version=TENANTS.index(tenant) + 1, score=round(0.9 - rank / 100, 2)
+        )
         point.payload["who"].string_value = tenant.mark
         if asked.HasField("with_vectors"):
             point.vectors.vector.dense.data.extend(tenant.vector(rank))
