@@ -223,7 +223,8 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, aske
         numbers=np.array(
             [_number(text, tenant) for text, tenant in zip(canonical, tenants.tolist(), strict=True)], np.int64
         ),
-        texts=[None if text is None else text.encode("utf-8", "replace").decode() for text in texts],
+        # The store takes no lone surrogates. They are spelled out, so that different ones stay different.
+        texts=[None if text is None else text.encode("utf-8", "backslashreplace").decode() for text in texts],
         rank=np.array([_rank(point, text, asked) for point, text in zip(points, texts, strict=True)], np.float64),
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
         bands=bands ^ tenants[:, None],  # points of two tenants share no band

@@ -134,6 +134,14 @@ def test_lone_surrogates_are_read(tmp_path: Path) -> None:
     assert swept(points, tmp_path)[0].redundant == FAMILIES * (COPIES - 1)
 
 
+def test_texts_that_differ_in_a_lone_surrogate_are_not_the_same_text(tmp_path: Path) -> None:
+    vector = np.ones(DIMENSION, np.float32)
+    texts = [f"one text of some words {surrogate} and more of them" for surrogate in ("\ud800", "\ud801", "?")]
+    points = [Point(id=number, vector=vector, payload={"text": text}) for number, text in enumerate(texts)]
+    _, lines = swept(points, tmp_path)
+    assert "same_text" not in {line["evidence"] for line in lines}
+
+
 class Ended(MemorySource):
     """``left``: reads until it is interrupted."""
 
