@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import NativeAnswer, Operation, Question, RequestHead
+from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 
 # An operation of the contract is an endpoint that stores points; its name is no metric label.
 
@@ -136,3 +136,13 @@ class WriteAdapter(Protocol):
         there. All other bytes are the client's.
         """
         ...
+
+
+def name_of(each: Sequence[Mapping[str, object]], wanted: str | None) -> str:
+    """The vector of a write to compare by. ``each``: a point's vectors, by name. Raises UnsupportedError where several could be meant."""
+    names = {name for vectors in each for name in vectors}
+    if wanted is not None:
+        names &= {wanted}
+    if len(names) != 1:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD if names else Reason.NOTHING_TO_DO)
+    return names.pop()

@@ -6,7 +6,7 @@ payload at the end of its point: of equal keys the last one counts, for all read
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import pack
 from uuid import UUID
@@ -47,7 +47,7 @@ from vecsieve.adapters.wire.protobuf import (
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
 from vecsieve.adapters.wire.vectors import matrix
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
 # UpsertPoints. Not read: wait, ordering, timeout.
 _POINTS, _SHARD_KEYS, _FILTER, _MODE = 3, 5, 6, 8
@@ -83,7 +83,7 @@ def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     try:
         each = [read(body, point.span, _POINT) for point in points]
         vectors = [_dense(body, point) for point in each]
-        name = _name(vectors, needs.vector_name)
+        name = name_of(vectors, needs.vector_name)
         packed = tuple([vector.get(name, b"") for vector in vectors])
         wanted = Wanted(needs.keys)
         read_fields = tuple(
@@ -112,16 +112,6 @@ def _dense(data: bytes, point: Found) -> dict[str, bytes]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     floats = {name: dense(data, span) for name, span in named(data, vectors.span).items()}
     return {name: each for name, each in floats.items() if each}
-
-
-def _name(each: Sequence[Mapping[str, bytes]], wanted: str | None) -> str:
-    """The vector to compare by. Raises UnsupportedError where several could be meant."""
-    names = {name for vectors in each for name in vectors}
-    if wanted is not None:
-        names &= {wanted}
-    if len(names) != 1:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD if names else Reason.NOTHING_TO_DO)
-    return names.pop()
 
 
 def _id(data: bytes, field: Field | None) -> bytes:

@@ -48,7 +48,7 @@ from vecsieve.adapters.wire.json_vectors import (
     kept_inside,
     set_aside,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
@@ -132,7 +132,7 @@ def _parsed(source: Shortened, name: str, needs: WriteNeeds) -> NewPoints:
         if points is not None
         else _batch(source, required(text, found, "batch"), needs.most)
     )
-    named = _name(listed.vectors, needs.vector_name)
+    named = name_of(listed.vectors, needs.vector_name)
     vectors = [each.get(named) for each in listed.vectors]
     arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
     for array in arrays:
@@ -235,16 +235,6 @@ def _is_flat(source: Shortened, span: Span) -> bool:
         return True
     inside = source.text[span[0] : span[1]]
     return inside[:1] == b"[" and inside[_IN_BRACES].lstrip()[:1] not in {b"[", b""}
-
-
-def _name(each: Sequence[Mapping[str, Span]], wanted: str | None) -> str:
-    """The vector to compare by. Raises UnsupportedError where several could be meant."""
-    names = {name for vectors in each for name in vectors}
-    if wanted is not None:
-        names &= {wanted}
-    if len(names) != 1:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD if names else Reason.NOTHING_TO_DO)
-    return names.pop()
 
 
 def _id(value: bytes) -> bytes:
