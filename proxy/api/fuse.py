@@ -29,7 +29,8 @@ from vecsieve.proxy.api.messages import (
     vectors_of,
     whole,
 )
-from vecsieve.proxy.api.problems import decoded, invalid
+from vecsieve.proxy.api.problems import invalid
+from vecsieve.proxy.api.reading import decoded
 from vecsieve.proxy.api.walk import Leaders, Stage, Walk
 from vecsieve.proxy.selection.fusion import Ranked, dbsf, rrf
 from vecsieve.proxy.selection.values import FloatMatrix

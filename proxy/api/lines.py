@@ -24,7 +24,8 @@ from vecsieve.proxy.api.messages import (
     wishes_of,
 )
 from vecsieve.proxy.api.optimize import Tokens
-from vecsieve.proxy.api.problems import Kind, ProblemError, decoded, invalid
+from vecsieve.proxy.api.problems import Kind, ProblemError, invalid
+from vecsieve.proxy.api.reading import decoded
 from vecsieve.proxy.api.stream import Stream, is_stable
 
 _OPTIONS, _CHUNK = msgspec.json.Decoder(Options), msgspec.json.Decoder(Chunk)

@@ -16,6 +16,7 @@ PATH = "/openapi.json"
 _REFERENCE = "#/components/schemas/{name}"
 # Problems that any endpoint may answer with, and those of endpoints with a body.
 _ALWAYS = (Kind.NO_TOKEN, Kind.FOREIGN_HOST, Kind.FAILED, Kind.BUSY)
+_WITH_DATABASE = (Kind.NO_COLLECTION, Kind.COPIES, Kind.DECLINED, Kind.NO_DATABASE)
 _WITH_BODY = (Kind.INVALID, Kind.LATE, Kind.TOO_LARGE, Kind.MEDIA_TYPE)
 
 
@@ -65,6 +66,8 @@ def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, A
     events: dict[str, Any] = {} if route.lines is None else {EVENTS: {"schema": {"type": "string"}}}
     if events:
         kinds = (*kinds, Kind.NOT_ACCEPTABLE)
+    if route.asks is not None:
+        kinds = (*kinds, *_WITH_DATABASE)
     schema = {"type": "object"} if route.gives is None else known[route.gives]
     operation: dict[str, Any] = {
         "operationId": route.name.value,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 from http import HTTPStatus
-from typing import TypeVar
 
 import msgspec
 
@@ -23,11 +22,15 @@ class Kind(Enum):
     NO_TOKEN = ("token-needed", 401, "A token is needed")
     FOREIGN_HOST = ("foreign-host", 403, "The request names another machine")
     NOT_FOUND = ("not-found", 404, "There is no such endpoint")
+    NO_COLLECTION = ("no-collection", 404, "There is no such collection")
     METHOD = ("method-not-allowed", 405, "The endpoint has no such method")
     NOT_ACCEPTABLE = ("not-acceptable", 406, "The answer has no such form")
     LATE = ("late-request", 408, "The request did not arrive in time")
     TOO_LARGE = ("too-large", 413, "The request is too large")
     MEDIA_TYPE = ("media-type", 415, "The body has no such form")
+    COPIES = ("copies", 409, "The points are copies, and such are rejected")
+    DECLINED = ("declined", 422, "The database refused")
+    NO_DATABASE = ("no-database", 502, "The database did not answer")
     FAILED = ("failed", 500, "VecSieve failed")
     BUSY = ("busy", 503, "Too much work is in flight")
 
@@ -81,27 +84,6 @@ def invalid(where: str, saw: str, wanted: str) -> ProblemError:
 
 # Marks a float that must be whole, which the published document calls an integer.
 WHOLE = "x-whole"
-# Objects of one body. Each costs a third of a microsecond when it is read, in a call that holds the interpreter.
-MOST_OBJECTS = 50_000
-Message = TypeVar("Message")
-
-
-def decoded(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
-    """The message in a body. Raises ProblemError: msgspec's words say what was seen, wanted and where."""
-    if body.count(b"{") > MOST_OBJECTS:  # texts may have braces too, but before a quote only as {\\"
-        packed = body.translate(None, b" \t\r\n")
-        if packed.count(b'{"') + packed.count(b"{}") > MOST_OBJECTS:
-            raise ProblemError(Kind.TOO_LARGE, "the body has too many objects", wanted=f"{MOST_OBJECTS} at most")
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        words, _, where = str(error).partition(" - at `")
-        words = words.replace("`float", "`number")
-        raise ProblemError(Kind.INVALID, words, where=where.rstrip("`") or "$") from None
-    except RecursionError:
-        raise ProblemError(Kind.INVALID, "the body is nested too deeply", where="$") from None
-    except ValueError as error:  # msgspec.DecodeError and UnicodeDecodeError
-        raise ProblemError(Kind.INVALID, f"the body is not JSON: {error}", where="$", wanted="a JSON object") from None
 
 
 class ProblemDialect(RestDialect):

@@ -6,7 +6,7 @@ beside the loop. A new endpoint is one more Route in ``routes_of``; the document
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,7 @@ from vecsieve.proxy.api.events import LineWork
 from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
 from vecsieve.proxy.api.lines import OptimizeLines
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
+from vecsieve.proxy.api.points import Added, AddedBatch, Checked, PointRequest, Points, PointsRequest
 from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
 
@@ -29,16 +30,18 @@ JSON = "application/json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One endpoint. ``takes``: the type of its JSON body, None of a GET. ``gives``: the type of its answer, None for the document
-    that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``lines``: makes the work behind a
-    stream, where the endpoint takes lines as well.
+    that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``asks``: in its
+    place, where the database is asked; gets the body and the database's credential that came with it. ``lines``: makes the work behind
+    a stream, where the endpoint takes lines as well.
     """
 
     name: ApiRoute
     path: str
     summary: str
     description: str
-    work: Callable[[bytes], bytes]
+    work: Callable[[bytes], bytes] | None = None
     gives: type[msgspec.Struct] | None
+    asks: Callable[[bytes, str | None], Awaitable[bytes]] | None = None
     takes: type[msgspec.Struct] | None = None
     lines: Callable[[], LineWork] | None = None
 
@@ -54,8 +57,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
-    """All endpoints but the document that describes them. Raises SettingsError."""
+def routes_of(settings: ApiSettings, points: Points | None = None) -> tuple[Route, ...]:
+    """All endpoints but the document that describes them. ``points``: None where no backend's are checked here. Raises SettingsError."""
     health = msgspec.json.encode(Health(status="ok", version=version("vecsieve"))) + b"\n"
     tokens = tokenizer(settings.tokenizer, setting="api.tokenizer")
     return (
@@ -86,5 +89,40 @@ def routes_of(settings: ApiSettings) -> tuple[Route, ...]:
             work=fuse,
             takes=FuseRequest,
             gives=FuseResponse,
+        ),
+        *(() if points is None else _of_points(points)),
+    )
+
+
+def _of_points(points: Points) -> tuple[Route, ...]:
+    behaviour = "By the collection's write policy. The request's `api-key` goes to the database."
+    return (
+        Route(
+            name=ApiRoute.CHECK,
+            path="/v1/check",
+            summary="Whether a point is a copy of a stored one.",
+            description="Nothing is stored, and nothing counted. " + behaviour,
+            asks=points.check,
+            takes=PointRequest,
+            gives=Checked,
+        ),
+        Route(
+            name=ApiRoute.ADD,
+            path="/v1/add",
+            summary="A point, stored unless it is a copy.",
+            description="Mode skip leaves copies out, merge keeps one of two, reject refuses; other modes store everything. "
+            + behaviour,
+            asks=points.add,
+            takes=PointRequest,
+            gives=Added,
+        ),
+        Route(
+            name=ApiRoute.ADD_BATCH,
+            path="/v1/addBatch",
+            summary="Several points, of which later ones see earlier ones.",
+            description="As /v1/add, with one result for each point, in one write. " + behaviour,
+            asks=points.add_batch,
+            takes=PointsRequest,
+            gives=AddedBatch,
         ),
     )

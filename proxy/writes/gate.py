@@ -1,4 +1,4 @@
-"""One write: its neighbours asked for, judged, annotated, counted; on any transport.
+"""One write: its neighbours asked for, judged, changed, counted; on any transport.
 
 Whatever fails, is late or has no room here, the client's own write goes out as it came, once, and a counter says why. In mode observe
 the work begins when the write has been answered.
@@ -19,7 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question, UnsupportedError
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, Neighbours, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import (
+    Inquiry,
+    LeavesPointsOut,
+    MergesPoints,
+    Neighbours,
+    NewPoints,
+    WriteAdapter,
+    WriteNeeds,
+)
 from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.collections.learned import Description
@@ -35,8 +43,9 @@ from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome
-from vecsieve.proxy.writes.journal import Journal, JournalError, LeftOut, State
-from vecsieve.proxy.writes.judging import Verdict, judge, keys_of, tenant_of
+from vecsieve.proxy.writes.journal import Journal, JournalError, Kind, LeftOut, State
+from vecsieve.proxy.writes.judging import judge, keys_of, tenant_of
+from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, without_copies
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -46,6 +55,8 @@ INLINE_BYTES = 32 * 1024
 MOST_OBSERVED = 16
 # Of a neighbour whose vector is asked for: a number as text, and all else.
 NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
+# Queries of one write, where each has one vector.
+ASKED_AT_ONCE = 8
 _COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
 
 T = TypeVar("T")
@@ -58,27 +69,15 @@ class NotJudgedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A write with one verdict for each point."""
-
-    points: NewPoints
-    verdicts: Sequence[Verdict]
-
-    def notes(self) -> Mapping[int, bytes]:
-        """What is told of each copy, by its place in the write."""
-        return {
-            row: b'{"duplicate_of":%s,"similarity":%.4f,"tier":"%s"}' % (each.of, each.similarity, each.tier.encode())
-            for row, each in enumerate(self.verdicts)
-            if each.of is not None
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A write without its copies, which are in the journal. ``body``: None where nothing is left to be sent."""
+class Change:
+    """What goes out in a write's place. ``body``: None where nothing does, and the client gets ``answer``. ``left_out``: in the journal.
+    ``removal``: sent when the write was carried out.
+    """
 
     body: bytes | None
-    left_out: tuple[LeftOut, ...]
+    answer: NativeAnswer | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    removal: Question | None = None
 
 
 class Room:
@@ -127,46 +126,75 @@ class WriteGate:
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
-    def policy_of(self, write: Operation) -> ResolvedPolicy | None:
-        """The policy of a write; None where the gate is off."""
-        policy = self._services.rules.now.policies.resolve(write.backend, write.collection)
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Work on a write in the gate's own thread. Raises what it raises, or TimeoutError."""
+        return await self._work.run(work)
+
+    def any_policy_of(self, write: Operation) -> ResolvedPolicy:
+        """The policy of a write, also where the gate is off."""
+        return self._services.rules.now.policies.resolve(write.backend, write.collection)
+
+    def policy_of(self, write: Operation, ruled_by: str | None = None) -> ResolvedPolicy | None:
+        """The policy of a write; None where the gate is off. ``ruled_by``: the collection's name for the rules, where it has another."""
+        name = write.collection if ruled_by is None else ruled_by
+        policy = self._services.rules.now.policies.resolve(write.backend, name)
         return None if policy.write.mode == "off" else policy
 
     def passed(self, outcome: WriteOutcome) -> None:
         """Count a write that is not looked at."""
         self._services.metrics.writes_total.labels(self._services.backend, outcome).inc()
 
-    async def annotated(self, exchange: Questioner, policy: ResolvedPolicy) -> bytes | None:
-        """The write with notes in the payloads of copies; None where it goes out as it came."""
-        started = self._services.clock()
-        body = await self._fenced(self._annotated, exchange, policy)
-        self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
-        return body or None
-
-    async def cut(self, exchange: Questioner, policy: ResolvedPolicy) -> Cut | None:
-        """The write without its copies; None where it goes out as it came. What is left out is on the disk by then."""
-        started = self._services.clock()
-        found = await self._fenced(self._cut, exchange, policy)
-        self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
-        return found if found is not None and found.left_out else None
-
-    async def settle(self, cut: Cut, *, is_success: bool) -> None:
-        """Write down how the database answered the rest, before the client is answered. Raises UpstreamExchangeError where that fails: a
-        write that is not in the journal must not be acknowledged.
+    async def changed(self, exchange: Questioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
+        """What goes out in place of the write; None where it goes out as it came. What is left out of it is on the disk by then.
+        ``query``: of the client's target.
         """
-        assert self._journal is not None  # noqa: S101 - it has the points
+
+        async def work(exchange: Questioner, policy: ResolvedPolicy, until: float) -> Change | None:
+            return await self._changed(
+                exchange, policy, await self._judged(exchange, policy, until), until, query=query
+            )
+
+        started = self._services.clock()
+        found = await self._fenced(work, exchange, policy)
+        self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
+        return found
+
+    async def told(
+        self, exchange: Questioner, policy: ResolvedPolicy, *, query: str, is_write: bool
+    ) -> tuple[Judged, Change | None]:
+        """The verdicts as well. Raises what `changed` counts. ``is_write``: else nothing is changed, and nothing counted."""
+        seconds = policy.write.deadline_seconds
+        async with asyncio.timeout(seconds):
+            until = self._services.clock() + seconds
+            judged = await self._judged(exchange, policy, until, counts=is_write)
+            return judged, await self._changed(exchange, policy, judged, until, query=query) if is_write else None
+
+    async def settle(self, change: Change, exchange: Questioner, policy: ResolvedPolicy, *, is_success: bool) -> None:
+        """Write down how the database answered, and remove what was replaced, before the client is answered. Raises UpstreamExchangeError
+        where the first fails: a write that is not in the journal must not be acknowledged.
+        """
+        if self._journal is None or not change.left_out:
+            return
         try:
-            await self._journal.settle(cut.left_out, State.DONE if is_success else State.REFUSED)
+            await self._journal.settle(change.left_out, State.DONE if is_success else State.REFUSED)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: a write is not acknowledged")
             raise UpstreamExchangeError(FailureKind.RESET, "the journal cannot be written") from None
         if is_success:
-            self._services.metrics.write_points_left_out_total.inc(len(cut.left_out))
+            kinds = Counter(each.kind for each in change.left_out)
+            self._services.metrics.write_points_left_out_total.inc(kinds[Kind.LEFT_OUT])
+            self._services.metrics.write_points_merged_total.inc(kinds[Kind.CHANGED])
+            if change.removal is not None:
+                await self._removed(change.removal, kinds[Kind.REMOVED], exchange, policy)
 
-    def acknowledged(self, write: Operation, query: str) -> NativeAnswer:
-        """The answer to a write of which nothing is left to be sent."""
-        assert isinstance(self.adapter, LeavesPointsOut)  # noqa: S101 - it left them out
-        return self.adapter.acknowledged(write, query)
+    async def _removed(self, removal: Question, count: int, exchange: Questioner, policy: ResolvedPolicy) -> None:
+        """A stored point that stays beside the one that replaced it is a copy, no loss."""
+
+        async def in_time() -> None:
+            await exchange.ask(removal, seconds=policy.write.deadline_seconds)
+            self._services.metrics.write_points_removed_total.inc(count)
+
+        await first_success([in_time], self._fell)
 
     def observe(self, exchange: Questioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
         """Judge a write that was answered, soon. ``over``: called when that has ended, or does not begin."""
@@ -189,50 +217,55 @@ class WriteGate:
         async with self._alone:
             await self._fenced(self._judged, exchange, policy)
 
-    async def _annotated(self, exchange: Questioner, policy: ResolvedPolicy, until: float) -> bytes:
-        """b"" where there is nothing to tell."""
-        judged = await self._judged(exchange, policy, until)
-        notes = judged.notes()
+    async def _changed(
+        self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
+    ) -> Change | None:
+        if policy.write.changes:
+            return await self._cut(exchange, policy, judged, until, query=query)
+        notes = judged.notes() if policy.write.mode == "annotate" else {}
         if not notes:
-            return b""
+            return None
         body = await self._done(exchange, partial(self.adapter.annotated, judged.points, notes))
         self._services.metrics.writes_annotated_total.inc()
-        return body
+        return Change(body)
 
-    async def _cut(self, exchange: Questioner, policy: ResolvedPolicy, until: float) -> Cut:
-        verbs, journal = self.adapter, self._journal
-        if journal is None or not isinstance(verbs, LeavesPointsOut):
+    async def _cut(
+        self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
+    ) -> Change | None:
+        verbs, journal, mode = self.adapter, self._journal, policy.write.mode
+        is_able = isinstance(verbs, MergesPoints if mode == "merge" else LeavesPointsOut)
+        if journal is None or not is_able or not isinstance(verbs, LeavesPointsOut):
             raise NotJudgedError(WriteOutcome.UNSUPPORTED)  # a reload brought the mode, without a journal
-        judged = await self._judged(exchange, policy, until)
-        points = judged.points
-        often = Counter(points.ids)
-        # A point of an id that is stored, or comes twice, replaces another: left out, the old content would stay.
-        rows = [row for row, each in enumerate(judged.verdicts) if each.of is not None and often[points.ids[row]] == 1]
-        if rows:
-            body = await self._ask(exchange, verbs.ask_stored(exchange.operation, points, rows), until)
-            known = await self._done(exchange, partial(verbs.stored, body))
-            rows = [row for row in rows if points.ids[row] not in known]
-        left_out = tuple([self._left_out(verbs, exchange.operation, judged, row) for row in rows])
-        if not left_out:
-            return Cut(None, ())
-        rest = None
-        if len(rows) < len(points.ids):
-            rest = await self._done(exchange, partial(verbs.without, points, frozenset(rows)))
-        await journal.enter(left_out, State.PENDING)
-        return Cut(rest, left_out)
+        write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
+        if not ids:
+            return None
+        question = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
+        known = await self._done(exchange, partial(verbs.stored, await self._ask(exchange, question, until)))
+        plan = await self._planned(exchange, judged, known, policy, query)
+        if not plan.rows:
+            return None
+        await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
+        if mode == "reject":
+            self._services.metrics.writes_rejected_total.inc()
+            return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
+        answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
+        removal = None
+        if plan.removed and isinstance(verbs, MergesPoints):
+            removal = verbs.ask_removed(write, judged.points, plan.removed)
+        return Change(plan.body, answer, plan.rows, removal)
 
-    def _left_out(self, verbs: LeavesPointsOut, write: Operation, judged: Judged, row: int) -> LeftOut:
-        verdict = judged.verdicts[row]
-        assert verdict.of is not None  # noqa: S101 - it is a copy
-        return LeftOut(
-            collection=write.collection,
-            partition=verbs.partition(judged.points),
-            id=judged.points.ids[row],
-            survivor=verdict.of,
-            tier=verdict.tier.value,
-            similarity=verdict.similarity,
-            point=verbs.point(judged.points, row),
-        )
+    async def _planned(
+        self, exchange: Questioner, judged: Judged, known: Mapping[bytes, bytes], policy: ResolvedPolicy, query: str
+    ) -> Plan:
+        """A custom policy is anyone's code: never on the loop."""
+        verbs, write = self.adapter, exchange.operation
+        if policy.write.mode == "merge":
+            assert isinstance(verbs, MergesPoints)  # noqa: S101 - the caller looked
+            return await self._work.run(
+                partial(merged, verbs, write, judged, known, policy, waits=verbs.waits(judged.points, query))
+            )
+        assert isinstance(verbs, LeavesPointsOut)  # noqa: S101 - the same
+        return await self._done(exchange, partial(without_copies, verbs, write, judged, known))
 
     async def _fenced(
         self,
@@ -268,7 +301,9 @@ class WriteGate:
                 LOGGER.warning("a write was not judged", extra={"fields": {"error": type(error).__name__}})
         self.passed(outcome)
 
-    async def _judged(self, exchange: Questioner, policy: ResolvedPolicy, until: float) -> Judged:
+    async def _judged(
+        self, exchange: Questioner, policy: ResolvedPolicy, until: float, *, counts: bool = True
+    ) -> Judged:
         write = exchange.operation
         needs = WriteNeeds(
             vector_name=policy.vector,
@@ -281,7 +316,8 @@ class WriteGate:
             judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=_is_long(exchange)
         )
         judged = Judged(points, verdicts)
-        self._count(judged, policy)
+        if counts:
+            self._count(judged, policy)
         return judged
 
     async def _done(self, exchange: Questioner, work: Callable[[], T]) -> T:
@@ -305,11 +341,29 @@ class WriteGate:
             count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
             vectors=not is_cosine,
         )
-        question = await self._done(exchange, partial(self.adapter.ask, exchange.operation, points, inquiry))
+        questions = await self._done(exchange, partial(self.adapter.ask, exchange.operation, points, inquiry))
         if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
-        body = await self._ask(exchange, question, until)
-        return await self._done(exchange, partial(self.adapter.found, points, inquiry, body)), is_cosine
+        bodies = await self._answers(exchange, questions, until)
+        return await self._done(exchange, partial(self.adapter.found, points, inquiry, bodies)), is_cosine
+
+    async def _answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
+        """Of some questions at a time. The first failure ends all."""
+        if len(questions) == 1:
+            return [await self._ask(exchange, questions[0], until)]
+        room = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def one(question: Question) -> bytes:
+            async with room:
+                return await self._ask(exchange, question, until)
+
+        asking = [asyncio.create_task(one(question), name="vecsieve-neighbours") for question in questions]
+        try:
+            return await asyncio.gather(*asking)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
 
     def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, is_cosine: bool) -> int:
         """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than

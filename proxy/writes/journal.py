@@ -1,4 +1,4 @@
-"""The journal of points that were left out of writes: everything that is needed to store them as they came.
+"""The journal of points that were left out of writes, deleted or changed: everything that is needed to store them as they were.
 
 A file of SQLite in WAL mode with ``synchronous=FULL``: a row is on the disk when its transaction returns. A point has a row before the
 rest of its write goes out, in state PENDING; the row is settled when the database has answered, and before the client is. So every
@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vecsieve.proxy.process.runtime import LongWork
 
@@ -43,15 +43,21 @@ CREATE TABLE IF NOT EXISTS points (
     UNIQUE (collection, partition, hash)
 )
 """
-# The same point again is the same row. One that is DONE stays so; one that was restored, or refused, is left out anew.
+_BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
+# Added later: files without them get them, and programs that do not know them read and write the file as before.
+_ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
+# The same point again is the same row, with its latest survivor. One that is DONE stays so; one that was restored, or refused, is
+# left out anew.
 _ENTER = """
-INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point, kind, became)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (collection, partition, hash) DO UPDATE
-SET state = excluded.state, at = excluded.at, survivor = excluded.survivor, tier = excluded.tier, similarity = excluded.similarity
-WHERE state <> 'done'
+SET state = CASE state WHEN 'done' THEN 'done' ELSE excluded.state END, at = excluded.at, survivor = excluded.survivor,
+    tier = excluded.tier, similarity = excluded.similarity, kind = excluded.kind, became = excluded.became
 """
-_COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point"
+_COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
+_HEAD = "number, collection, partition, id, length(point), kind"
+_MOST = 1000  # rows that are read at once: an SQL statement takes so many values everywhere
 
 
 class JournalError(Exception):
@@ -63,12 +69,20 @@ class State(StrEnum):
     DONE = "done"  # the client was told that it is stored, or is about to be
     REFUSED = "refused"  # the database refused the rest of the write
     UNDONE = "undone"  # it was stored after all
+    REJECTED = "rejected"  # we refused the write, and the client was told
+
+
+class Kind(StrEnum):
+    LEFT_OUT = "left_out"  # it is not stored
+    REMOVED = "removed"  # it was stored, until a new point took its place or a sweep deleted it
+    CHANGED = "changed"  # it was stored, and not as it came
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A point that is not stored. ``partition``: the part of the collection that the write named, as it spelled it, b"" without one.
-    ``id``, ``survivor``: JSON. ``point``: the client's own bytes, as the backend takes a point.
+    ``id``, ``survivor``: JSON. ``point``: as the backend takes a point; the client's own bytes, unless it was stored. ``became``: what is
+    stored in place of a changed point, None of others.
     """
 
     collection: str
@@ -78,6 +92,8 @@ class LeftOut:
     tier: str
     similarity: float
     point: bytes
+    kind: Kind = Kind.LEFT_OUT
+    became: bytes | None = None
 
     @property
     def hash(self) -> bytes:
@@ -91,6 +107,18 @@ class Row(LeftOut):
 
     number: int
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a row is of, without its content. ``size``: bytes of that."""
+
+    number: int
+    collection: str
+    partition: bytes
+    id: bytes
+    size: int
+    kind: Kind
 
 
 class Book:
@@ -110,8 +138,17 @@ class Book:
         (found,) = run("PRAGMA user_version").fetchone()
         if found not in {0, FORMAT}:
             raise JournalError(f"the journal has format {found}, wanted {FORMAT}")
+        missing = _ADDED.keys() - {name for _, name, *_ in run("PRAGMA table_info(points)")}
+        if not missing:
+            return
+        run("BEGIN IMMEDIATE")
         run(_SCHEMA)
+        run(_BY_ID)
+        known = {name for _, name, *_ in run("PRAGMA table_info(points)")}  # another process may have been here
+        for name in _ADDED.keys() - known:
+            run(f"ALTER TABLE points ADD COLUMN {name} {_ADDED[name]}")
         run(f"PRAGMA user_version = {FORMAT}")
+        run("COMMIT")
 
     def enter(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:
         """Write down points in one transaction."""
@@ -127,6 +164,8 @@ class Book:
                 each.tier,
                 each.similarity,
                 each.point,
+                each.kind,
+                each.became,
             )
             for each in points
         ]
@@ -142,18 +181,39 @@ class Book:
         """These points were stored."""
         self._all("UPDATE points SET state = 'undone' WHERE number = ?", [(number,) for number in numbers])
 
-    def left_out(self, *, collection: str | None = None, since: float = 0.0, id: bytes | None = None) -> list[Row]:  # noqa: A002 - as the option
-        """The points that are DONE, the oldest first. ``id``: JSON."""
-        where, values = "state = 'done' AND at >= ?", [since]
+    def heads(
+        self,
+        *,
+        collection: str | None = None,
+        since: float = 0.0,
+        ids: Sequence[bytes] | None = None,
+        rejected: bool = False,
+    ) -> list[Head]:
+        """Of the points that are DONE, the oldest first. ``ids``: JSON; None for all. ``rejected``: with those whose clients were told."""
+        where, values = "(state = 'done' OR (? AND state = 'rejected')) AND at >= ?", [rejected, since]
         chosen: list[object] = [*values]
         if collection is not None:
             where, chosen = where + " AND collection = ?", [*chosen, collection]
-        if id is not None:
-            where, chosen = where + " AND id = ?", [*chosen, id]
-        question = f"SELECT {_COLUMNS} FROM points WHERE {where} ORDER BY number"  # noqa: S608 - values are bound
-        found = _fenced(lambda: self._connection.execute(question, chosen).fetchall())
+        if ids is not None:
+            where, chosen = where + f" AND id IN ({_marks(ids)})", [*chosen, *ids]
+        question = f"SELECT {_HEAD} FROM points WHERE {where} ORDER BY at, number"  # noqa: S608 - values are bound
+        return [Head(*row) for row in self._found(question, chosen)]
+
+    def rows(self, numbers: Sequence[int]) -> list[Row]:
+        """These rows, the oldest first."""
+        question = f"SELECT {_COLUMNS} FROM points WHERE number IN ({_marks(numbers)}) ORDER BY at, number"  # noqa: S608 - the same
         names = _COLUMNS.split(", ")
-        return [Row(**dict(zip(names, row, strict=True))) for row in found]
+        return [Row(**dict(zip(names, row, strict=True))) for row in self._found(question, numbers)]
+
+    def left_out(self, *, collection: str | None = None, since: float = 0.0, id: bytes | None = None) -> list[Row]:  # noqa: A002 - as the option
+        """The points that are DONE, the oldest first. ``id``: JSON."""
+        heads = self.heads(collection=collection, since=since, ids=None if id is None else [id])
+        return [
+            row for at in range(0, len(heads), _MOST) for row in self.rows([h.number for h in heads[at : at + _MOST]])
+        ]
+
+    def _found(self, question: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return _fenced(lambda: self._connection.execute(question, values).fetchall())
 
     def close(self) -> None:
         self._connection.close()
@@ -177,6 +237,10 @@ def _made_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise JournalError(f"the journal cannot be opened: {type(error).__name__}") from None
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _fenced(work: Callable[[], T]) -> T:

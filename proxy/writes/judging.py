@@ -41,13 +41,16 @@ Similarities = npt.NDArray[np.float32]
 
 class Verdict(NamedTuple):
     """``of``: the id of the original, None of a point that counts as no copy. ``similarity``: to it, else to the most similar
-    candidate, 0.0 without any. ``tier``: of that similarity. ``is_held``: whether a guard kept it from being a copy.
+    candidate, 0.0 without any. ``tier``: of that similarity. ``is_held``: whether a guard kept it from being a copy. ``nearest``: the id
+    that the similarity is to; ``is_equal``: whether its canonical text is the same.
     """
 
     tier: WriteTier
     similarity: float = 0.0
     of: bytes | None = None
     is_held: bool = False
+    nearest: bytes | None = None
+    is_equal: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -175,12 +178,14 @@ class _Judge:
             if _ORDER[tier] > _ORDER[least_of(self.settings)]:
                 break
             if not self._is_kept_apart(row, candidate.place):
-                return Verdict(tier, candidate.similarity, candidate.id)
+                is_equal = self._is_equal(row, candidate.place)
+                return Verdict(tier, candidate.similarity, candidate.id, nearest=candidate.id, is_equal=is_equal)
             is_held = True
         if not ranked:
             return Verdict(WriteTier.UNIQUE)
         tier, candidate = ranked[0]
-        return Verdict(tier, candidate.similarity, is_held=is_held)
+        is_equal = self._is_equal(row, candidate.place)
+        return Verdict(tier, candidate.similarity, is_held=is_held, nearest=candidate.id, is_equal=is_equal)
 
     def _before(self, row: int, earlier: Similarities) -> list[_Candidate]:
         """Originals of the same write, the most similar first; the earliest of equal ones."""
@@ -233,7 +238,7 @@ def least_of(settings: WriteSettings) -> WriteTier:
     """The tier from which a point counts as a copy."""
     if settings.least is not None:
         return WriteTier(settings.least)
-    return WriteTier.EXACT if settings.mode == "skip" else WriteTier.SEMANTIC
+    return WriteTier.EXACT if settings.changes else WriteTier.SEMANTIC
 
 
 def _is_unread(record: Record) -> bool:

@@ -16,9 +16,12 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.embedded import start_embedded_process
 from support.stack import Answer, exchange
-from vecsieve.proxy.writes.journal import Book
+from vecsieve.proxy.writes.journal import Book, LeftOut, State
 
 SIZE = 8
+ROW = LeftOut(
+    collection="c", partition=b"", id=b"1", survivor=b"2", tier="exact", similarity=1.0, point=b'{"id":1,"vector":{}}'
+)
 
 
 @pytest.fixture(scope="module")
@@ -182,9 +185,11 @@ def test_columns_come_back_as_points(engine: str, tmp_path: Path) -> None:
 )
 def test_undo_says_what_is_wrong(engine: str, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     given = {"--journal": str(tmp_path / "j.db"), "--url": engine}
-    Book(tmp_path / "j.db").close()
+    book = Book(tmp_path / "j.db")
+    book.enter([ROW], State.DONE, at=0.0)
+    book.close()
     given |= {options[0]: options[1]}
-    with stack.command("undo", *(part for pair in given.items() for part in pair)) as running:
+    with stack.command("undo", "--apply", *(part for pair in given.items() for part in pair)) as running:
         running.process.wait(60)
         assert running.process.returncode in {1, 2}
         assert said in running.output()

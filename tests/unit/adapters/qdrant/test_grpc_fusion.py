@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import grpc as pb
 
 from vecsieve.adapters.contract import Bounds, Needs, Operation
-from vecsieve.adapters.fusions import Divided, DividesFusions, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Method, Undivided, UndividedError
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 
 ADAPTER = QdrantGrpc()
@@ -41,8 +41,8 @@ def divide(asked: Any, **needs: Any) -> Divided | None:
 def batch(asked: Any) -> Any:
     divided = divide(asked)
     assert divided is not None
-    assert divided.suffix == "Batch"
-    return pb.QueryBatchPoints.FromString(divided.body)
+    assert divided.ending == Ending(new="Batch")
+    return pb.QueryBatchPoints.FromString(divided.parts[0].body)
 
 
 def reason(asked: Any, **needs: Any) -> Undivided:
@@ -168,9 +168,9 @@ def test_the_reply_has_the_points_messages_with_the_fused_scores() -> None:
 
     lists = [pb.BatchResult(result=[point(1, 0.9, 1.0)]), pb.BatchResult(result=[point(2, 0.0, 3.0)])]
     body = pb.QueryBatchResponse(result=lists, time=0.5).SerializeToString()
-    reply = ADAPTER.parse_reply(divided.call, body)
+    reply = ADAPTER.parse_reply(divided.parts[0].call, body)
     assert [pool.ids for pool in reply.pools] == [(b"1",), (b"2",)]
-    fused = ADAPTER.fused(reply, [(1, 0, np.float32(0.1)), (0, 0, np.float32(0))])
+    fused = ADAPTER.fused(divided, [reply], [(1, 0, np.float32(0.1)), (0, 0, np.float32(0))])
     expected = pb.QueryResponse(result=[point(2, 0.1, 3.0), point(1, 0.0, 1.0)], time=0.5)
     assert pb.QueryResponse.FromString(fused) == expected
     assert fused == expected.SerializeToString()

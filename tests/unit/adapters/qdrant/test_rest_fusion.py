@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vecsieve.adapters.contract import Bounds, Needs, Operation
-from vecsieve.adapters.fusions import Divided, DividesFusions, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Method, Undivided, UndividedError
 from vecsieve.adapters.qdrant.rest import QdrantRest
 
 ADAPTER = QdrantRest()
@@ -29,7 +29,7 @@ def divide(body: dict[str, Any], **needs: Any) -> Divided | None:
 def items(body: dict[str, Any], **needs: Any) -> list[dict[str, Any]]:
     divided = divide(body, **needs)
     assert divided is not None
-    found: list[dict[str, Any]] = json.loads(divided.body)["searches"]
+    found: list[dict[str, Any]] = json.loads(divided.parts[0].body)["searches"]
     return found
 
 
@@ -56,7 +56,7 @@ def test_each_prefetch_becomes_a_search_with_the_selectors_of_the_widened_root()
 def test_the_fusion_is_read_with_the_widened_limit() -> None:
     divided = divide(fusion(query={"rrf": {"k": 9, "weights": [2, 0.5]}}, score_threshold=0.25))
     assert divided is not None
-    assert divided.suffix == "/batch"
+    assert divided.ending == Ending(new="/batch")
     found = divided.fusion
     assert (found.method, found.k, found.weights, found.threshold, found.limit) == (Method.RRF, 9, (2.0, 0.5), 0.25, 50)
 
@@ -84,11 +84,11 @@ def test_the_roots_filter_holds_for_each_search() -> None:
 def test_a_list_knows_its_query_where_it_is_of_the_compared_vector() -> None:
     divided = divide(fusion(prefetch=[FIRST, {**FIRST, "using": "b"}, SECOND]))
     assert divided is not None
-    queries = [search.query for search in divided.call.searches]
+    queries = [search.query for search in divided.parts[0].call.searches]
     assert queries[0] is not None
     assert queries[0].tolist() == np.array(FIRST["query"], np.float32).tolist()
     assert queries[1:] == [None, None]
-    assert [search.top_k for search in divided.call.searches] == [3, 3, 10]
+    assert [search.top_k for search in divided.parts[0].call.searches] == [3, 3, 10]
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_the_reply_has_the_points_bytes_with_the_fused_scores() -> None:
         b'{"result":[{"points":[{"id":1,"version":3,"score":0.9,"payload":{"score":1.0},"vector":{"a":[1.0,2.0]}}]},'
         b'{"points":[{"id":"u","version":4,"score":7.5,"payload":{},"vector":{"a":[3.0,4.0]}}]}],"status":"ok","time":0.5}'
     )
-    reply = ADAPTER.parse_reply(divided.call, body)
+    reply = ADAPTER.parse_reply(divided.parts[0].call, body)
     assert [pool.ids for pool in reply.pools] == [(b"1",), (b'"u"',)]
     assert [pool.vectors.tolist() for pool in reply.pools] == [[[1.0, 2.0]], [[3.0, 4.0]]]
-    fused = ADAPTER.fused(reply, [(1, 0, np.float32(0.1)), (0, 0, np.float32(1) / np.float32(3))])
+    fused = ADAPTER.fused(divided, [reply], [(1, 0, np.float32(0.1)), (0, 0, np.float32(1) / np.float32(3))])
     assert fused == (
         b'{"result":{"points":[{"id":"u","version":4,"score":0.1,"payload":{},"vector":{"a":[3.0,4.0]}},'
         b'{"id":1,"version":3,"score":0.33333334,"payload":{"score":1.0},"vector":{"a":[1.0,2.0]}}]},"status":"ok","time":0.5}'
     )
-    assert ADAPTER.fused(reply, []) == b'{"result":{"points":[]},"status":"ok","time":0.5}'
+    assert ADAPTER.fused(divided, [reply], []) == b'{"result":{"points":[]},"status":"ok","time":0.5}'

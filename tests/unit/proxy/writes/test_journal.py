@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.writes.journal import Book, Journal, JournalError, LeftOut, State
+from vecsieve.proxy.writes.journal import _SCHEMA, Book, Journal, JournalError, Kind, LeftOut, State
 
 POINT = LeftOut(
     collection="docs",
@@ -77,6 +77,48 @@ def test_a_point_that_was_stored_or_refused_may_be_left_out_anew(path: Path, bef
     book.close()
 
 
+def test_a_point_that_is_left_out_again_has_its_latest_survivor(path: Path) -> None:
+    """Else two points that took each other's place would name each other, and not the one that is stored."""
+    book = Book(path)
+    book.enter([POINT], State.DONE, at=1.0)
+    book.enter([replace(POINT, survivor=b"2")], State.PENDING, at=2.0)
+    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 2.0)]
+    book.close()
+
+
+def test_points_that_were_removed_or_changed_are_told_apart_and_come_by_time(path: Path) -> None:
+    book = Book(path)
+    book.enter([replace(POINT, kind=Kind.REMOVED)], State.DONE, at=9.0)
+    book.enter([replace(OTHER, kind=Kind.CHANGED, became=b"{}")], State.DONE, at=1.0)
+    assert [(row.kind, row.became) for row in book.left_out()] == [(Kind.CHANGED, b"{}"), (Kind.REMOVED, None)]
+    book.close()
+
+
+def test_copies_of_refused_writes_are_listed_where_they_are_asked_for(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT], State.REJECTED, at=1.0)
+    assert book.left_out() == []
+    assert [head.id for head in book.heads(rejected=True)] == [b"7"]
+    book.enter([POINT], State.PENDING, at=2.0)  # the mode became skip, and the client came again
+    book.settle([POINT], State.DONE)
+    assert len(book.left_out()) == 1
+    book.close()
+
+
+def test_a_file_of_an_earlier_version_gets_the_columns_that_were_added(path: Path) -> None:
+    earlier = sqlite3.connect(path)
+    earlier.executescript(
+        _SCHEMA
+        + "; PRAGMA user_version = 1; INSERT INTO points VALUES (1, 'done', 1.0, 'docs', x'', x'00', x'37', x'31', 'exact', 1.0, x'7b7d')"
+    )
+    earlier.close()
+    book = Book(path)
+    assert [(row.id, row.kind, row.became) for row in book.left_out()] == [(b"7", Kind.LEFT_OUT, None)]
+    book.enter([POINT], State.DONE, at=2.0)
+    assert len(book.left_out()) == 2
+    book.close()
+
+
 def test_the_same_content_under_two_ids_or_in_two_collections_is_two_rows(path: Path) -> None:
     book = Book(path)
     book.enter([POINT, OTHER, replace(POINT, collection="b"), replace(POINT, partition=b'"eu"')], State.DONE, at=1.0)
@@ -93,6 +135,18 @@ def test_rows_are_chosen_by_collection_moment_and_id(path: Path) -> None:
     assert [row.collection for row in book.left_out(id=b"7")] == ["docs", "b"]
     book.undone([row.number for row in book.left_out(collection="b")])
     assert len(book.left_out()) == 2
+    book.close()
+
+
+def test_what_rows_are_of_is_listed_without_their_contents(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT, OTHER, replace(POINT, partition=b'"eu"')], State.DONE, at=1.0)
+    heads = book.heads(ids=[b"7", b"9"])
+    assert [(head.id, head.partition, head.size) for head in heads] == [
+        (b"7", b"", len(POINT.point)),
+        (b"7", b'"eu"', len(POINT.point)),
+    ]
+    assert [row.partition for row in book.rows([heads[1].number, heads[0].number])] == [b"", b'"eu"']
     book.close()
 
 

@@ -175,7 +175,7 @@ def test_a_point_is_a_copy_of_the_most_similar_original() -> None:
 )
 def test_the_guards_of_searches_keep_points_apart(one: str, other: str) -> None:
     (found,) = judged((1, AXES[0], text(one)), stored={0: [(9, 0.999, text(other))]})
-    assert found == Verdict(WriteTier.EXACT, 0.999, None, is_held=True)
+    assert found == Verdict(WriteTier.EXACT, 0.999, None, is_held=True, nearest=b"9")
 
 
 def test_behind_a_point_that_a_guard_keeps_apart_the_next_is_compared() -> None:

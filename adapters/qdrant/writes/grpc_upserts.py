@@ -6,9 +6,8 @@ payload at the end of its point: of equal keys the last one counts, for all read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from struct import pack
 from uuid import UUID
 
 import numpy as np
@@ -21,20 +20,18 @@ from vecsieve.adapters.contract import (
     Operation,
     Question,
     Reason,
-    RequestHead,
     UnsupportedError,
 )
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.grpc_points import Place, fields_of, read_points, results
 from vecsieve.adapters.qdrant.grpc_reply import compare, dense, named
 from vecsieve.adapters.qdrant.ranking import forced
+from vecsieve.adapters.qdrant.writes.grpc_values import condition, entry
 from vecsieve.adapters.wire.protobuf import (
-    FIXED64,
     LENGTH,
     VARINT,
     Field,
     Span,
-    encoded,
     entries,
     fields,
     held,
@@ -49,23 +46,27 @@ from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
 from vecsieve.adapters.wire.vectors import matrix
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
-# UpsertPoints. Not read: wait, ordering, timeout.
-_POINTS, _SHARD_KEYS, _FILTER, _MODE = 3, 5, 6, 8
-_UPSERT = Shape(frozenset({1, 2, 4, _SHARD_KEYS, _FILTER, 7, _MODE}), frozenset({_POINTS}))
+# UpsertPoints. Not read: ordering, timeout.
+_WAIT, POINTS, _SHARD_KEYS, _FILTER, _MODE = 2, 3, 5, 6, 8
+_UPSERT = Shape(frozenset({1, _WAIT, 4, _SHARD_KEYS, _FILTER, 7, _MODE}), frozenset({POINTS}))
 # PointStruct.
-_ID, _PAYLOAD, _VECTORS = 1, 3, 4
-_POINT = Shape(frozenset({_ID, _VECTORS}), frozenset({_PAYLOAD}))
+ID, PAYLOAD, VECTORS = 1, 3, 4
+POINT = Shape(frozenset({ID, VECTORS}), frozenset({PAYLOAD}))
 _NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: its points, the packed floats of each one's vector, b"" without one, and the message of the shard keys."""
+    """A parsed upsert: its points, the packed floats of each one's vector, b"" without one, and the message of the shard keys.
+
+    ``waits``: whether the answer is wanted when the write has been carried out.
+    """
 
     data: bytes
     points: tuple[Field, ...]
     vectors: tuple[bytes, ...]
     shard_keys: bytes
+    waits: bool
 
 
 def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
@@ -74,26 +75,30 @@ def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     found = read(body, (0, len(body)), _UPSERT)
     if _FILTER in found or number_of(body, found, _MODE):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    points = messages(found, _POINTS)
+    points = messages(found, POINTS)
     if not points:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     if len(points) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     shard_keys = message(found, _SHARD_KEYS)
     try:
-        each = [read(body, point.span, _POINT) for point in points]
+        each = [read(body, point.span, POINT) for point in points]
         vectors = [_dense(body, point) for point in each]
         name = name_of(vectors, needs.vector_name)
         packed = tuple([vector.get(name, b"") for vector in vectors])
         wanted = Wanted(needs.keys)
         read_fields = tuple(
-            [chosen(body, [field.span for field in messages(point, _PAYLOAD)], wanted, QDRANT) for point in each]
+            [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
         )
-        ids = tuple([_id(body, message(point, _ID)) for point in each])
+        ids = tuple([id_of(body, message(point, ID)) for point in each])
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
     document = Document(
-        body, tuple(points), packed, b"" if shard_keys is None else body[shard_keys.value : shard_keys.end]
+        data=body,
+        points=tuple(points),
+        vectors=packed,
+        shard_keys=b"" if shard_keys is None else body[shard_keys.value : shard_keys.end],
+        waits=bool(number_of(body, found, _WAIT)),
     )
     return NewPoints(
         ids=ids,
@@ -107,14 +112,14 @@ def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
 
 def _dense(data: bytes, point: Found) -> dict[str, bytes]:
     """The packed floats of a point's dense vectors by name. Raises ValueError, UnsupportedError."""
-    vectors = message(point, _VECTORS)
+    vectors = message(point, VECTORS)
     if vectors is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     floats = {name: dense(data, span) for name, span in named(data, vectors.span).items()}
     return {name: each for name, each in floats.items() if each}
 
 
-def _id(data: bytes, field: Field | None) -> bytes:
+def id_of(data: bytes, field: Field | None) -> bytes:
     """As over REST. Raises ValueError, UnsupportedError."""
     if field is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -131,7 +136,7 @@ _QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SH
 _RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
 
 
-def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Question:
+def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
     """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
     document = own(points.document, Document)
     collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
@@ -150,28 +155,18 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Question:
     for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
         nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
         queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
-    return Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))
+    return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))]
 
 
 def _filter(tenant: Tenant) -> bytes:
-    conditions = [
-        length_field(2, length_field(1, length_field(1, key.encode()) + length_field(2, _match(orjson.loads(value)))))
-        for key, value in tenant
-    ]
+    conditions = [length_field(2, condition(key, orjson.loads(value))) for key, value in tenant]
     return length_field(_WHERE, b"".join(conditions)) if conditions else b""
 
 
-def _match(value: object) -> bytes:
-    if isinstance(value, bool):
-        return number_field(3, int(value))
-    if isinstance(value, int):
-        return number_field(2, value % 2**64)
-    return length_field(1, str(value).encode(errors="surrogatepass"))
-
-
-def found(points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
     """Read a batch reply. Raises MalformedReplyError, nothing else."""
     try:
+        (body,) = bodies
         return _found(points, inquiry, body)
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
@@ -224,44 +219,8 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     noted = [document.points[row] for row in rows]
     shown = [
         length_field(
-            _POINTS, data[point.value : point.end] + length_field(_PAYLOAD, _entry(NOTE, orjson.loads(notes[row])))
+            POINTS, data[point.value : point.end] + length_field(PAYLOAD, entry(NOTE, orjson.loads(notes[row])))
         )
         for row, point in zip(rows, noted, strict=True)
     ]
     return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
-
-
-def _entry(key: str, value: object) -> bytes:
-    return length_field(1, key.encode()) + length_field(2, _value(value))
-
-
-def _value(value: object) -> bytes:
-    """A Value of what a note has: an object, text, or a number. An id beyond 63 bits is text."""
-    if isinstance(value, dict):
-        return length_field(6, b"".join(length_field(1, _entry(key, inner)) for key, inner in value.items()))
-    if isinstance(value, float):
-        return encoded(2 << 3 | FIXED64) + pack("<d", value)
-    if isinstance(value, int) and value < 2**63:
-        return number_field(3, value)
-    return length_field(4, str(value).encode())
-
-
-class QdrantGrpcWrites:
-    """The verbs of the contract."""
-
-    parse = staticmethod(parse)
-    ask = staticmethod(ask)
-    found = staticmethod(found)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
-
-    def classify(self, head: RequestHead) -> Operation | None:
-        """The call of one upsert. Never raises."""
-        if head.path != "/qdrant.Points/Upsert":
-            return None
-        return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
-
-    def describe(self, write: Operation) -> Question:
-        """The collection's own description."""
-        body = length_field(calls.COLLECTION, write.collection.encode())
-        return Question(method="POST", target="/qdrant.Collections/Get", body=body)

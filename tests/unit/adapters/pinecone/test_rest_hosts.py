@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.pinecone.hosts import renamed
+from vecsieve.adapters.pinecone.rest import renamed
 
 
 def here(host: str) -> str | None:

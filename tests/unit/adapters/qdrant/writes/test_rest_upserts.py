@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.qdrant import calls
-from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
+from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
 WRITES = QdrantRestWrites()
@@ -161,7 +161,7 @@ def inquiry(*which: int, vectors: bool = False, tenant: bytes | None = None) -> 
 
 def test_neighbours_are_one_batch_query_with_the_clients_own_numbers() -> None:
     found = parsed(b'{"points":[{"id":1,"vector":[0.10,1e0]},{"id":2,"vector":[2,3]}]}')
-    question = WRITES.ask(UPSERT, found, inquiry(0, 1))
+    (question,) = WRITES.ask(UPSERT, found, inquiry(0, 1))
     assert (question.method, question.target) == ("POST", "/collections/docs/points/query/batch")
     assert b'"query":[0.10,1e0],' in question.body
     assert json.loads(question.body)["searches"][1] == {
@@ -175,7 +175,7 @@ def test_neighbours_are_one_batch_query_with_the_clients_own_numbers() -> None:
 
 def test_a_query_has_the_tenant_the_vectors_name_and_the_shard_key() -> None:
     found = parsed({"points": [{"id": 1, "vector": {"v": [1, 0]}}], "shard_key": "eu"})
-    search = json.loads(WRITES.ask(UPSERT, found, inquiry(0, vectors=True, tenant=b'"acme"')).body)["searches"][0]
+    search = json.loads(WRITES.ask(UPSERT, found, inquiry(0, vectors=True, tenant=b'"acme"'))[0].body)["searches"][0]
     assert search["filter"] == {"must": [{"key": "tenant", "match": {"value": "acme"}}]}
     assert (search["using"], search["with_vector"], search["shard_key"]) == ("v", ["v"], "eu")
 
@@ -190,7 +190,7 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
         [{"id": 5, "version": 1, "score": 0.9, "payload": {"text": "a"}, "vector": [1, 2]}],
         [{"id": UUID, "score": 0.8, "vector": {"": [3, 4]}}, {"id": 6, "score": 0.7}],
     )
-    near = WRITES.found(found, inquiry(0, 1, vectors=True), body)
+    near = WRITES.found(found, inquiry(0, 1, vectors=True), [body])
     assert near.of.tolist() == [0, 1, 1]
     assert near.ids == (b"5", f'"{UUID}"'.encode(), b"6")
     assert near.scores.tolist() == [0.9, 0.8, 0.7]
@@ -205,7 +205,7 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
 )
 def test_a_reply_that_is_none_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        WRITES.found(parsed({"points": [point()]}), inquiry(0), body)
+        WRITES.found(parsed({"points": [point()]}), inquiry(0), [body])
 
 
 @pytest.mark.parametrize(
@@ -284,28 +284,6 @@ def test_columns_are_cut_and_their_points_put_together() -> None:
     assert WRITES.point(found, 0) == b'{"id":1,"vector":{"v":[1.0,0],"s":{}},"payload":{"a":1.50}}'
     bare = parsed(b'{"batch":{"ids":[1,2],"vectors":[[1.0,0],[0,1]]}}')
     assert WRITES.point(bare, 1) == b'{"id":2,"vector":[0,1],"payload":null}'
-
-
-def test_which_ids_are_stored_is_asked_without_payloads_and_vectors() -> None:
-    question = WRITES.ask_stored(UPSERT, parsed({"points": [point(1), point(UUID)], "shard_key": 5}), [1])
-    assert (question.method, question.target) == ("POST", "/collections/docs/points")
-    assert json.loads(question.body) == {"ids": [UUID], "with_payload": False, "with_vector": False, "shard_key": 5}
-    body = json.dumps({"result": [{"id": 7, "payload": None}, {"id": UUID}]}).encode()
-    assert WRITES.stored(body) == {b"7", f'"{UUID}"'.encode()}
-    for damaged in (b"", b"{}", b'{"result":[{}]}', b'{"result":null}'):
-        with pytest.raises(MalformedReplyError):
-            WRITES.stored(damaged)
-
-
-@pytest.mark.parametrize(
-    ("query", "status"), [("", "acknowledged"), ("?wait=true", "completed"), ("?ordering=weak&wait=true", "completed")]
-)
-def test_a_write_of_which_nothing_is_left_is_answered_without_an_operations_number(query: str, status: str) -> None:
-    answer = WRITES.acknowledged(UPSERT, query)
-    assert (answer.status, answer.content_type) == (200, "application/json")
-    result = {"operation_id": None, "status": status}
-    assert json.loads(answer.body) == {"result": result, "status": "ok", "time": 0.0}
-    assert json.loads(WRITES.acknowledged(UPDATES, query).body)["result"] == [result]
 
 
 _JSON = st.recursive(

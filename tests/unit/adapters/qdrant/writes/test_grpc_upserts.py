@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
+from vecsieve.adapters.qdrant.writes.grpc import QdrantGrpcWrites
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
 WRITES = QdrantGrpcWrites()
@@ -106,7 +106,7 @@ def test_neighbours_are_one_batch_query() -> None:
     message = written(struct(1, named(v=pb.Vector(dense=pb.DenseVector(data=[0.5, 1])))), shard_key_selector=eu)
     tenant = (("tenant", b'"acme"'), ("n", b"-3"), ("b", b"true"))
     inquiry = Inquiry(which=(0,), tenants=(tenant,), count=3, vectors=True)
-    question = WRITES.ask(UPSERT, parsed(message), inquiry)
+    (question,) = WRITES.ask(UPSERT, parsed(message), inquiry)
     assert question.target == "/qdrant.Points/QueryBatch"
     match = [pb.Match(keyword="acme"), pb.Match(integer=-3), pb.Match(boolean=True)]
     keys = [pb.FieldCondition(key=key, match=each) for (key, _), each in zip(tenant, match, strict=True)]
@@ -138,13 +138,13 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_fields() -> None:
     body = pb.QueryBatchResponse(result=lists).SerializeToString()
     points = parsed(written(*[struct(n) for n in range(3)]))
     inquiry = Inquiry(which=(0, 1, 2), tenants=((), (), ()), count=3, vectors=True)
-    near = WRITES.found(points, inquiry, body)
+    near = WRITES.found(points, inquiry, [body])
     assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 2], (b"5", b"6"), [0.5, 0.25])
     assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert near.fields == ((b'"a"',), (b'"a"',))
     for damaged in (body[:-3], b"", body + body):
         with pytest.raises(MalformedReplyError):
-            WRITES.found(points, inquiry, damaged)
+            WRITES.found(points, inquiry, [damaged])
 
 
 @pytest.mark.parametrize(

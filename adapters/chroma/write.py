@@ -1,0 +1,271 @@
+"""Upserts and additions: what is read of their columns, the queries for their neighbours, the client's bytes with notes in metadata.
+
+Embeddings are arrays of numbers, or floats of 32 bits in Base64, as newer clients write them. A query has one filter, so there is one
+query for each tenant of a write. Metadata is flat: a note is JSON as a string.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.base import NOTE, json_text, own
+from vecsieve.adapters.chroma.calls import BACKEND, ID, scope
+from vecsieve.adapters.chroma.request import DOCUMENT_KEY
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+    may_be_json,
+)
+from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Shortened,
+    decode_matrix,
+    edited,
+    guess_numbers,
+    set_aside,
+    stack,
+)
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+_WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
+_COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed write. ``metadata``: the span of each record's in ``source.text``, None without the column; ``column``: the span of a column
+    that is null; ``at``: where a missing one is added.
+    """
+
+    source: Shortened
+    metadata: tuple[Span, ...] | None
+    column: Span | None
+    at: int
+
+
+def classify(head: RequestHead) -> Operation | None:
+    """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, as it came."""
+    match = _WRITE.fullmatch(head.path)
+    if head.method != "POST" or match is None or not may_be_json(head.content_type):
+        return None
+    before = scope(match[2], match[3])
+    if before is None:
+        return None
+    identifier = match[4].lower()
+    return Operation(backend=BACKEND, name=match[5], collection=before + identifier, partition=match[1], id=identifier)
+
+
+def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    try:
+        return _parsed(set_aside(body, guess_numbers(body)), needs)
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:
+        raise UnsupportedError(Reason.NOT_JSON) from None
+
+
+def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
+    text = source.text
+    span = whole(text)
+    found = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
+    ids = items_of(text, required(text, found, "ids"))
+    if len(ids) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    columns = {name: _column(text, place, len(ids)) for name in _COLUMNS[1:4] if (place := present(text, found, name))}
+    matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
+    name = name_of([{"": row} for row in matrix], needs.vector_name)
+    if not matrix.shape[1]:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    given = found.get("metadatas")
+    metadata, documents = columns.get("metadatas"), columns.get("documents")
+    fields = [
+        _fields(
+            needs.keys,
+            b"null" if metadata is None else source.cut(*metadata[row]),
+            None if documents is None else source.cut(*documents[row]),
+        )
+        for row in range(len(ids))
+    ]
+    return NewPoints(
+        ids=tuple([orjson.dumps(string(source.cut(*each))) for each in ids]),
+        vectors=matrix,
+        vector_name=name,
+        keys=needs.keys,
+        fields=tuple(fields),
+        document=Document(
+            source=source,
+            metadata=None if metadata is None else tuple(metadata),
+            column=None if given is None else (given.value, given.end),
+            at=span[1] - 1,
+        ),
+    )
+
+
+def _column(text: bytes, span: Span, count: int) -> list[Span]:
+    items = items_of(text, span)
+    if len(items) != count:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return items
+
+
+def _matrix(values: Sequence[bytes]) -> npt.NDArray[np.float32]:
+    """Raises ValueError."""
+    if any(value[:1] == b'"' for value in values):
+        packed = [b64decode(string(value), validate=True) if value[:1] == b'"' else b"" for value in values]
+        return stack([np.frombuffer(each, "<f4").astype(np.float64) if each else None for each in packed])
+    return decode_matrix(values)[0]
+
+
+def _fields(keys: tuple[str, ...], metadata: bytes, document: bytes | None) -> tuple[bytes | None, ...]:
+    read = last_values(metadata, keys)
+    text = None if document == b"null" else document
+    return tuple([text if key == DOCUMENT_KEY else value for key, value in zip(keys, read, strict=True)])
+
+
+def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """A query for each tenant."""
+    include = ["distances", "metadatas", "documents", *(["embeddings"] if inquiry.vectors else [])]
+    return [
+        Question(
+            method="POST",
+            target=f"{write.partition}/query",
+            body=b'{"query_embeddings":%s,"n_results":%d,"include":%s%s}'
+            % (
+                orjson.dumps(points.vectors[rows], option=orjson.OPT_SERIALIZE_NUMPY),
+                inquiry.count,
+                orjson.dumps(include),
+                _where(tenant),
+            ),
+        )
+        for tenant, rows in _by_tenant(inquiry).items()
+    ]
+
+
+def _by_tenant(inquiry: Inquiry) -> dict[Tenant, list[int]]:
+    groups: dict[Tenant, list[int]] = {}
+    for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        groups.setdefault(tenant, []).append(row)
+    return groups
+
+
+def _where(tenant: Tenant) -> bytes:
+    if not tenant:
+        return b""
+    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
+    return b',"where":%s' % (each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each))
+
+
+class _Reply(msgspec.Struct):
+    ids: list[list[str]]
+    distances: list[list[float | None]]
+    metadatas: list[list[msgspec.Raw]]
+    documents: list[list[msgspec.Raw]]
+    embeddings: list[list[msgspec.Raw]] | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """A score is one minus the distance. Raises MalformedReplyError, nothing else."""
+    of: list[int] = []
+    ids: list[bytes] = []
+    scores: list[float] = []
+    vectors: list[bytes] = []
+    fields: list[tuple[bytes | None, ...]] = []
+    try:
+        for body, rows in zip(bodies, _by_tenant(inquiry).values(), strict=True):
+            reply = _REPLY.decode(body)
+            none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
+            lists = zip(
+                rows,
+                reply.ids,
+                reply.distances,
+                reply.metadatas,
+                reply.documents,
+                reply.embeddings or none,
+                strict=True,
+            )
+            for row, *columns in lists:
+                for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
+                    of.append(row)
+                    ids.append(orjson.dumps(identifier))
+                    scores.append(float("nan") if distance is None else 1.0 - distance)
+                    vectors.append(bytes(vector))
+                    fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+    return Neighbours(
+        of=np.array(of, np.intp),
+        ids=tuple(ids),
+        scores=np.array(scores, np.float64),
+        vectors=decode_matrix(vectors)[0],
+        fields=tuple(fields),
+    )
+
+
+def is_cosine(body: bytes, _: str) -> bool:
+    """From the document of a collection. Never raises."""
+    configuration = last_values(body, ("configuration_json",))[0] or b"{}"
+    return any(
+        index is not None and last_values(index, ("space",))[0] == b'"cosine"'
+        for index in last_values(configuration, ("hnsw", "spann"))
+    )
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the metadata of some records."""
+    document = own(points.document, Document)
+    shown = {row: json_text(note.decode()) for row, note in notes.items()}
+    if document.metadata is not None:
+        edits = [_edit(document.source.text, document.metadata[row], note) for row, note in shown.items()]
+    else:
+        cells = [
+            b'{"%s":%s}' % (NOTE.encode(), shown[row]) if row in shown else b"null" for row in range(len(points.ids))
+        ]
+        column = b"[%s]" % b",".join(cells)
+        at = document.at
+        edits = [(*document.column, column) if document.column else (at, at, b',"metadatas":' + column)]
+    return b"".join(edited(document.source, (0, len(document.source.text)), edits))
+
+
+def _edit(text: bytes, span: Span, note: bytes) -> Edit:
+    added = b'"%s":%s' % (NOTE.encode(), note)
+    if text[span[0] : span[0] + 1] != b"{":
+        return (*span, b"{%s}" % added)
+    present_members = members(text, span)
+    if NOTE in present_members:
+        return present_members[NOTE].value, present_members[NOTE].end, note
+    return span[1] - 1, span[1] - 1, (b"," if present_members else b"") + added
+
+
+class ChromaWrites:
+    """The verbs of the contract."""
+
+    classify = staticmethod(classify)
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+
+    def describe(self, write: Operation) -> Question:
+        """The collection's document by its id, which servers before 1.1 do not know."""
+        before, _, identifier = write.partition.rpartition("/")
+        return Question(method="GET", target=f"{before}/by-id/{identifier}")

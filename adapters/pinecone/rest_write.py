@@ -1,0 +1,203 @@
+"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata.
+
+A query has one vector, so a write of many vectors has many queries, each of which costs read units. Metadata is flat: a note is JSON as
+a string. Records whose vectors the service makes are passed through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import orjson
+
+from vecsieve.adapters.base import NOTE, json_text, own
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+    may_be_json,
+)
+from vecsieve.adapters.pinecone.calls import BACKEND, index_of
+from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
+from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers, set_aside
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+UPSERT = "upsert"
+_VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed upsert: for each vector the span of its numbers and of its metadata in ``source.text``, None where absent, and the offset
+    at which a missing member is added. ``namespace``: JSON, b"" where absent.
+    """
+
+    source: Shortened
+    values: tuple[Span | None, ...]
+    metadata: tuple[Span | None, ...]
+    openings: tuple[int, ...]
+    namespace: bytes
+
+
+def classify(head: RequestHead) -> Operation | None:
+    """The upsert of a request; None for any other. Never raises."""
+    if head.method != "POST" or "/" + head.path.lstrip("/") != "/vectors/upsert" or not may_be_json(head.content_type):
+        return None
+    return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
+
+
+def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    try:
+        return _parsed(set_aside(body, guess_numbers(body)), needs)
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:
+        raise UnsupportedError(Reason.NOT_JSON) from None
+
+
+def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
+    text = source.text
+    found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
+    rows = items_of(text, required(text, found, "vectors"))
+    if len(rows) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    each = [read_object(text, row, _VECTOR) for row in rows]
+    values = [present(text, row, "values") for row in each]
+    name = name_of([{} if span is None else {"": span} for span in values], needs.vector_name)
+    matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
+    if not matrix.shape[1]:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    metadata = [(row["metadata"].value, row["metadata"].end) if "metadata" in row else None for row in each]
+    namespace = present(text, found, "namespace")
+    document = Document(
+        source=source,
+        values=tuple([span if is_array else None for span, is_array in zip(values, proven, strict=True)]),
+        metadata=tuple(metadata),
+        openings=tuple([row[1] - 1 for row in rows]),
+        namespace=b"" if namespace is None else source.cut(*namespace),
+    )
+    return NewPoints(
+        ids=tuple([orjson.dumps(string(source.cut(*required(text, row, "id")))) for row in each]),
+        vectors=matrix,
+        vector_name=name,
+        keys=needs.keys,
+        fields=tuple(
+            [
+                (None,) * len(needs.keys) if span is None else last_values(source.cut(*span), needs.keys)
+                for span in metadata
+            ]
+        ),
+        document=document,
+    )
+
+
+def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """A query for each vector."""
+    document = own(points.document, Document)
+    shared = b'"topK":%d,"includeMetadata":true,"includeValues":%s' % (
+        inquiry.count,
+        b"true" if inquiry.vectors else b"false",
+    )
+    shared += b',"namespace":' + document.namespace if document.namespace else b""
+    return [
+        Question(
+            method="POST",
+            target="/query",
+            body=b'{"vector":%s,%s%s}' % (_numbers(document, row), shared, _filter(tenant)),
+        )
+        for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+    ]
+
+
+def _numbers(document: Document, row: int) -> bytes:
+    span = document.values[row]
+    if span is None:
+        raise ValueError(f"vector {row} has no numbers to ask by")
+    return document.source.cut_value(span)
+
+
+def _filter(tenant: Tenant) -> bytes:
+    if not tenant:
+        return b""
+    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
+    return b',"filter":%s' % (each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each))
+
+
+class _Match(msgspec.Struct):
+    id: str
+    score: float = float("nan")
+    values: msgspec.Raw = msgspec.Raw(b"[]")
+    metadata: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Reply(msgspec.Struct):
+    matches: list[_Match]
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises MalformedReplyError, nothing else."""
+    try:
+        lists = [_REPLY.decode(body).matches for body in bodies]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+    matches = [match for each in lists for match in each]
+    return Neighbours(
+        of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+        ids=tuple([orjson.dumps(match.id) for match in matches]),
+        scores=np.array([match.score for match in matches], np.float64),
+        vectors=decode_matrix([bytes(match.values) for match in matches])[0],
+        fields=tuple([last_values(bytes(match.metadata), points.keys) for match in matches]),
+    )
+
+
+def is_cosine(body: bytes, _: str) -> bool:
+    """From the statistics of an index, where they name the metric. Never raises."""
+    return last_values(body, ("metric",))[0] == b'"cosine"'
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the metadata of some vectors."""
+    document = own(points.document, Document)
+    edits = [_edit(document, row, json_text(note.decode())) for row, note in notes.items()]
+    return b"".join(edited(document.source, (0, len(document.source.text)), edits))
+
+
+def _edit(document: Document, row: int, note: bytes) -> Edit:
+    text, span = document.source.text, document.metadata[row]
+    added = b'"%s":%s' % (NOTE.encode(), note)
+    if span is None:
+        at = document.openings[row]
+        return at, at, b',"metadata":{%s}' % added
+    if text[span[0] : span[0] + 1] != b"{":
+        return (*span, b"{%s}" % added)
+    present_members = members(text, span)
+    if NOTE in present_members:
+        return present_members[NOTE].value, present_members[NOTE].end, note
+    return span[1] - 1, span[1] - 1, (b"," if present_members else b"") + added
+
+
+class PineconeRestWrites:
+    """The verbs of the contract."""
+
+    classify = staticmethod(classify)
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+
+    def describe(self, _: Operation) -> Question:
+        """The statistics of the index; since 2025 they name the metric."""
+        return Question(method="POST", target="/describe_index_stats", body=b"{}")

@@ -1,0 +1,310 @@
+"""`POST /v1/check`, `/v1/add`, `/v1/addBatch`: points compared with what the database has, and stored by the write policy.
+
+The points become the backend's own upsert, which the write gate judges and changes like any client's. Unlike there a failure is
+answered: who asks here wants to know, and can ask again. So nothing is stored where it cannot be judged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Question, UnsupportedError
+from vecsieve.adapters.wire.json_vectors import decode_arrays
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.proxy.api.messages import MOST_NUMBERS, Metadata, Whole, whole
+from vecsieve.proxy.api.problems import Kind as Trouble
+from vecsieve.proxy.api.problems import ProblemError, invalid
+from vecsieve.proxy.api.reading import decoded
+from vecsieve.proxy.http.exchange import OwnQuestions
+from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.writes.gate import Change, NotJudgedError, WriteGate
+from vecsieve.proxy.writes.journal import JournalError, Kind, LeftOut
+from vecsieve.proxy.writes.judging import Verdict
+from vecsieve.proxy.writes.plans import Judged
+
+LOGGER = logging.getLogger("vecsieve.writes")
+ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # whose upserts are made here
+MOST_POINTS = 1000
+WORDS = 300  # characters of a refusal that are passed on
+_QUERY = "?wait=true"  # merging needs it
+
+Classification = Literal["exact", "semantic", "related", "unique"]
+_UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
+PointId = (
+    Annotated[str, Meta(pattern=_UUID)]
+    | Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    | Annotated[Whole, Meta(ge=0.0, le=2.0**53)]
+)
+_NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": MOST_NUMBERS}
+Vector = Annotated[Raw, Meta(extra_json_schema=_NUMBERS)]
+
+
+class Point(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A point with one dense vector."""
+
+    id: Annotated[PointId, Meta(description="A number, or a UUID.")]
+    vector: Vector
+    payload: Metadata = field(default_factory=lambda: Raw(b"null"))
+
+
+# A path is read without segments of dots.
+Collection = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^/]*[^./][^/]*$")]
+VectorName = Annotated[str | None, Meta(description="Of the vectors, where the collection's have names.")]
+
+
+class PointRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """One point, and the collection."""
+
+    collection: Collection
+    point: Point
+    vector_name: VectorName = None
+
+
+class PointsRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """Points, and the collection. Later points see earlier ones."""
+
+    collection: Collection
+    points: Annotated[list[Point], Meta(min_length=1, max_length=MOST_POINTS)]
+    vector_name: VectorName = None
+
+
+class Checked(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How alike the most similar point is. `hashMatch`: whether its canonical text is the same."""
+
+    classification: Classification
+    match_id: str | int | None
+    similarity: float
+    hash_match: bool
+    duration_ms: float
+
+
+class Added(Checked, frozen=True, kw_only=True, rename="camel"):
+    """What became of a point. `survivorId`: the point that is stored for it; `evictedId`: the point whose place it took."""
+
+    action: Literal["added", "merged", "skipped"]
+    survivor_id: str | int
+    evicted_id: str | int | None
+
+
+class AddedBatch(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One result for each point, in their order, and how often each action was taken."""
+
+    results: list[Added]
+    added: int
+    merged: int
+    skipped: int
+    duration_ms: float
+
+
+_ONE, _SEVERAL = msgspec.json.Decoder(PointRequest), msgspec.json.Decoder(PointsRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The way to the database. ``prefix``: before its own paths."""
+
+    upstream: Upstream
+    prefix: str
+    reply_body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write of ours, and the reads beside it."""
+
+    sender: Sender
+    operation: Operation
+    plain: bytes
+    key: str | None
+    client_timeout_seconds: float | None = None
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        own = OwnQuestions(
+            upstream=self.sender.upstream,
+            prefix=self.sender.prefix,
+            headers=() if self.key is None else ((b"api-key", self.key.encode(errors="surrogateescape")),),
+            reply_body_bytes=self.sender.reply_body_bytes,
+            seconds=seconds,
+        )
+        return await own.ask(question)
+
+
+class Points:
+    """The endpoints. ``gate``: of the backend's REST upserts."""
+
+    def __init__(self, gate: WriteGate, sender: Sender, clock: Callable[[], float]) -> None:
+        self._gate = gate
+        self._sender = sender
+        self._clock = clock
+
+    async def check(self, body: bytes, key: str | None) -> bytes:
+        """Nothing is stored."""
+        began = self._clock()
+        asked = await self._gate.beside(partial(decoded, _ONE, body))
+        write, policy = await self._written(asked, [asked.point], key)
+        judged, _ = await self._judged(write, policy, is_write=False)
+        return _encoded(Checked(**_told(judged.verdicts[0]), duration_ms=self._since(began)))
+
+    async def add(self, body: bytes, key: str | None) -> bytes:
+        began = self._clock()
+        asked = await self._gate.beside(partial(decoded, _ONE, body))
+        (result,) = await self._added(asked, [asked.point], key, began)
+        return _encoded(result)
+
+    async def add_batch(self, body: bytes, key: str | None) -> bytes:
+        began = self._clock()
+        asked = await self._gate.beside(partial(decoded, _SEVERAL, body))
+        results = await self._added(asked, asked.points, key, began)
+        actions = [each.action for each in results]
+        counts = {action: actions.count(action) for action in ("added", "merged", "skipped")}
+        return _encoded(AddedBatch(results=results, **counts, duration_ms=self._since(began)))
+
+    async def _written(
+        self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None
+    ) -> tuple[_Write, ResolvedPolicy]:
+        """The upsert of these points, and the policy it is judged by."""
+        operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=asked.collection)
+        policy = self._gate.any_policy_of(operation)
+        plain = await self._gate.beside(partial(_upsert, points, asked.vector_name))
+        return _Write(self._sender, operation, plain, key), policy
+
+    async def _added(
+        self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float
+    ) -> list[Added]:
+        write, policy = await self._written(asked, points, key)
+        judged, change = await self._judged(write, policy, is_write=True)
+        if change is not None and change.body is None and not change.left_out:
+            raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
+        body = write.plain if change is None else change.body
+        await self._stored(write, policy, body, change)
+        rows = () if change is None else change.left_out
+        self._log(rows, len(points))
+        taken = self._since(began)
+        return [_result(judged, row, rows, taken) for row in range(len(points))]
+
+    async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change | None) -> None:
+        try:
+            if body is not None:
+                target = f"/collections/{quote(write.operation.collection, safe='')}/points{_QUERY}"
+                await _asked(write, Question(method="PUT", target=target, body=body), policy.write.deadline_seconds)
+        except ProblemError:
+            if change is not None:
+                await self._settled(change, write, policy, is_success=False)
+            raise
+        if change is not None:
+            await self._settled(change, write, policy, is_success=True)
+
+    async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> None:
+        try:
+            await self._gate.settle(change, write, policy, is_success=is_success)
+        except UpstreamExchangeError:
+            raise ProblemError(Trouble.FAILED, "the journal cannot be written") from None
+
+    async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change | None]:
+        """Raises ProblemError."""
+        try:
+            return await self._gate.told(write, policy, query=_QUERY, is_write=is_write)
+        except UnsupportedError as error:
+            raise invalid(
+                "$.points", error.reason.value, "vectors of one name and length, numbers or UUIDs as ids"
+            ) from None
+        except RefusedReplyError as refused:
+            raise _declined(refused) from None
+        except (LostReplyError, MalformedReplyError):
+            raise ProblemError(Trouble.NO_DATABASE, "the neighbours did not come") from None
+        except (NotJudgedError, JournalError, TimeoutError) as error:
+            retry = (("Retry-After", "1"),)
+            raise ProblemError(Trouble.BUSY, f"not judged: {type(error).__name__}", fields=retry) from None
+
+    def _since(self, began: float) -> float:
+        return round((self._clock() - began) * 1000.0, 3)
+
+    @staticmethod
+    def _log(rows: Sequence[LeftOut], count: int) -> None:
+        """The events of a write, as the gate logs its own."""
+        removed = sum(row.kind == Kind.REMOVED for row in rows)
+        left = sum(row.kind == Kind.LEFT_OUT for row in rows)
+        LOGGER.info("added", extra={"fields": {"points": count - left, "skipped": left, "evicted": removed}})
+
+
+def _upsert(points: Sequence[Point], name: str | None) -> bytes:
+    """Raises ProblemError."""
+    each = [_native(point, name, f"$.points[{place}]") for place, point in enumerate(points)]
+    return b'{"points":[%s]}' % b",".join(each)
+
+
+def _native(point: Point, name: str | None, where: str) -> bytes:
+    """As the backend takes it; the numbers and the payload are the caller's bytes. Raises ProblemError."""
+    vector = bytes(point.vector)
+    (numbers,) = decode_arrays([vector])
+    if numbers is None or not 0 < len(numbers) <= MOST_NUMBERS:
+        raise invalid(f"{where}.vector", "another value", f"1 to {MOST_NUMBERS} numbers")
+    if bytes(point.payload)[:1] not in {b"{", b"n"}:
+        raise invalid(f"{where}.payload", "another value", "an object or null")
+    if name is not None:
+        vector = b"{%s:%s}" % (msgspec.json.encode(name), vector)
+    identifier = msgspec.json.encode(whole(point.id, f"{where}.id") if isinstance(point.id, float) else point.id)
+    return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vector, bytes(point.payload))
+
+
+async def _asked(write: _Write, question: Question, seconds: float) -> None:
+    """Raises ProblemError."""
+    try:
+        await write.ask(question, seconds=seconds)
+    except RefusedReplyError as refused:
+        raise _declined(refused) from None
+    except LostReplyError:
+        raise ProblemError(Trouble.NO_DATABASE, "whether the points were stored is not known") from None
+
+
+def _declined(refused: RefusedReplyError) -> ProblemError:
+    if refused.status == HTTPStatus.NOT_FOUND:
+        return ProblemError(Trouble.NO_COLLECTION, "the database knows no such collection")
+    if refused.is_server_error:
+        return ProblemError(Trouble.NO_DATABASE, f"it answered with status {refused.status}")
+    words = refused.words[:WORDS].decode(errors="replace")
+    return ProblemError(Trouble.DECLINED, f"status {refused.status}: {words}")
+
+
+def _result(judged: Judged, row: int, rows: Sequence[LeftOut], taken: float) -> Added:
+    """Of one point of a write."""
+    own = judged.points.ids[row]
+    gone = next((each for each in rows if each.kind == Kind.LEFT_OUT and each.id == own), None)
+    evicted = [each.id for each in rows if each.kind != Kind.CHANGED and each.survivor == own and each.id != own]
+    # A copy that stays in another's place has merged with it; an original that keeps its place was added.
+    is_merged = gone is None and bool(evicted) and judged.verdicts[row].of is not None
+    return Added(
+        **_told(judged.verdicts[row]),
+        duration_ms=taken,
+        action="skipped" if gone is not None else "merged" if is_merged else "added",
+        survivor_id=_id(own if gone is None else gone.survivor),
+        evicted_id=_id(evicted[0]) if is_merged else None,
+    )
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "classification": verdict.tier.value,
+        "match_id": None if verdict.nearest is None else _id(verdict.nearest),
+        "similarity": round(verdict.similarity, 6),
+        "hash_match": verdict.is_equal,
+    }
+
+
+def _id(identifier: bytes) -> str | int:
+    return msgspec.json.decode(identifier, type=str | int)
+
+
+def _encoded(answer: Struct) -> bytes:
+    return msgspec.json.encode(answer) + b"\n"

@@ -1,0 +1,190 @@
+"""Which of two points that are copies stays, and what it then holds: the policies of mode merge. Pure.
+
+The copies of one original are a family. Its points come one after another, as the write has them, and each takes the place of the one
+that stayed so far, or is left out. A new point never changes a stored one: where it wins it is stored under its own id, and the stored
+one is removed. So nothing that another client writes meanwhile is overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from vecsieve.config.policy import WriteSettings
+from vecsieve.proxy.search.candidates import Moment, moment, number
+
+T = TypeVar("T")
+Payload: TypeAlias = Mapping[str, object]
+Stays: TypeAlias = "Literal['stored', 'incoming'] | Payload"
+"""Which payload stays, or the payload that takes the place of both."""
+
+STORED: Final = "stored"
+INCOMING: Final = "incoming"
+
+
+class CustomPolicyError(Exception):
+    """A custom policy returned what cannot be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A point of a family. ``row``: its place in the write; None of a stored one. ``point``: alone, as JSON."""
+
+    id: bytes
+    row: int | None
+    point: bytes
+
+    def payload(self) -> dict[str, object]:
+        """Empty where there is none. Numbers keep their kind."""
+        found = json.loads(self.point).get("payload")
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A family: who stays, and who does not. ``survivor.point`` holds what is stored; ``sent`` is what the client sent of it, where that
+    differs.
+    """
+
+    survivor: Copy
+    gone: tuple[Copy, ...]
+    sent: bytes | None
+
+
+def settled(family: Sequence[Copy], settings: WriteSettings, texts: Sequence[str]) -> Settled:
+    """``family``: at least one, the original first. ``texts``: the names or dotted paths of texts in payloads. Raises CustomPolicyError,
+    and whatever a custom policy raises.
+    """
+    choose = policy_of(settings, texts)
+    survivor, sent = family[0], family[0].point
+    gone: list[Copy] = []
+    for copy in family[1:]:
+        stays = choose(survivor.payload(), copy.payload())
+        if stays == STORED:
+            gone.append(copy)
+            continue
+        gone.append(replace(survivor, point=sent) if survivor.row is not None else survivor)
+        sent = copy.point
+        survivor = copy if isinstance(stays, str) else _merged(survivor, copy, stays, texts)
+    return Settled(survivor, tuple(gone), sent if sent != survivor.point else None)
+
+
+def _merged(stored: Copy, incoming: Copy, payload: Payload, texts: Sequence[str]) -> Copy:
+    """The incoming point with this payload, and with the vectors of the point whose text it has."""
+    values, text = json.loads(incoming.point), text_of(payload, texts)
+    if text and text != text_of(incoming.payload(), texts) and text == text_of(stored.payload(), texts):
+        values["vector"] = json.loads(stored.point)["vector"]
+    elif json.dumps(payload, sort_keys=True) == json.dumps(incoming.payload(), sort_keys=True):
+        return incoming
+    values["payload"] = payload
+    return replace(incoming, point=json.dumps(values, separators=(",", ":")).encode())
+
+
+Policy = Callable[[Payload, Payload], Stays]
+"""Gets the payload that is stored and the one that comes."""
+
+
+def policy_of(settings: WriteSettings, texts: Sequence[str]) -> Policy:
+    """The policy that the settings name."""
+
+    def newest(stored: Payload, incoming: Payload) -> Stays:
+        ages = _both(stored, incoming, settings.timestamps, moment)
+        return STORED if ages is not None and _is_later(*ages) else INCOMING
+
+    def oldest(stored: Payload, incoming: Payload) -> Stays:
+        ages = _both(stored, incoming, settings.timestamps, moment)
+        return INCOMING if ages is not None and _is_later(*ages) else STORED
+
+    def longest(stored: Payload, incoming: Payload) -> Stays:
+        one, other = len(text_of(stored, texts)), len(text_of(incoming, texts))
+        return newest(stored, incoming) if one == other else STORED if one > other else INCOMING
+
+    def surest(stored: Payload, incoming: Payload) -> Stays:
+        sure = _both(stored, incoming, settings.confidences, number)
+        if sure is None or sure[0] == sure[1]:
+            return newest(stored, incoming)
+        return STORED if sure[0] > sure[1] else INCOMING
+
+    def both(stored: Payload, incoming: Payload) -> Stays:
+        return united(stored, incoming, texts)
+
+    if settings.merge == "custom":
+        return _checked(settings.custom_policy())
+    named: Mapping[str, Policy] = {
+        "keep-newest": newest,
+        "keep-oldest": oldest,
+        "keep-longest": longest,
+        "keep-highest-confidence": surest,
+        "merge": both,
+    }
+    return named[settings.merge]
+
+
+def _checked(function: Callable[..., object]) -> Policy:
+    def choose(stored: Payload, incoming: Payload) -> Stays:
+        found = function(stored, incoming)
+        if found == STORED:
+            return STORED
+        if found == INCOMING:
+            return INCOMING
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            raise CustomPolicyError("a custom policy returned neither `stored`, nor `incoming`, nor an object")
+        return found
+
+    return choose
+
+
+def united(stored: Payload, incoming: Payload, texts: Sequence[str]) -> dict[str, object]:
+    """The longer text; arrays united, the stored one's elements first; the larger number; else the incoming value. Keys of both."""
+    keys = {path.split(".", 1)[0] for path in texts}
+    return {
+        key: _one(stored[key], incoming[key], is_text=key in keys)
+        if key in stored and key in incoming
+        else (incoming if key in incoming else stored)[key]
+        for key in (*stored, *(key for key in incoming if key not in stored))
+    }
+
+
+def _one(stored: object, incoming: object, *, is_text: bool) -> object:
+    if is_text and isinstance(stored, str) and isinstance(incoming, str):
+        return stored if len(stored) > len(incoming) else incoming
+    if isinstance(stored, list) and isinstance(incoming, list):
+        known = {json.dumps(each, sort_keys=True) for each in stored}
+        return [*stored, *(each for each in incoming if json.dumps(each, sort_keys=True) not in known)]
+    if _is_number(stored) and _is_number(incoming):
+        return max(incoming, stored)  # type: ignore[call-overload]  # - both are numbers
+    return incoming
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def text_of(payload: Payload, paths: Sequence[str]) -> str:
+    """The first text under these names or dotted paths; "" without one."""
+    return next((value for path in paths if isinstance(value := _at(payload, path), str)), "")
+
+
+def _at(payload: Payload, path: str) -> object:
+    value: object = payload
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _both(
+    stored: Payload, incoming: Payload, names: Sequence[str], read: Callable[[bytes], T | None]
+) -> tuple[T, T] | None:
+    """What both have under the first name that both have it under."""
+    for name in names:
+        one, other = (read(json.dumps(_at(each, name)).encode()) for each in (stored, incoming))
+        if one is not None and other is not None:
+            return one, other
+    return None
+
+
+def _is_later(one: Moment, other: Moment) -> bool:
+    """False where the two are of different kinds, which cannot be compared."""
+    return one[0] is other[0] and one > other

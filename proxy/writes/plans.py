@@ -1,0 +1,201 @@
+"""What becomes of a write whose copies are not stored: its points in the journal, and what is left of it. Pure.
+
+A point whose id is stored, or comes twice in the write, is an update: it is stored as it came, since left out the old content would
+stay, and it takes no other point's place. Then of two writers that store copies of each other at once, one at most removes the other's:
+the one that read the database after the other had written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.writes.journal import Kind, LeftOut
+from vecsieve.proxy.writes.judging import Verdict
+from vecsieve.proxy.writes.merging import Copy, Settled, settled
+
+TOLD = 5  # copies that a refusal names
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A write with one verdict for each point."""
+
+    points: NewPoints
+    verdicts: Sequence[Verdict]
+
+    def notes(self) -> Mapping[int, bytes]:
+        """What is told of each copy, by its place in the write."""
+        return {
+            row: b'{"duplicate_of":%s,"similarity":%.4f,"tier":"%s"}' % (each.of, each.similarity, each.tier.encode())
+            for row, each in enumerate(self.verdicts)
+            if each.of is not None
+        }
+
+    def copies(self) -> list[int]:
+        """The places of copies whose id comes once."""
+        often = Counter(self.points.ids)
+        return [
+            row for row, each in enumerate(self.verdicts) if each.of is not None and often[self.points.ids[row]] == 1
+        ]
+
+    def concerned(self, *, is_merging: bool) -> list[bytes]:
+        """The ids that must be looked up in the database: of the copies, and of their originals where they are merged."""
+        copies = self.copies()
+        ids = [self.points.ids[row] for row in copies]
+        if is_merging:
+            ids += [of for row in copies if (of := self.verdicts[row].of) is not None]
+        return list(dict.fromkeys(ids))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``rows``: of the journal. ``body``: what is left of the write; None where nothing is. ``removed``: stored points by their ids."""
+
+    rows: tuple[LeftOut, ...]
+    body: bytes | None
+    removed: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+def without_copies(verbs: LeavesPointsOut, write: Operation, judged: Judged, known: Mapping[bytes, bytes]) -> Plan:
+    """All copies are left out. ``known``: by id the stored points, of those that are concerned. Raises UnsupportedError."""
+    points = judged.points
+    rows = [row for row in judged.copies() if points.ids[row] not in known]
+    noted = []
+    for row in rows:
+        verdict = judged.verdicts[row]
+        assert verdict.of is not None  # noqa: S101 - it is a copy
+        noted.append(
+            _row(verbs, write, points, verdict, id=points.ids[row], survivor=verdict.of, point=verbs.point(points, row))
+        )
+    is_some_left = 0 < len(rows) < len(points.ids)
+    return Plan(tuple(noted), verbs.without(points, rows) if is_some_left else None)
+
+
+def _row(  # noqa: PLR0913 - the columns
+    verbs: LeavesPointsOut,
+    write: Operation,
+    points: NewPoints,
+    verdict: Verdict,
+    *,
+    id: bytes,  # noqa: A002 - as in the journal
+    survivor: bytes,
+    point: bytes,
+    kind: Kind = Kind.LEFT_OUT,
+    became: bytes | None = None,
+) -> LeftOut:
+    return LeftOut(
+        collection=write.collection,
+        partition=verbs.partition(points),
+        id=id,
+        survivor=survivor,
+        tier=verdict.tier.value,
+        similarity=verdict.similarity,
+        point=point,
+        kind=kind,
+        became=became,
+    )
+
+
+def refusal(rows: Sequence[LeftOut], count: int) -> str:
+    """Why a write of so many points is refused."""
+    each = [f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:TOLD]]
+    more = f" and {len(rows) - TOLD} more" if len(rows) > TOLD else ""
+    return f"{len(rows)} of {count} points are copies, which are rejected here: {', '.join(each)}{more}. Nothing was stored"
+
+
+def merged(
+    verbs: MergesPoints,
+    write: Operation,
+    judged: Judged,
+    known: Mapping[bytes, bytes],
+    policy: ResolvedPolicy,
+    *,
+    waits: bool,
+) -> Plan:
+    """Of each family one point stays. ``known``: as of `without_copies`, whole. ``waits``: else the write may still fail when it has been
+    answered, and nothing is removed for it. Raises UnsupportedError, and what a policy raises.
+    """
+    points, rows = judged.points, []
+    gone: set[int] = set()
+    shown: dict[int, bytes] = {}
+    removed: dict[bytes, bytes] = {}
+    for family in _families(verbs, judged, known):
+        found = settled(family, policy.write, policy.fields.text)
+        if not _is_possible(found, judged, known, waits=waits):
+            continue
+        rows += _rows(verbs, write, judged, found)
+        gone |= {copy.row for copy in found.gone if copy.row is not None}
+        removed |= {copy.id: copy.point for copy in found.gone if copy.row is None}
+        if found.sent is not None and found.survivor.row is not None:
+            shown[found.survivor.row] = found.survivor.point
+    if not rows or len(gone) == len(points.ids):
+        return Plan(tuple(rows), None, removed)
+    body = verbs.merged(write, points, gone, shown) if shown else verbs.without(points, gone)
+    return Plan(tuple(rows), body, removed)
+
+
+def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes]) -> list[list[Copy]]:
+    """The copies of each original, which comes first unless it was removed meanwhile."""
+    points = judged.points
+    places = {identifier: row for row, identifier in enumerate(points.ids)}
+
+    def copy(row: int) -> Copy:
+        return Copy(points.ids[row], row, verbs.point(points, row))
+
+    families: dict[bytes, list[Copy]] = {}
+    for row in judged.copies():
+        of = judged.verdicts[row].of
+        if of is None or points.ids[row] in known:
+            continue
+        if of not in families:
+            stored = [Copy(of, None, known[of])] if of in known else []
+            families[of] = [copy(places[of])] if of in places else stored
+        families[of].append(copy(row))
+    return [family for family in families.values() if len(family) > 1]
+
+
+def _is_possible(found: Settled, judged: Judged, known: Mapping[bytes, bytes], *, waits: bool) -> bool:
+    often = Counter(judged.points.ids)
+    is_update = any(copy.row is not None and (copy.id in known or often[copy.id] > 1) for copy in found.gone)
+    return not is_update and (waits or all(copy.row is not None for copy in found.gone))
+
+
+def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled) -> list[LeftOut]:
+    points, survivor = judged.points, found.survivor
+    verdicts = [judged.verdicts[copy.row] for copy in (survivor, *found.gone) if copy.row is not None]
+    alike = next(verdict for verdict in verdicts if verdict.of is not None)
+    rows = []
+    for copy in found.gone:
+        own = None if copy.row is None else judged.verdicts[copy.row]
+        rows.append(
+            _row(
+                verbs,
+                write,
+                points,
+                own if own is not None and own.of is not None else alike,
+                id=copy.id,
+                survivor=survivor.id,
+                point=copy.point,
+                kind=Kind.REMOVED if copy.row is None else Kind.LEFT_OUT,
+            )
+        )
+    if found.sent is not None:
+        rows.append(
+            _row(
+                verbs,
+                write,
+                points,
+                alike,
+                id=survivor.id,
+                survivor=survivor.id,
+                point=found.sent,
+                kind=Kind.CHANGED,
+                became=survivor.point,
+            )
+        )
+    return rows

@@ -1,0 +1,200 @@
+"""The modes that change what is stored, through the official client over REST and gRPC, on the real engine; and back again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from support import stack
+from support.embedded import start_embedded_grpc_process
+from support.grpc_clients import code_of, details_of, over_grpc
+from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
+from vecsieve.adapters.writes import WriteNeeds
+from vecsieve.proxy.jobs.undo import Arguments, run
+
+SIZE = 8
+TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
+Engine = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with start_embedded_grpc_process() as urls:
+        yield urls
+
+
+@contextmanager
+def gated(engine: Engine, journal: Path, transport: str, mode: str, **write: str) -> Iterator[QdrantClient]:
+    own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
+    arguments = ("--upstream", engine[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", engine[1].removeprefix("http://"))
+    with ExitStack() as stacked:
+        environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal)}
+        running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
+        urls = running.addresses(3)
+        if transport == "grpc":
+            yield over_grpc(urls["serve"], urls["gRPC"])
+        else:
+            yield QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False)
+
+
+def direct(engine: Engine) -> QdrantClient:
+    return QdrantClient(url=engine[0], timeout=30, check_compatibility=False)
+
+
+def vector(axis: int) -> list[float]:
+    return [0.25 + (each == axis) for each in range(SIZE)]
+
+
+def struct(identifier: int, axis: int, text: str, **payload: Any) -> models.PointStruct:
+    return models.PointStruct(id=identifier, vector=vector(axis), payload={"text": text, **payload})
+
+
+def made(engine: Engine, name: str) -> QdrantClient:
+    client = direct(engine)
+    client.create_collection(name, vectors_config=models.VectorParams(size=SIZE, distance=models.Distance.COSINE))
+    return client
+
+
+def ids(engine: Engine, name: str) -> list[object]:
+    return [each.id for each in direct(engine).scroll(name, limit=100)[0]]
+
+
+def everything(engine: Engine, name: str) -> bytes:
+    body = b'{"limit":1000,"with_payload":true,"with_vector":true}'
+    return stack.exchange(engine[0], "POST", f"/collections/{name}/points/scroll", body).timeless
+
+
+def undo(journal: Path, engine: Engine, *, rejected: bool = False) -> str:
+    """Apply it, in this process. What it says."""
+    arguments = Arguments(journal=journal, url=engine[0], rejected=rejected, apply=True)
+    with redirect_stdout(StringIO()) as said:
+        assert run(arguments) == 0
+    return said.getvalue()
+
+
+WRITES = [
+    [struct(1, 0, "alpha", tags=["a"], n=1), struct(2, 1, "beta", n=2)],
+    [struct(3, 0, "alpha", tags=["b"], n=0), struct(4, 2, "gamma"), struct(5, 2, "gamma", n=2.5)],
+    [struct(6, 1, "beta", n=7, nested={"größe": [1.5, None, True]})],
+]
+
+
+def stored(client: QdrantClient, name: str) -> None:
+    for points in WRITES:
+        answer = client.upsert(name, points)
+        assert answer.status is models.UpdateStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("transport", "mode", "merge", "left"),
+    [
+        ("grpc", "skip", "keep-newest", [1, 2, 4]),
+        ("rest", "merge", "keep-newest", [3, 5, 6]),
+        ("rest", "merge", "keep-oldest", [1, 2, 4]),
+        ("rest", "merge", "merge", [3, 5, 6]),
+        ("grpc", "merge", "merge", [3, 5, 6]),
+    ],
+)
+def test_one_of_each_family_stays_and_undo_gives_all_of_them_back(
+    engine: Engine, tmp_path: Path, transport: str, mode: str, merge: str, left: list[int]
+) -> None:
+    """The collection is byte for byte the one that would have been without the gate; over gRPC the order of a payload's keys is open."""
+    journal, name = tmp_path / "j.db", f"{mode}_{merge}_{transport}"
+    made(engine, name)
+    stored(direct(engine), made_plain(engine, f"{name}_plain"))
+    with gated(engine, journal, transport, mode, merge=merge) as client:
+        stored(client, name)
+    assert ids(engine, name) == left
+    undo(journal, engine)
+    found, plain = everything(engine, name), everything(engine, f"{name}_plain")
+    assert found == plain if transport == "rest" else json.loads(found) == json.loads(plain)
+    assert "0 points were left out" in undo(journal, engine)
+
+
+def made_plain(engine: Engine, name: str) -> str:
+    made(engine, name)
+    return name
+
+
+@TRANSPORTS
+def test_a_merged_point_has_what_both_had(engine: Engine, tmp_path: Path, transport: str) -> None:
+    name = f"both_{transport}"
+    made(engine, name)
+    with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge") as client:
+        stored(client, name)
+        client.upsert(name, [struct(7, 0, "Alpha", tags=["c"], title="new")])
+        (found,) = client.retrieve(name, [7])
+    assert found.payload == {"text": "Alpha", "tags": ["a", "b", "c"], "n": 1, "title": "new"}
+    assert "2 changed" in undo(tmp_path / "j.db", engine)
+
+
+@TRANSPORTS
+def test_a_write_with_copies_is_refused_natively_and_whole(engine: Engine, tmp_path: Path, transport: str) -> None:
+    journal, name = tmp_path / "j.db", f"reject_{transport}"
+    made(engine, name)
+    with gated(engine, journal, transport, "reject") as client:
+        client.upsert(name, [struct(1, 0, "alpha")])
+        with pytest.raises((UnexpectedResponse, grpc.RpcError)) as failure:
+            client.upsert(name, [struct(2, 1, "beta"), struct(3, 0, "alpha")])
+        client.upsert(name, [struct(2, 1, "beta")])
+        client.upsert(name, [struct(2, 0, "alpha")])  # an update
+    error = failure.value
+    if isinstance(error, UnexpectedResponse):
+        assert error.status_code == 409
+        assert "1 of 2 points are copies, which are rejected here: 3 of 1" in error.content.decode()
+    else:
+        assert isinstance(error, grpc.RpcError)
+        assert code_of(error) is grpc.StatusCode.ALREADY_EXISTS
+        assert "3 of 1" in (details_of(error) or "")
+    assert ids(engine, name) == [1, 2]
+    assert "0 points were left out" in undo(journal, engine)
+    assert "1 were stored" in undo(journal, engine, rejected=True)
+    assert ids(engine, name) == [1, 2, 3]
+
+
+def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine, tmp_path: Path) -> None:
+    journal = tmp_path / "j.db"
+    made(engine, "since")
+    with gated(engine, journal, "rest", "merge", merge="merge") as client:
+        client.upsert("since", [struct(1, 0, "alpha", tags=["a"])])
+        client.upsert("since", [struct(2, 0, "alpha", tags=["b"])])
+    direct(engine).set_payload("since", {"tags": ["own"]}, [2])
+    said = undo(journal, engine)
+    assert "0 have their own content again; 1 were changed since" in said
+    assert direct(engine).retrieve("since", [2])[0].payload == {"text": "alpha", "tags": ["own"]}
+
+
+def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) -> None:
+    """What the gate sends to remove a point names what the point was when it was judged."""
+    client = made(engine, "meanwhile")
+    client.upsert("meanwhile", [struct(1, 0, "new text"), struct(2, 0, "same", n=3, is_=True)])
+    verbs, write = QdrantRestWrites(), Operation(backend="qdrant", name="upsert", collection="meanwhile")
+    any_write = b'{"points":[{"id":9,"vector":[1,2]}]}'
+    points = verbs.parse(write, any_write, WriteNeeds(vector_name=None, keys=("text",), most=9))
+    victims = {
+        b"1": b'{"id":1,"payload":{"text":"old text"}}',
+        b"2": b'{"id":2,"payload":{"text":"same","n":3,"is_":true}}',
+    }
+    question = verbs.ask_removed(write, points, victims)
+    assert stack.exchange(engine[0], question.method, question.target, question.body).status == 200
+    assert ids(engine, "meanwhile") == [1]
+
+
+def test_a_write_that_is_not_waited_for_removes_nothing(engine: Engine, tmp_path: Path) -> None:
+    made(engine, "async")
+    with gated(engine, tmp_path / "j.db", "rest", "merge") as client:
+        client.upsert("async", [struct(1, 0, "alpha")])
+        client.upsert("async", [struct(2, 0, "alpha")], wait=False)
+        client.upsert("async", [struct(3, 1, "beta")])  # behind it in the same queue
+    assert ids(engine, "async") == [1, 2, 3]

@@ -1,0 +1,162 @@
+"""Upserts and additions: what is read of their columns, the queries for their neighbours, and the client's bytes with notes."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.chroma.write import ChromaWrites
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.writes import Inquiry, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = ChromaWrites()
+ID = "550e8400-e29b-41d4-a716-446655440000"
+PATH = f"/api/v2/tenants/t%20t/databases/d/collections/{ID}"
+NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
+
+
+def classified(path: str, method: str = "POST") -> Operation | None:
+    return WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+
+
+WRITE = classified(f"{PATH}/upsert")
+assert WRITE is not None
+
+
+def parsed(body: object, *, most: int = 9) -> NewPoints:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    assert WRITE is not None
+    return WRITES.parse(WRITE, raw, WriteNeeds(vector_name=None, keys=("#document", "n"), most=most))
+
+
+def columns(**more: Any) -> dict[str, Any]:
+    return {"ids": ["a", "b"], "embeddings": [[1, 0.5], [0, 2]], **more}
+
+
+def test_a_write_is_told_by_its_path() -> None:
+    for name in ("upsert", "add"):
+        found = classified(f"{PATH}/{name}")
+        assert found is not None
+        assert (found.name, found.collection, found.id, found.partition) == (name, f"t t/d/{ID}", ID, PATH)
+    assert classified(f"/api/v1/collections/{ID}/add") is not None
+    for path in (f"{PATH}/update", f"{PATH}/query", f"{PATH}/delete", PATH):
+        assert classified(path) is None
+    assert classified(f"{PATH}/add", "GET") is None
+
+
+def test_records_are_read_with_documents_and_metadata() -> None:
+    found = parsed(columns(documents=["größe", None], metadatas=[None, {"n": 1.5}], uris=None))
+    assert found.ids == (b'"a"', b'"b"')
+    assert found.vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
+    assert [[None if each is None else json.loads(each) for each in row] for row in found.fields] == [
+        ["größe", None],
+        [None, 1.5],
+    ]
+
+
+def test_embeddings_may_be_base64() -> None:
+    packed = [b64encode(np.array(each, "<f4").tobytes()).decode() for each in ([1, 0.5], [0, 2])]
+    assert parsed(columns(embeddings=packed)).vectors.tolist() == [[1.0, 0.5], [0.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (columns(new=1), Reason.UNSUPPORTED_FIELD),
+        (columns(documents=["a"]), Reason.AMBIGUOUS_FIELD),
+        ({"ids": ["a"], "documents": ["a"]}, Reason.NOTHING_TO_DO),
+        ({"ids": ["a"] * 10, "embeddings": [[1]] * 10}, Reason.TOO_MANY_PARTS),
+        (columns(embeddings=["?", "?"]), Reason.NOT_JSON),
+        (b"{", Reason.NOT_JSON),
+    ],
+)
+def test_what_is_not_read(body: object, reason: Reason) -> None:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(body)
+    assert failure.value.reason is reason
+
+
+def test_there_is_a_query_for_each_tenant() -> None:
+    found = parsed({"ids": ["a", "b", "c"], "embeddings": [[1, 0], [0, 1], [1, 1]]})
+    one, other = (("n", b"1"),), (("n", b"2"), ("m", b'"x"'))
+    asked = Inquiry(which=(0, 1, 2), tenants=(one, other, one), count=5, vectors=True)
+    assert WRITE is not None
+    first, second = WRITES.ask(WRITE, found, asked)
+    assert (first.method, first.target) == ("POST", f"{PATH}/query")
+    assert json.loads(first.body) == {
+        "query_embeddings": [[1.0, 0.0], [1.0, 1.0]],
+        "n_results": 5,
+        "include": ["distances", "metadatas", "documents", "embeddings"],
+        "where": {"n": {"$eq": 1}},
+    }
+    assert json.loads(second.body)["where"] == {"$and": [{"n": {"$eq": 2}}, {"m": {"$eq": "x"}}]}
+    reply = {"ids": [["x"], []], "distances": [[0.25], []], "metadatas": [[{"n": 1}], []], "documents": [[None], []]}
+    last = {
+        "ids": [["y"]],
+        "distances": [[None]],
+        "metadatas": [[None]],
+        "documents": [["d"]],
+        "embeddings": [[[3, 4]]],
+    }
+    near = WRITES.found(
+        found, asked, [json.dumps({**reply, "embeddings": [[[1, 2]], []]}).encode(), json.dumps(last).encode()]
+    )
+    assert (near.of.tolist(), near.ids) == ([0, 1], (b'"x"', b'"y"'))
+    assert (near.scores[0], bool(np.isnan(near.scores[1]))) == (0.75, True)
+    assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert near.fields == ((None, b"1"), (b'"d"', None))
+    for damaged in (b"{}", json.dumps({**reply, "ids": [["x", "z"], []]}).encode()):
+        with pytest.raises(MalformedReplyError):
+            WRITES.found(found, asked, [damaged, json.dumps(last).encode()])
+
+
+@pytest.mark.parametrize(
+    ("metadatas", "expected"),
+    [
+        (b"", b',"metadatas":[null,{%s}]'),
+        (b',"metadatas":null', b',"metadatas":[null,{%s}]'),
+        (b',"metadatas":[null, null]', b',"metadatas":[null, {%s}]'),
+        (b',"metadatas":[{},{"a" : 1.50}]', b',"metadatas":[{},{"a" : 1.50,%s}]'),
+        (b',"metadatas":[{},{"_vecsieve":"old"}]', b',"metadatas":[{},{%s}]'),
+    ],
+)
+def test_a_note_is_the_only_change(metadatas: bytes, expected: bytes) -> None:
+    body = b' {"ids" : ["a","b"],"embeddings":[[1.50,2],[1,2]]%s}\n'
+    expected %= b'"_vecsieve":' + json.dumps(NOTE.decode()).encode()
+    found = WRITES.annotated(parsed(body % metadatas), {1: NOTE})
+    assert found == (
+        body % expected if metadatas else b' {"ids" : ["a","b"],"embeddings":[[1.50,2],[1,2]]%s}\n' % expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"configuration_json":{"hnsw":{"space":"cosine"},"spann":null}}', True),
+        (b'{"configuration_json":{"spann":{"space":"cosine"}}}', True),
+        (b'{"configuration_json":{"hnsw":{"space":"l2"}}}', False),
+        (b"", False),
+    ],
+)
+def test_the_metric_is_that_of_the_configuration(body: bytes, expected: bool) -> None:
+    assert WRITES.is_cosine(body, "") == expected
+    assert WRITE is not None
+    assert WRITES.describe(WRITE).target == f"/api/v2/tenants/t%20t/databases/d/collections/by-id/{ID}"
+
+
+@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
+    """Damage raises UnsupportedError or nothing, and what is read has one of everything for each record."""
+    body = json.dumps(columns(documents=["a", None], metadatas=[{"n": 1}, None])).encode()
+    try:
+        found = parsed(body[:at] + junk + body[at + cut :])
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))

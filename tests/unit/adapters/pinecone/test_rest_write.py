@@ -1,0 +1,132 @@
+"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, and the client's bytes with notes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = PineconeRestWrites()
+HEAD = RequestHead(
+    method="POST", path="/vectors/upsert", content_type="application/json", host="docs-1.svc.pinecone.io"
+)
+NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
+
+
+def parsed(body: object, *, most: int = 9) -> NewPoints:
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return WRITES.parse(write, raw, WriteNeeds(vector_name=None, keys=("text",), most=most))
+
+
+def row(identifier: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": identifier, "values": [1, 0.5], **more}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "is_read"),
+    [("POST", "/vectors/upsert", True), ("POST", "//vectors/upsert", True), ("GET", "/vectors/upsert", False)]
+    + [
+        ("POST", path, False)
+        for path in ("/vectors/update", "/records/namespaces/n/upsert", "/query", "/vectors/delete")
+    ],
+)
+def test_an_upsert_is_told_by_method_and_path(method: str, path: str, is_read: bool) -> None:
+    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json", host=HEAD.host))
+    assert (found is not None and found.collection == "docs-1") == is_read
+
+
+def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
+    found = parsed({"vectors": [row("ü", metadata={"text": "größe"}), row("b"), {"id": "s", "sparseValues": {}}]})
+    assert [json.loads(each) for each in found.ids] == ["ü", "b", "s"]
+    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"vectors": [row(new=1)]}, Reason.UNSUPPORTED_FIELD),
+        ({"vectors": [row()], "new": 1}, Reason.UNSUPPORTED_FIELD),
+        ({"vectors": [{"id": "a", "sparseValues": {}}]}, Reason.NOTHING_TO_DO),
+        ({"vectors": [row()] * 10}, Reason.TOO_MANY_PARTS),
+        (b"{", Reason.NOT_JSON),
+    ],
+)
+def test_what_is_not_read(body: object, reason: Reason) -> None:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(body)
+    assert failure.value.reason is reason
+
+
+def test_each_vector_has_a_query_of_its_own() -> None:
+    found = parsed(b'{"vectors":[{"id":"a","values":[1.50,2]},{"id":"b","values":[3,4]}],"namespace":"n"}')
+    tenants = ((("t", b'"x"'),), (("t", b'"y"'), ("u", b"1")))
+    asked = Inquiry(which=(0, 1), tenants=tenants, count=5, vectors=False)
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    one, other = WRITES.ask(write, found, asked)
+    assert (one.method, one.target) == ("POST", "/query")
+    assert b"[1.50,2]" in one.body
+    assert json.loads(one.body) == {
+        "vector": [1.5, 2],
+        "topK": 5,
+        "includeMetadata": True,
+        "includeValues": False,
+        "namespace": "n",
+        "filter": {"t": {"$eq": "x"}},
+    }
+    assert json.loads(other.body)["filter"] == {"$and": [{"t": {"$eq": "y"}}, {"u": {"$eq": 1}}]}
+    replies = [
+        b'{"matches":[{"id":"x","score":0.5,"metadata":{"text":"t"}},{"id":"y","score":0.25}],"namespace":"n"}',
+        b'{"matches":[]}',
+    ]
+    near = WRITES.found(found, asked, replies)
+    assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0], (b'"x"', b'"y"'), [0.5, 0.25])
+    assert near.fields == ((b'"t"',), (None,))
+    with pytest.raises(MalformedReplyError):
+        WRITES.found(found, asked, [b"{}", b'{"matches":[]}'])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (b"", b',"metadata":{%s}'),
+        (b',"metadata":null', b',"metadata":{%s}'),
+        (b',"metadata":{}', b',"metadata":{%s}'),
+        (b',"metadata":{"a" : 1.50}', b',"metadata":{"a" : 1.50,%s}'),
+        (b',"metadata":{"_vecsieve":"old"}', b',"metadata":{%s}'),
+    ],
+)
+def test_a_note_is_the_only_change(metadata: bytes, expected: bytes) -> None:
+    body = b' {"vectors" : [{"id":"a","values":[1.50,2]},{"id":"b","values":[1,2]%s}]}\n'
+    member = b'"_vecsieve":' + json.dumps(NOTE.decode()).encode()
+    assert WRITES.annotated(parsed(body % metadata), {1: NOTE}) == body % (expected % member)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"), [(b'{"metric":"cosine"}', True), (b'{"metric":"dotproduct"}', False), (b"", False)]
+)
+def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> None:
+    assert WRITES.is_cosine(body, "") == expected
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
+    """Damage raises UnsupportedError or nothing, and what is read has one of everything for each vector."""
+    body = json.dumps({"vectors": [row("a", metadata={"text": "a"}), row("b", values=[0.123456789] * 12)]}).encode()
+    try:
+        found = parsed(body[:at] + junk + body[at + cut :])
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))

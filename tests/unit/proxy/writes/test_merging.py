@@ -1,0 +1,179 @@
+"""The policies of mode merge, row by row. Several rows are defects of another tool for the same purpose, each proven there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.config.policy import WriteSettings
+from vecsieve.proxy.writes.merging import Copy, CustomPolicyError, Settled, policy_of, settled, united
+
+TEXTS = ("text", "doc.body")
+NOTHING: dict[str, Any] = {}
+
+
+def settings(merge: str, **more: Any) -> WriteSettings:
+    return WriteSettings.model_validate({"merge": merge, **more})
+
+
+@pytest.mark.parametrize(
+    ("merge", "stored", "incoming", "stays"),
+    [
+        ("keep-newest", {"timestamp": 5}, {"timestamp": 9}, "incoming"),
+        ("keep-newest", {"timestamp": 9}, {"timestamp": 5}, "stored"),
+        ("keep-newest", {"timestamp": 5}, {"timestamp": 5}, "incoming"),
+        ("keep-newest", NOTHING, NOTHING, "incoming"),
+        ("keep-newest", {"timestamp": 9}, NOTHING, "incoming"),
+        ("keep-newest", {"createdAt": 1_700_000_000_009}, {"createdAt": 1_700_000_000_005}, "stored"),
+        ("keep-newest", {"timestamp": "2026-11-23"}, {"timestamp": "2025-01-01T10:00:00Z"}, "stored"),
+        ("keep-newest", {"timestamp": "2026-11-23"}, {"timestamp": 5}, "incoming"),  # kinds that cannot be compared
+        ("keep-newest", {"timestamp": "gestern"}, {"timestamp": 5}, "incoming"),
+        ("keep-oldest", {"timestamp": 5}, {"timestamp": 9}, "stored"),
+        ("keep-oldest", {"timestamp": 9}, {"timestamp": 5}, "incoming"),
+        ("keep-oldest", NOTHING, NOTHING, "stored"),  # defect: without times it kept the newest
+        ("keep-oldest", {"timestamp": 5}, NOTHING, "stored"),
+        ("keep-longest", {"text": "long text"}, {"text": "short"}, "stored"),
+        ("keep-longest", {"text": "short"}, {"text": "long text"}, "incoming"),
+        ("keep-longest", {"doc": {"body": "long text"}}, {"text": "short"}, "stored"),
+        ("keep-longest", {"text": "same", "timestamp": 9}, {"text": "size", "timestamp": 5}, "stored"),
+        ("keep-longest", {"text": "same"}, {"text": "size"}, "incoming"),
+        ("keep-longest", {"text": 7}, {"text": "a"}, "incoming"),
+        ("keep-highest-confidence", {"confidence": 0.9}, {"confidence": 0.5}, "stored"),
+        ("keep-highest-confidence", {"confidence": 0.5}, {"confidence": 0.9}, "incoming"),
+        ("keep-highest-confidence", {"confidence": 0.9}, NOTHING, "incoming"),  # defect: no fallback to the newest
+        ("keep-highest-confidence", {"confidence": 0.9, "timestamp": 9}, {"timestamp": 5}, "stored"),
+        ("keep-highest-confidence", {"confidence": 1, "timestamp": 9}, {"confidence": 1.0, "timestamp": 5}, "stored"),
+        ("keep-highest-confidence", {"confidence": True}, {"confidence": 0.1}, "incoming"),
+    ],
+)
+def test_who_stays(merge: str, stored: dict[str, Any], incoming: dict[str, Any], stays: str) -> None:
+    assert policy_of(settings(merge), TEXTS)(stored, incoming) == stays
+
+
+def test_times_and_confidences_have_the_names_that_the_settings_give() -> None:
+    named = settings("keep-newest", timestamps=("meta.made",), confidences=("sure",))
+    assert policy_of(named, TEXTS)({"meta": {"made": 9}}, {"meta": {"made": 5}, "timestamp": 99}) == "stored"
+    sure = settings("keep-highest-confidence", confidences=("sure",))
+    assert policy_of(sure, TEXTS)({"sure": 9, "confidence": 0}, {"sure": 5, "confidence": 1}) == "stored"
+
+
+@pytest.mark.parametrize(
+    ("stored", "incoming", "both"),
+    [
+        ({"text": "the longer text"}, {"text": "a text"}, {"text": "the longer text"}),
+        ({"text": "a text"}, {"text": "b text"}, {"text": "b text"}),
+        ({"text": None}, {"text": "b"}, {"text": "b"}),
+        ({"tags": ["a", "b"]}, {"tags": ["b", "c"]}, {"tags": ["a", "b", "c"]}),
+        ({"tags": [1, {"k": [1]}]}, {"tags": [{"k": [1]}, True, 1.0]}, {"tags": [1, {"k": [1]}, True, 1.0]}),
+        ({"n": 7}, {"n": 3.5}, {"n": 7}),
+        ({"n": 2**63}, {"n": 2**63 + 1}, {"n": 2**63 + 1}),
+        ({"n": True}, {"n": 0}, {"n": 0}),  # a boolean is no number
+        ({"title": "old"}, {"title": "new"}, {"title": "new"}),  # defect: the existing value won
+        ({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"y": 2}}),
+        ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+        ({"tags": ["a"]}, {"tags": "b"}, {"tags": "b"}),
+        ({"title": "a much longer title"}, {"title": "new"}, {"title": "new"}),  # no text field
+    ],
+)
+def test_both_in_one(stored: dict[str, Any], incoming: dict[str, Any], both: dict[str, Any]) -> None:
+    assert json.dumps(policy_of(settings("merge"), TEXTS)(stored, incoming)) == json.dumps(both)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=5,
+)
+PAYLOAD = st.dictionaries(st.sampled_from(["text", "tags", "n", "other"]), JSON)
+
+
+@given(PAYLOAD, PAYLOAD)
+def test_a_merged_payload_has_all_keys_and_merging_again_changes_nothing(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Merging is idempotent, and no key and no element of an array is lost."""
+    both = united(one, other, TEXTS)
+    assert both.keys() == one.keys() | other.keys()
+    assert united(both, other, TEXTS) == both
+    for key in one.keys() & other.keys():
+        if isinstance(one[key], list) and isinstance(other[key], list):
+            assert all(each in both[key] for each in (*one[key], *other[key]))  # type: ignore[operator]  # - a list
+
+
+def copy(identifier: int, row: int | None, payload: dict[str, Any], vector: tuple[float, ...] = (1.0, 2.0)) -> Copy:
+    point = {"id": identifier, "vector": list(vector), "payload": payload}
+    return Copy(b"%d" % identifier, row, json.dumps(point).encode())
+
+
+def told(found: Settled) -> tuple[bytes, list[bytes]]:
+    return found.survivor.id, [each.id for each in found.gone]
+
+
+@pytest.mark.parametrize(
+    ("merge", "survivor", "gone"),
+    [
+        ("keep-newest", b"3", [b"9", b"2"]),
+        ("keep-oldest", b"9", [b"2", b"3"]),
+        ("keep-longest", b"2", [b"9", b"3"]),
+        ("merge", b"3", [b"9", b"2"]),
+    ],
+)
+def test_of_a_family_one_stays(merge: str, survivor: bytes, gone: list[bytes]) -> None:
+    family = [copy(9, None, {"text": "aa"}), copy(2, 0, {"text": "the longest"}), copy(3, 1, {"text": "bbb"})]
+    assert told(settled(family, settings(merge), TEXTS)) == (survivor, gone)
+
+
+def test_a_merged_point_has_the_vector_of_the_text_it_keeps() -> None:
+    stored = copy(9, None, {"text": "the longest", "n": 1}, (5.0, 6.0))
+    found = settled([stored, copy(2, 0, {"text": "short", "n": 0})], settings("merge"), TEXTS)
+    assert json.loads(found.survivor.point) == {
+        "id": 2,
+        "vector": [5.0, 6.0],
+        "payload": {"text": "the longest", "n": 1},
+    }
+    assert found.sent == copy(2, 0, {"text": "short", "n": 0}).point
+    own = settled([stored, copy(2, 0, {"text": "the longest of all"})], settings("merge"), TEXTS)
+    assert json.loads(own.survivor.point)["vector"] == [1.0, 2.0]
+
+
+def test_what_is_left_out_of_a_family_is_what_the_client_sent() -> None:
+    """Also where it had been merged with the one before."""
+    first = copy(2, 0, {"tags": ["b"]})
+    found = settled([copy(9, None, {"tags": ["a"]}), first, copy(3, 1, {"tags": ["c"]})], settings("merge"), TEXTS)
+    assert found.survivor.payload() == {"tags": ["a", "b", "c"]}
+    assert [each.point for each in found.gone] == [copy(9, None, {"tags": ["a"]}).point, first.point]
+
+
+def chosen(stored: dict[str, Any], incoming: dict[str, Any]) -> object:
+    """A custom policy."""
+    return incoming.get("choose", stored)
+
+
+@pytest.mark.parametrize(
+    ("choose", "survivor", "payload"),
+    [("stored", b"9", {"a": 1}), ("incoming", b"2", {"choose": "incoming"}), ({"x": 1}, b"2", {"x": 1})],
+)
+def test_a_custom_policy_chooses_or_makes_a_payload(choose: object, survivor: bytes, payload: dict[str, Any]) -> None:
+    own = settings("custom", custom=f"{__name__}:chosen")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WriteSettings, "custom_policy", lambda _: chosen)
+        found = settled([copy(9, None, {"a": 1}), copy(2, 0, {"choose": choose})], own, TEXTS)
+    assert (found.survivor.id, found.survivor.payload()) == (survivor, payload)
+
+
+@pytest.mark.parametrize("choose", [None, "other", 7, ["a"], {1: 2}])
+def test_a_custom_policy_that_returns_anything_else_is_an_error(choose: object) -> None:
+    own = settings("custom", custom="builtins:print")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WriteSettings, "custom_policy", lambda _: lambda *_: choose)
+        with pytest.raises(CustomPolicyError):
+            settled([copy(9, None, {"a": 1}), copy(2, 0, {})], own, TEXTS)
+
+
+def test_a_custom_policy_is_the_function_of_that_name() -> None:
+    assert settings("custom", custom="operator:itemgetter").custom_policy() is __import__("operator").itemgetter
+    assert settings("custom", custom="os:path.join").custom_policy() is __import__("os").path.join
