@@ -1,19 +1,22 @@
-"""A Chroma collection as a source: the default tenant and database, or as the URL's path names them."""
+"""A Chroma collection as a source, and its points whole: the default tenant and database, or as the URL's path names them."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import orjson
 
-from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # of a page: ids alone are small
 _PARTS = ["embeddings", "documents", "metadatas"]
+_MEMBERS = ("ids", "embeddings", "documents", "metadatas", "uris")  # as the client's `add` names them
 DOCUMENT = "document"  # the payload's member that holds the document; it is a usual text field
 
 
@@ -74,6 +77,37 @@ class ChromaSource(ListedSource):
         found = self.ask(lambda: self._collection.query(query_embeddings=[asked], n_results=count, include=_PARTS))
         columns = (found[name][0] for name in ("ids", "embeddings", "documents", "metadatas"))
         return list(self._points(*columns))
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        found = self.ask(lambda: self._collection.get(ids=list(map(str, ids)), include=[*_PARTS, "uris"]))
+        columns = found["ids"], found["embeddings"], found["documents"], found["metadatas"]
+        points = self._points(*columns)
+        uris = found["uris"] or [None] * len(found["ids"])
+        return [
+            self.complete(point, dict(zip(_MEMBERS, (*parts, uri), strict=True)))
+            for point, *parts, uri in zip(points, *columns, uris, strict=True)
+        ]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        self.ask(lambda: self._collection.delete(ids=[str(point.id) for point in points]))
+
+    def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        ids = [orjson.loads(key) for key in keys]
+        return frozenset(map(orjson.dumps, self.ask(lambda: self._collection.get(ids=ids, include=[]))["ids"]))
+
+    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
+        groups: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+        for body in bodies:
+            members = {name: value for name, value in orjson.loads(body).items() if value is not None}
+            groups[tuple(members)].append(members)
+        for names, points in groups.items():  # the client takes a column for all points of a call or for none
+            columns = {name: [point[name] for point in points] for name in names}
+            self.ask(partial(self._collection.add, **columns))  # what is stored by now stays
+
+    def delay(self, error: Exception) -> float | None:
+        from chromadb.errors import RateLimitError
+
+        return 0.0 if isinstance(error, RateLimitError) else None
 
     def close(self) -> None:
         self._client.close()

@@ -1,16 +1,26 @@
-"""Which databases the jobs read, each through its official client, and how one is opened."""
+"""Which databases the jobs read, each through its official client, the options that say which, and how one is opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
+import typer
+
+from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
 from vecsieve.proxy.jobs.analyze.reading import Collection
 from vecsieve.proxy.jobs.files import key_from
+from vecsieve.proxy.jobs.points import Points, QdrantPoints
 from vecsieve.proxy.jobs.source import Access, SourceError
+
+if TYPE_CHECKING:
+    from vecsieve.proxy.jobs.chroma import ChromaSource
+    from vecsieve.proxy.jobs.milvus import MilvusSource
+    from vecsieve.proxy.jobs.pinecone import PineconeSource
 
 TIMEOUT_SECONDS = 30
 
@@ -21,11 +31,14 @@ class Opened(Collection, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: where its key usually is. ``package``: of the official client. ``open``: loads that client."""
+    """``variable``: where its key usually is. ``package``: of the official client. ``open``: loads that client. ``points``: the same
+    collection, to delete from it and to store in it again.
+    """
 
     variable: str
     package: str
     open: Callable[[Access, tuple[str, ...] | None], Opened]
+    points: Callable[[Access], Points]
 
 
 def _qdrant(access: Access, payload_fields: tuple[str, ...] | None) -> Opened:
@@ -42,46 +55,71 @@ def _qdrant(access: Access, payload_fields: tuple[str, ...] | None) -> Opened:
     )
 
 
-def _chroma(access: Access, _: tuple[str, ...] | None) -> Opened:
+def _chroma(access: Access, _: tuple[str, ...] | None = None) -> ChromaSource:
     from vecsieve.proxy.jobs.chroma import ChromaSource
 
     return ChromaSource(access)
 
 
-def _milvus(access: Access, _: tuple[str, ...] | None) -> Opened:
+def _milvus(access: Access, _: tuple[str, ...] | None = None) -> MilvusSource:
     from vecsieve.proxy.jobs.milvus import MilvusSource
 
     return MilvusSource(access)
 
 
-def _pinecone(access: Access, _: tuple[str, ...] | None) -> Opened:
+def _pinecone(access: Access, _: tuple[str, ...] | None = None) -> PineconeSource:
     from vecsieve.proxy.jobs.pinecone import PineconeSource
 
     return PineconeSource(access)
 
 
 DATABASES: Mapping[str, Database] = {
-    "qdrant": Database("QDRANT_API_KEY", "qdrant_client", _qdrant),
-    "chroma": Database("CHROMA_API_KEY", "chromadb", _chroma),
-    "milvus": Database("MILVUS_TOKEN", "pymilvus", _milvus),
-    "pinecone": Database("PINECONE_API_KEY", "pinecone", _pinecone),
+    "qdrant": Database("QDRANT_API_KEY", "qdrant_client", _qdrant, QdrantPoints),
+    "chroma": Database("CHROMA_API_KEY", "chromadb", _chroma, _chroma),
+    "milvus": Database("MILVUS_TOKEN", "pymilvus", _milvus, _milvus),
+    "pinecone": Database("PINECONE_API_KEY", "pinecone", _pinecone, _pinecone),
 }
+
+
+BackendOption = Annotated[str, typer.Option(help="Which database it is: qdrant, chroma, milvus or pinecone.")]
+KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
+RateOption = Annotated[float, typer.Option("--rate", help="Requests a second at most.", min=0.1, max=10_000.0)]
+TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")]
+IdsOption = Annotated[
+    Path | None, typer.Option(help="Write here what could go, a line of JSON each, and for which survivor.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options that every job has. ``vector``: None for the only one. ``api_key_env``: None for the usual variable."""
+    """The options of every job that reads a collection. ``vector``: None for the only one."""
 
-    backend: str
-    url: str
-    collection: str
-    vector: str | None
-    requests_per_second: float
-    api_key_env: str | None
+    url: Annotated[
+        str, typer.Option(help="The database's URL, with its port; for Pinecone the index's host.", show_default=False)
+    ]
+    collection: Annotated[
+        str, typer.Option(help="The collection to read, for Pinecone the namespace; only `sweep --apply` writes to it.")
+    ]
+    backend: BackendOption = DEFAULT_BACKEND
+    vector: Annotated[str | None, typer.Option(help="Which named vector; not needed when there is one.")] = None
+    requests_per_second: RateOption = 20.0
+    api_key_env: KeyOption = None
 
 
 def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Opened:
     """``payload_fields``: at least these are read, None for all. Raises SettingsError for an option, SourceError."""
+    return _opened(wanted, environment, lambda database, access: database.open(access, payload_fields))
+
+
+def points_opened(wanted: Wanted, environment: Mapping[str, str]) -> Points:
+    """``wanted.vector``: the name of the vector that was compared. Raises as ``opened``."""
+    return _opened(wanted, environment, lambda database, access: database.points(access))
+
+
+T = TypeVar("T")
+
+
+def _opened(wanted: Wanted, environment: Mapping[str, str], by: Callable[[Database, Access], T]) -> T:
     database = DATABASES.get(wanted.backend)
     if database is None:
         raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(DATABASES)))])
@@ -94,7 +132,7 @@ def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tu
         requests_per_second=wanted.requests_per_second,
     )
     try:
-        return database.open(access, payload_fields)
+        return by(database, access)
     except ModuleNotFoundError as error:
         if error.name != database.package or wanted.backend == "qdrant":  # the command line knows the latter's extra
             raise

@@ -1,4 +1,4 @@
-"""A Milvus collection as a source."""
+"""A Milvus collection as a source, and its points whole."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from vecsieve.config.problems import masked
-from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 _IDS = 5000  # of a page: ids alone are small
@@ -24,6 +26,9 @@ class MilvusSource(ListedSource):
         super().__init__(access)
         self.errors = (MilvusException,)
         self._dense, self._number = DataType.FLOAT_VECTOR, DataType.INT64
+        kinds = ("BINARY_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR", "INT8_VECTOR", "SPARSE_FLOAT_VECTOR")
+        self._bytes = {DataType[name] for name in kinds}
+        self._is_restorable = False
         try:
             self._client = MilvusClient(uri=access.url, token=access.api_key or "", timeout=access.timeout_seconds)
         except MilvusException as error:
@@ -73,8 +78,48 @@ class MilvusSource(ListedSource):
         )
         return [self._point({self._key: hit[self._key], **hit["entity"]}) for hit in hits]
 
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        self._refuse_what_cannot_be_restored()
+        return [self.complete(self._point(row), row) for row in self._rows(ids, "*")]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        self.ask(lambda: self._client.delete(self.access.collection, ids=[point.id for point in points]))
+
+    def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        rows = self._rows([orjson.loads(key) for key in keys], self._key)
+        return frozenset(orjson.dumps(row[self._key]) for row in rows)
+
+    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
+        self.ask(lambda: self._client.upsert(self.access.collection, [orjson.loads(body) for body in bodies]))
+
     def close(self) -> None:
         self._client.close()
+
+    def _rows(self, ids: Sequence[PointId], fields: str) -> list[dict[str, Any]]:
+        """Of what has been written until now."""
+        found = self.ask(
+            lambda: self._client.get(
+                self.access.collection, list(ids), output_fields=[fields], consistency_level="Strong"
+            )
+        )
+        return list(map(dict, found))
+
+    def _refuse_what_cannot_be_restored(self) -> None:
+        """Before anything is deleted. Raises SourceError."""
+        if self._is_restorable:
+            return
+        if self._described.get("auto_id"):
+            raise SourceError(
+                "--apply: the database makes the keys of this collection, so that undo could not restore them"
+            )
+        fields: Sequence[Mapping[str, Any]] = self._described["fields"]
+        odd = sorted(str(each["name"]) for each in fields if each["type"] in self._bytes)
+        if odd:
+            raise SourceError(f"--apply: only float vectors can be journalled; this collection has {', '.join(odd)}")
+        partitions = self.ask(lambda: self._client.list_partitions(self.access.collection))
+        if len(partitions) > 1 and not any(each.get("is_partition_key") for each in fields):
+            raise SourceError("--apply: the collection has partitions, and Milvus does not say which one holds a point")
+        self._is_restorable = True
 
     def _point(self, row: Mapping[str, Any]) -> Point:
         payload = {name: value for name, value in row.items() if name != self._key and name not in self._vectors}

@@ -1,4 +1,4 @@
-"""A namespace of a Pinecone index as a source. The URL is the index's own host; only serverless indexes list their ids."""
+"""A namespace of a Pinecone index as a source, and its points whole. The URL is the index's own host; only serverless indexes list their ids."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors
+import orjson
+
+from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
 _FETCHED = 100  # ids of one fetch: they are in the URL
@@ -50,10 +52,7 @@ class PineconeSource(ListedSource):
             yield [item.id for item in page.vectors]
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        for start in range(0, len(ids), _FETCHED):
-            wanted = [str(each) for each in ids[start : start + _FETCHED]]
-            found = self.ask(partial(self._index.fetch, ids=wanted, namespace=self._namespace))
-            yield from (self._point(each) for each in found.vectors.values())
+        return map(self._point, self._held(ids))
 
     def found(self, vector: Vectors, count: int) -> list[Point]:
         found = self.ask(
@@ -67,9 +66,40 @@ class PineconeSource(ListedSource):
         )
         return [self._point(each) for each in found.matches]
 
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        return [self.complete(self._point(each), _members(each)) for each in self._held(ids)]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        self.ask(lambda: self._index.delete(ids=[str(point.id) for point in points], namespace=self._namespace))
+
+    def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        return frozenset(orjson.dumps(each.id) for each in self._held([orjson.loads(key) for key in keys]))
+
+    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
+        vectors = [orjson.loads(body) for body in bodies]
+        self.ask(lambda: self._index.upsert(vectors=vectors, namespace=self._namespace, show_progress=False))
+
     def close(self) -> None:
         self._index.close()
         self._client.close()
 
+    def _held(self, ids: Sequence[PointId]) -> Iterator[Any]:
+        for start in range(0, len(ids), _FETCHED):
+            wanted = [str(each) for each in ids[start : start + _FETCHED]]
+            yield from self.ask(partial(self._index.fetch, ids=wanted, namespace=self._namespace)).vectors.values()
+
     def _point(self, each: Any) -> Point:
         return Point(id=each.id, vector=self.vector_of(each.values), payload=dict(each.metadata or {}))
+
+
+def _members(each: Any) -> dict[str, object]:
+    """As the client's `upsert` takes a vector. Without the members that there are not: it refuses empty ones."""
+    sparse = getattr(each, "sparse_values", None)
+    found: dict[str, object] = {"id": each.id}
+    if each.values is not None and len(each.values):
+        found["values"] = list(each.values)
+    if sparse is not None:
+        found["sparse_values"] = {"indices": list(sparse.indices), "values": list(sparse.values)}
+    if each.metadata:
+        found["metadata"] = dict(each.metadata)
+    return found

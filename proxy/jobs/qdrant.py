@@ -11,7 +11,17 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from vecsieve.config.problems import masked, one_line
-from vecsieve.proxy.jobs.source import Pace, Point, PointId, Shape, SourceError, Vectors, measured, shape_of
+from vecsieve.proxy.jobs.source import (
+    Pace,
+    Point,
+    PointId,
+    Shape,
+    SourceError,
+    Vectors,
+    measured,
+    patiently,
+    shape_of,
+)
 from vecsieve.proxy.selection.geometry import NOISE
 
 
@@ -193,9 +203,8 @@ class QdrantSource:
         return Point(id=_plain_id(record.id), vector=vector, payload=record.payload or {})
 
     def _ask(self, request: Callable[[], T]) -> T:
-        self._pace.wait()
         try:
-            return request()
+            return patiently(request, known_errors(), _delay, self._pace)
         except known_errors() as error:
             raise explained(error, url=self._url, collection=self._collection, names=self._names) from None
 
@@ -206,6 +215,15 @@ class QdrantSource:
         except known_errors():
             return ()
         return tuple(sorted(each.name for each in found))[:_MOST_NAMED]
+
+
+def _delay(error: Exception) -> float | None:
+    from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+    from qdrant_client.http.exceptions import UnexpectedResponse
+
+    if isinstance(error, ResourceExhaustedResponse):
+        return float(error.retry_after_s)
+    return 0.0 if isinstance(error, UnexpectedResponse) and error.status_code == 429 else None
 
 
 def _distance(score: float) -> float:

@@ -1,19 +1,22 @@
-"""A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes.
+"""A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes; points.py does.
 
 qdrant.py implements the contract; chroma.py, milvus.py and pinecone.py by way of ListedSource; tests in memory.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.config.problems import masked, one_line
 from vecsieve.proxy.selection.geometry import across, rows_of
@@ -34,6 +37,31 @@ class Point:
     id: PointId
     vector: Vectors | None
     payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """``key``: the id as JSON. ``body``: what ``put`` takes. ``partition``: the part of the collection that holds it, b"" without parts.
+    ``mark``: of the vector and the payload that a job compared.
+    """
+
+    id: PointId
+    key: bytes
+    partition: bytes
+    body: bytes
+    mark: int
+
+
+def key_of(each: PointId) -> bytes:
+    """As JSON."""
+    return orjson.dumps(each)
+
+
+def mark_of(vector: Vectors | None, payload: Mapping[str, object]) -> int:
+    """A number that changes with the vector or the payload, whatever the order of members."""
+    state = blake2b(b"" if vector is None else vector.astype("<f4").tobytes(), digest_size=8)
+    state.update(json.dumps(payload, sort_keys=True, default=str).encode())
+    return int.from_bytes(state.digest(), "little")
 
 
 _METRICS = {
@@ -123,6 +151,33 @@ class Pace:
 
 T = TypeVar("T")
 
+TRIES = 8
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0  # doubled each time; the first tries end after two minutes
+
+
+def patiently(
+    request: Callable[[], T],
+    errors: tuple[type[Exception], ...],
+    delay: Callable[[Exception], float | None],
+    pace: Pace,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """One request, in its turn, again where the database has too many. Raises what the last try raised.
+
+    ``delay``: the seconds that the database asks for, zero where it does not say; None for any other error.
+    """
+    for attempt in range(TRIES):
+        pace.wait()
+        try:
+            return request()
+        except errors as error:
+            asked = delay(error)
+            if asked is None or attempt == TRIES - 1:
+                raise
+            sleep(min(max(asked, FIRST_WAIT_SECONDS * 2**attempt), LONGEST_WAIT_SECONDS))
+    raise AssertionError  # the last try returns or raises
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -196,11 +251,14 @@ class ListedSource(ABC):
         """As ``neighbours``, with ids and distances alone."""
         return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
 
+    def delay(self, _error: Exception) -> float | None:
+        """As of ``patiently``. The clients of Milvus and Pinecone wait by themselves."""
+        return None
+
     def ask(self, request: Callable[[], T]) -> T:
         """One request, in its turn. Raises SourceError."""
-        self._pace.wait()
         try:
-            return request()
+            return patiently(request, self.errors, self.delay, self._pace)
         except self.errors as error:
             raise self.explained(error) from None
 
@@ -209,6 +267,16 @@ class ListedSource(ABC):
         said, key = one_line(str(error)), self.access.api_key
         where = f"{masked(self.access.url)}, collection {self.access.collection!r}"
         return SourceError(f"{where}: {said.replace(key, '***') if key else said}")
+
+    def complete(self, point: Point, members: Mapping[str, object]) -> Whole:
+        """``members``: all that the database has of the point, as its client takes it."""
+        return Whole(
+            id=point.id,
+            key=key_of(point.id),
+            partition=b"",
+            body=orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY, default=list),
+            mark=mark_of(point.vector, point.payload),
+        )
 
     def vector_of(self, held: object) -> Vectors | None:
         """A vector as the client gives it, None unless it has the collection's dimension."""

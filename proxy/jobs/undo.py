@@ -1,66 +1,88 @@
-"""``vecsieve undo``: stores the points that the write gate left out of Qdrant, as they came, from its journal.
+"""``vecsieve undo``: stores the points that the write gate left out, or that a sweep deleted, as they were, from the journal.
 
-It speaks to the database itself: behind the gate the points would be left out again. A point whose id is stored by now stays as it is.
+It speaks to the database itself: behind the gate the points would be left out again. A point whose id is stored by now stays as it is,
+and one that was stored changed gets its own content only where it still has what it was given.
 Each batch is marked in the journal once the database has it, so a run that was interrupted is continued by the next.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-import urllib.error
-import urllib.request
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
-from urllib.parse import quote
+from typing import Annotated
 
-from vecsieve.config.problems import Problem, SettingsError, masked, one_line
-from vecsieve.proxy.jobs.files import key_from, output_console
-from vecsieve.proxy.writes.journal import Book, JournalError, Row
+import typer
+
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.config.problems import Problem, SettingsError, one_line
+from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
+from vecsieve.proxy.jobs.files import output_console, progress_bar
+from vecsieve.proxy.jobs.points import Points
+from vecsieve.proxy.jobs.source import SourceError, Whole
+from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.writes.journal import Book, Head, JournalError, Kind, Row
 
 BATCH = 100
-TIMEOUT_SECONDS = 60.0
+BATCH_BYTES = 1_000_000  # Pinecone takes two million a request
 SHOWN = 20  # points that are listed
-
-
-class UndoError(Exception):
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of the command line. ``collection``, ``since``, ``id``: None for all. ``api_key_env``: None for the usual variable."""
+    """Of `undo`. ``collection``, ``since``, ``id``: None for all."""
 
-    journal: Path
-    url: str
-    collection: str | None
-    since: str | None
-    id: str | None
-    apply: bool
-    api_key_env: str | None
+    journal: Annotated[Path, typer.Option(help="The journal: `journal.path` of the settings.", show_default=False)]
+    url: Annotated[str, typer.Option(help="The database's own URL: behind the write gate points are left out again.")]
+    backend: BackendOption = DEFAULT_BACKEND
+    collection: Annotated[str | None, typer.Option(help="Only points of this collection.")] = None
+    since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
+    id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None
+    rejected: Annotated[bool, typer.Option("--rejected", help="Also copies of writes that were refused.")] = False
+    apply: Annotated[bool, typer.Option("--apply", help="Store them; without it they are only listed.")] = False
+    requests_per_second: RateOption = 20.0
+    api_key_env: KeyOption = None
+
+    def points(self, collection: str) -> Points:
+        """Raises SourceError."""
+        wanted = Wanted(
+            url=self.url,
+            collection=collection,
+            backend=self.backend,
+            requests_per_second=self.requests_per_second,
+            api_key_env=self.api_key_env,
+        )
+        return points_opened(wanted, os.environ)
 
 
-def run(arguments: Arguments, environment: Mapping[str, str]) -> int:
-    """The exit code: 0, or 1 where the journal or the database cannot be used. Raises SettingsError for arguments."""
+def run(arguments: Arguments) -> int:
+    """The exit code: 0, 1 where the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
     since = _moment(arguments.since)
-    server = _Server(arguments.url, key_from(environment, arguments.api_key_env, usual="QDRANT_API_KEY"))
     try:
-        with closing(Book(arguments.journal, must_exist=True)) as book:
-            rows = book.left_out(collection=arguments.collection, since=since, id=_identifier(arguments.id))
-            newest = list({(row.collection, row.partition, row.id): row for row in rows}.values())
-            _show(newest)
+        with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
+            ids = _identifiers(arguments.id)
+            heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
+            missing = [head for head in heads if head.kind != Kind.CHANGED]
+            newest = list({(head.collection, head.partition, head.id): head for head in missing}.values())
+            changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
+            _show(book, newest, changed)
             if arguments.apply:
-                _apply(book, server, newest)
-            elif newest:
+                _apply(book, newest, arguments)
+                _restore(book, changed, arguments)
+            elif newest or changed:
                 output_console().print("nothing was changed; --apply stores them")
-    except (JournalError, UndoError) as error:
+    except (JournalError, SourceError) as error:
         sys.stderr.write(f"vecsieve undo: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped: what was stored is marked; run the same command again to go on\n")
+        return 130
     return 0
 
 
@@ -75,70 +97,76 @@ def _moment(text: str | None) -> float:
     return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()
 
 
-def _identifier(text: str | None) -> bytes | None:
-    return None if text is None else (text if text.isdecimal() else json.dumps(text.lower())).encode()
+def _identifiers(text: str | None) -> list[bytes] | None:
+    """As journals spell it: a number or a text; Qdrant's UUIDs are in small letters."""
+    if text is None:
+        return None
+    number = [text.encode()] if text.isdecimal() else []
+    return [*number, *(json.dumps(each).encode() for each in {text, text.lower()})]
 
 
-def _show(rows: Sequence[Row]) -> None:
+def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
     console = output_console()
-    console.print(f"{len(rows)} points were left out")
-    for row in rows[:SHOWN]:
+    console.print(f"{len(newest)} points were left out or deleted{f', {len(changed)} changed' if changed else ''}")
+    heads = [*newest, *changed]
+    for row in book.rows([head.number for head in heads[:SHOWN]]):
         at = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="seconds")
-        said = f"{at}  {row.collection}  {row.id.decode()}  {row.tier} copy of {row.survivor.decode()}, {row.similarity:.4f}"
+        alike = f", {row.similarity:.4f}" if row.similarity else ""
+        said = f"{at}  {row.collection}  {row.id.decode()}  {row.tier} copy of {row.survivor.decode()}{alike}"
         console.print(one_line(said), markup=False)
-    if len(rows) > SHOWN:
-        console.print(f"and {len(rows) - SHOWN} more")
+    if len(heads) > SHOWN:
+        console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, server: _Server, rows: Sequence[Row]) -> None:
-    groups: defaultdict[tuple[str, bytes], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.collection, row.partition].append(row)
+def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
+    collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
+    for head in heads:
+        collections[head.collection][head.partition].append(head)
     stored = there = 0
-    for (collection, partition), group in groups.items():
-        each = iter(group)
-        while batch := list(islice(each, BATCH)):
-            present = server.present(collection, partition, [row.id for row in batch])
-            missing = [row for row in batch if row.id not in present]
-            if missing:
-                server.store(collection, partition, [row.point for row in missing])
-                book.undone(row.number for row in missing)
-            stored, there = stored + len(missing), there + len(batch) - len(missing)
+    with progress_bar("restoring", len(heads)) as advance:
+        for collection, partitions in collections.items():
+            with closing(arguments.points(collection)) as points:
+                for partition, each in partitions.items():
+                    for batch in _batches(each):
+                        present = points.present(partition, [head.id for head in batch])
+                        missing = book.rows([head.number for head in batch if head.id not in present])
+                        if missing:
+                            points.put(partition, [row.point for row in missing])
+                            book.undone(row.number for row in missing)
+                        stored, there = stored + len(missing), there + len(batch) - len(missing)
+                        advance(len(batch))
     output_console().print(f"{stored} were stored; {there} have an id that is stored by now, and stay as they are")
 
 
-class _Server:
-    """Qdrant over REST, one request at a time; the bytes of points are sent as they are."""
-
-    def __init__(self, url: str, api_key: str | None) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise SettingsError([Problem("--url", str(masked(url)), "http(s)://host:port")])
-        self._url = url.rstrip("/")
-        self._headers = {"Content-Type": "application/json", **({} if api_key is None else {"api-key": api_key})}
-
-    def present(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> frozenset[bytes]:
-        """Which of these ids are stored."""
-        body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (b",".join(ids), _behind(partition))
-        found = json.loads(self._sent("POST", collection, "", body))["result"]
-        return frozenset(json.dumps(each["id"]).encode() for each in found)
-
-    def store(self, collection: str, partition: bytes, points: Sequence[bytes]) -> None:
-        """Upsert these points, and wait until that is done."""
-        self._sent("PUT", collection, "?wait=true", b'{"points":[%s]%s}' % (b",".join(points), _behind(partition)))
-
-    def _sent(self, method: str, collection: str, query: str, body: bytes) -> bytes:
-        target = f"{self._url}/collections/{quote(collection, safe='')}/points{query}"
-        request = urllib.request.Request(target, data=body, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the same
-                content: bytes = answer.read()
-                return content
-        except urllib.error.HTTPError as error:
-            with error:
-                raise UndoError(f"{masked(self._url)} answered with status {error.code}") from None
-        except OSError as error:
-            raise UndoError(f"cannot reach {masked(self._url)}: {type(error).__name__}") from None
+def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
+    """``heads``: of points that were changed, the latest first: one may have been changed several times."""
+    restored = 0
+    for head in heads:
+        (row,) = book.rows([head.number])
+        with closing(arguments.points(head.collection)) as points:
+            if _is_as_made(points.whole([json.loads(head.id)]), row):
+                points.put(row.partition, [row.point])
+                book.undone([row.number])
+                restored += 1
+    if heads:
+        since = f"{len(heads) - restored} were changed since, and stay as they are"
+        output_console().print(f"{restored} have their own content again; {since}")
 
 
-def _behind(partition: bytes) -> bytes:
-    return b',"shard_key":' + partition if partition else b""
+def _is_as_made(found: Sequence[Whole], row: Row) -> bool:
+    """Whether the stored point has the payload that the gate gave it."""
+    stored = next((json.loads(each.body) for each in found if each.partition == row.partition), None)
+    return stored is not None and row.became is not None and stored["payload"] == json.loads(row.became)["payload"]
+
+
+def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:
+    batch: list[Head] = []
+    size = 0
+    for head in heads:
+        if batch and (len(batch) == BATCH or size + head.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(head)
+        size += head.size
+    if batch:
+        yield batch

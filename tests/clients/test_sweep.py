@@ -1,13 +1,15 @@
-"""`vecsieve sweep` as a process against the real engine: finds what was planted, deletes nothing, goes on after a kill."""
+"""`vecsieve sweep` as a process against the real engine: finds what was planted, goes on after a kill, and deletes only what undo can store again."""
 
 from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,8 @@ def engine() -> Iterator[str]:
         points = []
         for family in range(FAMILIES):
             base, text = draw.normal(size=32) + 1.0, " ".join(draw.choice(words, 30).tolist())
-            for number, payload in enumerate(({"text": text}, {"text": text.upper()}, {})):
+            for number, said in enumerate(({"text": text}, {"text": text.upper()}, {})):
+                payload = {**said, "tags": [("first", "second", "third")[number]]}
                 vector = (base + 0.02 * draw.normal(size=32)).tolist()
                 points.append(models.PointStruct(id=10 * family + number, vector=vector, payload=payload))
         client.upsert(COLLECTION, points, wait=True)
@@ -84,6 +87,63 @@ def test_a_killed_sweep_goes_on_where_it_was(engine: str, tmp_path: Path) -> Non
     assert len(out.read_text().splitlines()) == 2 * FAMILIES
 
 
+def contents(url: str) -> object:
+    """Numbers as they are spelled; the engine shows members in any order."""
+    return json.loads(state(url), parse_float=str)
+
+
+def test_copies_are_deleted_through_kills_and_undo_stores_them_again(engine: str, tmp_path: Path) -> None:
+    before, work, journal = contents(engine), tmp_path / "work", tmp_path / "journal.db"
+    asked = (*arguments(engine, work, "--keep", "first"), "--apply", "--journal", str(journal))
+    command = [sys.executable, "-m", "vecsieve.proxy", *asked]
+    for rows in (1, 101):  # batches of a hundred
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and process.poll() is None and rows_of(journal) < rows:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGKILL)
+        finally:
+            process.communicate()
+    done = command_line(*asked)
+    assert done.returncode == 0, done.stderr
+    assert f"{2 * FAMILIES} were deleted" in " ".join(done.stdout.split())
+    assert rows_of(journal) == 2 * FAMILIES
+    body = json.dumps({"limit": 1000}).encode()
+    left = json.loads(stack.exchange(engine, "POST", f"/collections/{COLLECTION}/points/scroll", body).body)["result"]
+    assert {point["id"] % 10 for point in left["points"]} == {0}
+    done = command_line("undo", "--journal", str(journal), "--url", engine, "--rate", "1000", "--apply")
+    assert f"{2 * FAMILIES} were stored; 0 have" in " ".join(done.stdout.split())
+    assert contents(engine) == before
+
+
+def test_compact_gives_survivors_what_they_lack_and_undo_takes_it_back(engine: str, tmp_path: Path) -> None:
+    before, journal = contents(engine), tmp_path / "journal.db"
+    asked = arguments(engine, tmp_path / "work", "--keep", "first", "--apply", "--journal", str(journal))
+    done = command_line("compact", *asked[1:])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(state(engine))["result"]["points"]
+    assert {point["id"] % 10 for point in found} == {0}
+    assert all(point["payload"]["tags"] == ["first", "second", "third"] for point in found)
+    assert all(point["payload"]["text"].islower() for point in found)
+    done = command_line("undo", "--journal", str(journal), "--url", engine, "--rate", "1000", "--apply")
+    said = " ".join(done.stdout.split())
+    assert f"{2 * FAMILIES} were stored; 0 have" in said
+    assert "0 were changed since" in said
+    assert contents(engine) == before
+
+
+def rows_of(journal: Path) -> int:
+    if not journal.exists():
+        return 0
+    with closing(sqlite3.connect(journal)) as connection:
+        try:
+            (found,) = connection.execute("SELECT count(*) FROM points").fetchone()
+        except sqlite3.OperationalError:  # the table is not made yet
+            return 0
+    return int(found)
+
+
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
@@ -91,6 +151,8 @@ def test_a_killed_sweep_goes_on_where_it_was(engine: str, tmp_path: Path) -> Non
         (("--keep", "best"), 2, "best"),
         (("--report", "/nowhere/report.json"), 2, "--report"),
         (("--backend", "weaviate"), 2, "--backend"),
+        (("--apply",), 2, "--journal"),
+        (("--journal", "/tmp/journal.db"), 2, "--apply"),
         (("--vector", "other"), 1, "no dense vector 'other'"),
     ],
 )

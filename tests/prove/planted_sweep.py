@@ -1,4 +1,4 @@
-"""`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000`.
+"""`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000 KEEP=first`.
 
 The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
 equal ones, with a word more, with a word changed, and without a text.
@@ -16,11 +16,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from support.memory_source import MemorySource
 from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, sweep
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 
 DIMENSION, WORDS = 384, 40
 COPIED = 5  # one point in so many is a copy
@@ -58,7 +59,7 @@ def timed(title: str, _total: int | None) -> Iterator[Advance]:
     print(f"{title}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of CPU")
 
 
-def main(count: int) -> None:
+def main(count: int, keep: Keep) -> None:
     points, labels = planted(count)
     source = MemorySource(points)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -68,15 +69,17 @@ def main(count: int) -> None:
             collection="planted",
             similarity=0.98,
             shared=0.92,
-            keep=Keep.FIRST,
+            keep=keep,
             text_fields=("text",),
             time_fields=(),
             tenants=(),
             work=work,
         )
-        report, going = sweep(source, asked, bar=timed)
+        with opened_store(source, asked) as store:
+            report = sweep(source, asked, store, bar=timed)
+            said = [orjson.loads(line) for line in lines(store)]
         disk = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
-    right = labels[going.places] == labels[going.survivors]
+    right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
     copies = count - len(np.unique(labels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(f"{count} points of {DIMENSION} dimensions, {copies} copies: {report.redundant} could go")
@@ -85,4 +88,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
+    main(int(sys.argv[1]), Keep(sys.argv[2]))

@@ -1,8 +1,12 @@
-"""`vecsieve sweep`: which points of a collection are copies and could go. Nothing is deleted.
+"""`vecsieve sweep`: which points of a collection are copies and could go; with `--apply` they are deleted.
 
 command   the command
+compact   `vecsieve compact`: survivors take what their payloads lack
 run       one sweep, from the first request to the report
+report    what it found, as JSON and HTML
 sketches  hashes that copies are likely to share
-store     what was read, on disk; pairs that share a hash
+store     what was read and decided, on disk
+joining   pairs that share a hash: DuckDB, or Daft on Ray
+applying  deletes what could go, with a journal
 judging   which pairs are copies, and which point of a family stays
 """

@@ -1,74 +1,115 @@
-"""``vecsieve sweep``: checks the arguments, sweeps, writes the files, prints. Nothing is deleted from the collection."""
+"""``vecsieve sweep``: checks the arguments, sweeps, deletes if that is asked for, writes the files, prints."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
-from vecsieve.proxy.jobs.databases import Wanted, opened
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.jobs.databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
-from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, Report, as_json, sweep
-from vecsieve.proxy.jobs.sweep.store import StoreError
+from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
+from vecsieve.proxy.jobs.sweep.applying import Deletion, Survivors, Unchanged, delete
+from vecsieve.proxy.jobs.sweep.joining import Runner
+from vecsieve.proxy.jobs.sweep.report import Report, as_json, as_page
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.store import Store, StoreError
 from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.writes.journal import Book, JournalError
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Of the command line. Fields: None for the usual ones."""
+class Arguments(Wanted):
+    """Of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
 
-    source: Wanted
-    work: Path
-    similarity: float
-    shared: float
-    keep: Keep
-    text_field: str | None
-    time_field: str | None
-    tenants: tuple[str, ...]
-    report: Path | None
-    ids: Path | None
+    work: Annotated[Path, typer.Option(help="Folder for what is read; run again with it to go on.")]
+    similarity: Annotated[float, typer.Option(help="Least of copies' vectors.", min=0.9, max=1.0)] = 0.98
+    shared: Annotated[float, typer.Option(help="Least share of 3-grams of copies' texts.", min=0.5, max=1.0)] = 0.92
+    keep: Annotated[Keep, typer.Option(help="Which point of a family stays.")] = Keep.NEWEST
+    text_field: TextFieldOption = None
+    time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None
+    tenant_field: Annotated[list[str] | None, typer.Option(help="Field in which copies agree; repeatable.")] = None
+    report: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
+    ids: IdsOption = None
+    runner: Annotated[
+        Runner, typer.Option(help="Where hashes are joined: in this process, or on a Ray cluster (RAY_ADDRESS).")
+    ] = Runner.LOCAL
+    apply: Annotated[bool, typer.Option("--apply", help="Delete what could go; needs --journal.")] = False
+    journal: Annotated[
+        Path | None, typer.Option(help="Each point is written here before it is deleted; `undo` stores it again.")
+    ] = None
 
 
-def run(arguments: Arguments) -> int:
-    """The exit code: 0, 1 if the collection or the folder is unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
+Choice = Callable[[Book, str], Survivors]
+"""What becomes of the survivors, by the journal and the name of the collection."""
+
+
+def run(arguments: Arguments, choice: Choice = lambda _book, _collection: Unchanged()) -> int:
+    """The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
     check_output("--report", arguments.report)
+    check_output("--html", arguments.html)
     check_output("--ids", arguments.ids)
+    check_output("--journal", arguments.journal)
+    if arguments.apply != (arguments.journal is not None):
+        raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
     asked = _asked(arguments)
     try:
-        with ended_by_signals(), closing(opened(arguments.source, os.environ)) as source:
-            report, going = sweep(source, asked, bar=progress_bar)
-    except (SourceError, StoreError) as error:
+        with (
+            ended_by_signals(),
+            closing(opened(arguments, os.environ)) as source,
+            opened_store(source, asked) as store,
+        ):
+            report = sweep(source, asked, store, bar=progress_bar, is_decided=arguments.apply)
+            if arguments.ids is not None:
+                write_output("--ids", arguments.ids, b"".join(lines(store)))
+            if arguments.journal is not None:
+                _apply(arguments, source.shape(), store, arguments.journal, choice)
+            report = replace(report, applied=store.deleted)
+    except (SourceError, StoreError, JournalError) as error:
         sys.stderr.write(f"vecsieve sweep: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nstopped: what was read is kept in {arguments.work}; run the same command again to go on\n")
+        sys.stderr.write(f"\nstopped: what was done is kept in {arguments.work}; run the same command again to go on\n")
         return 130
-    if arguments.ids is not None:
-        write_output("--ids", arguments.ids, b"".join(going.lines()))
     if arguments.report is not None:
         write_output("--report", arguments.report, as_json(report))
+    if arguments.html is not None:
+        write_output("--html", arguments.html, as_page(report))
     _print(report, arguments)
     return 0
+
+
+def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, choice: Choice) -> None:
+    wanted, name = replace(arguments, vector=shape.vector_name or None), arguments.collection
+    with closing(points_opened(wanted, os.environ)) as points, closing(Book(journal)) as book:
+        delete(
+            store, Deletion(points=points, book=book, collection=name, survivors=choice(book, name)), bar=progress_bar
+        )
 
 
 def _asked(arguments: Arguments) -> Asked:
     text, time = arguments.text_field, arguments.time_field
     return Asked(
-        collection=arguments.source.collection,
+        collection=arguments.collection,
         similarity=arguments.similarity,
         shared=arguments.shared,
         keep=arguments.keep,
         text_fields=USUAL_FIELDS if text is None else (text,),
         time_fields=USUAL_TIMES if time is None else (time,),
-        tenants=arguments.tenants,
+        tenants=tuple(arguments.tenant_field or ()),
         work=arguments.work,
+        runner=arguments.runner,
     )
 
 
@@ -81,9 +122,15 @@ def _print(report: Report, arguments: Arguments) -> None:
     )
     console.print(
         f"{report.redundant} could go: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
-        f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads. Nothing was deleted.",
+        f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}",
         markup=False,
     )
+    if report.applied is not None:
+        console.print(
+            f"{report.applied['deleted']} were deleted, and are in the journal; {report.applied['gone']} were gone, "
+            f"{report.applied['changed']} had changed, and of {report.applied['alone']} the survivor was gone or had changed.",
+            markup=False,
+        )
     console.print(
         f"{report.candidates} pairs compared: {report.same_text} of the same text, {report.near_text} of nearly the same text, "
         f"{report.near_vector} with nearly the same vector; guards kept {report.forbidden} apart.",
@@ -95,6 +142,6 @@ def _print(report: Report, arguments: Arguments) -> None:
             alike = "" if member.similarity is None else f"{member.similarity:.4f}"
             table.add_row(str(member.id), (member.evidence or "stays").replace("_", " "), alike, member.text or "")
         console.print(table)
-    for path in (arguments.report, arguments.ids):
+    for path in (arguments.report, arguments.html, arguments.ids):
         if path is not None:
             console.print(f"written: {path}", style="dim", markup=False)

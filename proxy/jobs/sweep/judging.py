@@ -63,17 +63,38 @@ class Judged:
 
 
 def judged(
-    rows: Indices, vectors: FloatMatrix, has_vector: npt.NDArray[np.bool_], texts: Sequence[str | None], terms: Terms
+    rows: Indices,
+    vectors: FloatMatrix,
+    has_vector: npt.NDArray[np.bool_],
+    texts: Sequence[str | None],
+    terms: Terms,
+    of_text: npt.NDArray[np.bool_],
 ) -> Judged:
-    """``rows``: (p, 2) pairs of the k points that the other arguments speak of."""
-    first, second = rows[:, 0], rows[:, 1]
-    similarities = _similarities(vectors, first, second, magnitude=terms.magnitude)
-    similarities[~(has_vector[first] & has_vector[second])] = np.nan
+    """``rows``: (p, 2) pairs of the k points that the other arguments speak of. ``of_text``: (p,) which may have nearly equal texts.
+
+    Of the others most are strangers whose vectors met by chance: where the vectors are far apart the texts are not read.
+    """
+    similarities = _similarities(vectors, rows[:, 0], rows[:, 1], magnitude=terms.magnitude)
+    similarities[~(has_vector[rows[:, 0]] & has_vector[rows[:, 1]])] = np.nan
+    with np.errstate(invalid="ignore"):
+        asked = np.flatnonzero(of_text | (similarities >= terms.similarity - NOISE))
+    wanted = set(rows[asked].ravel().tolist())
+    some = [text if place in wanted else None for place, text in enumerate(texts)]
+    found, forbidden = _evidence(rows[asked, 0], rows[asked, 1], similarities[asked], some, terms)
+    evidence = np.zeros(len(rows), np.int8)
+    evidence[asked] = found
+    return Judged(evidence=evidence, similarities=similarities, forbidden=forbidden)
+
+
+def _evidence(
+    first: Indices, second: Indices, similarities: FloatMatrix, texts: Sequence[str | None], terms: Terms
+) -> tuple[Codes, int]:
+    """Of each pair, and how many pairs a guard kept apart."""
     read = [None if text is None else Text(text) for text in texts]
     forms = [None if text is None or text.cost() < 0 else text.unwrap() for text in read]
     complete([form for form in forms if form is not None])
     same, shared = _shared(forms, first, second)
-    evidence = np.zeros(len(rows), np.int8)
+    evidence = np.zeros(len(first), np.int8)
     with np.errstate(invalid="ignore"):
         near = similarities >= terms.similarity - NOISE
         # Where a text is missing on one side, the vectors alone speak.
@@ -85,23 +106,26 @@ def judged(
     asked = np.flatnonzero((evidence != Evidence.NONE) & ~same)
     forbidden = _forbidden(read, forms, first[asked], second[asked], terms.guards)
     evidence[asked[forbidden]] = Evidence.NONE
-    return Judged(evidence=evidence, similarities=similarities, forbidden=int(forbidden.sum()))
+    return evidence, int(forbidden.sum())
 
 
 def heads_of(pairs: Indices, strength: FloatMatrix, rank: npt.NDArray[np.float64]) -> Indices:
     """For each of n points the leader of its family, itself for a leader. ``pairs``: (p, 2) copies. ``strength``: (p,) of the
-    likeness. ``rank``: (n,) the largest of a family leads; of equal ones the first.
+    likeness. ``rank``: (n,) the largest of a family leads; of equal ones the one with the most copies, then the first.
+
+    A copy at the edge of a family is often near its original alone: as the leader it would leave the others without one.
     """
     n = len(rank)
     heads = np.arange(n, dtype=np.intp)
     ends = np.concatenate((pairs, pairs[:, ::-1]))
+    copied = np.bincount(np.unique(ends, axis=0)[:, 0], minlength=n)
     # Of each point its copies, the most alike first, then the first.
     order = np.lexsort((ends[:, 1], -np.concatenate((strength, strength)), ends[:, 0]))
     starts, others = ends[order, 0], ends[order, 1]
     borders = np.searchsorted(starts, np.arange(n + 1))
     is_leader = np.ones(n, np.bool_)
     is_seen = np.zeros(n, np.bool_)
-    for point in np.lexsort((np.arange(n), -rank)).tolist():
+    for point in np.lexsort((np.arange(n), -copied, -rank)).tolist():
         copies = others[borders[point] : borders[point + 1]]
         if not len(copies):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
@@ -13,15 +13,27 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.jobs.analyze.reading import Ids, shortened, spread
 from vecsieve.proxy.jobs.files import Advance
-from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError, Vectors, id_pages, text_of, value_at
+from vecsieve.proxy.jobs.source import (
+    Point,
+    Source,
+    SourceError,
+    Vectors,
+    id_pages,
+    mark_of,
+    text_of,
+    value_at,
+)
+from vecsieve.proxy.jobs.sweep.joining import Runner, by_daft
 from vecsieve.proxy.jobs.sweep.judging import Evidence, Terms, heads_of, judged
+from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report
 from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
-from vecsieve.proxy.jobs.sweep.store import Held, Page, Places, Store
+from vecsieve.proxy.jobs.sweep.store import Going, Held, Page, Places, Store, StoreError
 from vecsieve.proxy.search.candidates import moment
 from vecsieve.proxy.search.policy import guards_of
 from vecsieve.proxy.selection.text.bounds import cost
@@ -29,7 +41,6 @@ from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrap
 from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
-FORMAT = 1
 PAGE = 256  # points of a request
 SAMPLE = 1000  # points from which the middle of the collection is read
 EXAMPLES = 12  # families that are shown, the largest first
@@ -39,12 +50,13 @@ Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
 
 class Keep(StrEnum):
-    """Which point of a family stays."""
+    """Which point of a family stays; of equal ones the one with the most copies."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
     LONGEST = "longest"
     FIRST = "first"  # by id
+    CENTRAL = "central"  # with the most copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,55 +71,7 @@ class Asked:
     time_fields: tuple[str, ...]
     tenants: tuple[str, ...]
     work: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """``similarity``: of the vectors to the survivor's; null without both."""
-
-    id: PointId
-    evidence: str | None
-    similarity: float | None
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    size: int
-    survivor: Member
-    members: tuple[Member, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Counts are of points unless stated otherwise. ``gone``: deleted while the sweep read. ``candidates``: pairs that share a hash;
-    ``same_text``, ``near_text``, ``near_vector``: pairs that are copies, by why; ``forbidden``: pairs that a guard keeps apart.
-    ``redundant``: what could go if each family keeps one, of ``redundant_bytes`` of vectors and payloads (as JSON).
-    """
-
-    format: int
-    version: str
-    collection: str
-    vector_name: str
-    dimension: int
-    distance: str
-    points: int
-    gone: int
-    with_vector: int
-    with_text: int
-    similarity: float
-    shared: float
-    keep: str
-    candidates: int
-    same_text: int
-    near_text: int
-    near_vector: int
-    forbidden: int
-    families: int
-    largest: int
-    redundant: int
-    redundant_bytes: int
-    examples: tuple[Family, ...]
+    runner: Runner = Runner.LOCAL
 
 
 @dataclass(slots=True)
@@ -121,57 +85,71 @@ class Found:
     forbidden: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Going:
-    """What could go. ``places`` (g,) ascending by survivor, ``survivors`` (g,), why (g,), and how alike the vectors are (g,)."""
-
-    ids: Ids
-    places: Indices
-    survivors: Indices
-    evidence: Indices
-    similarities: FloatMatrix
-
-    def lines(self) -> Iterator[bytes]:
-        """A line of JSON each, family by family."""
-        for start in range(0, len(self.places), PAGE):
-            part = slice(start, start + PAGE)
-            rows = zip(
-                self.ids.at(self.places[part].tolist()),
-                self.ids.at(self.survivors[part].tolist()),
-                self.evidence[part].tolist(),
-                self.similarities[part].tolist(),
-                strict=True,
-            )
-            for one, survivor, code, similarity in rows:
-                line = {"id": one, "survivor": survivor, **_why(code, similarity)}
-                yield orjson.dumps(line) + b"\n"
+def lines(store: Store) -> Iterator[bytes]:
+    """What could go, a line of JSON each, family by family."""
+    start = 0
+    while batch := store.going(start, PAGE):
+        for each in batch:
+            line = {
+                "id": each.id,
+                "survivor": each.survivor,
+                "evidence": each.evidence,
+                "similarity": each.similarity,
+            }
+            yield orjson.dumps(line) + b"\n"
+        start += len(batch)
 
 
-def sweep(source: Source, asked: Asked, *, bar: Bar) -> tuple[Report, Going]:
-    """Raises SourceError, StoreError."""
+@contextmanager
+def opened_store(source: Source, asked: Asked) -> Iterator[Store]:
+    """The folder of this sweep. Raises SourceError, StoreError."""
     shape = source.shape()
-    with bar("listing ids", shape.points) as advance:
-        ids = Ids(id_pages(source, advance))
-    if not len(ids):
-        raise SourceError(f"collection {asked.collection!r} has no points")
     of: dict[str, str | int | float | None] = {
         "collection": asked.collection,
         "vector": shape.vector_name,
         "dimension": shape.dimension,
         "distance": shape.distance,
-        "ids": ids.digest(),
         "keep": asked.keep.value,
         "text fields": ", ".join(asked.text_fields),
         "time fields": ", ".join(asked.time_fields),
         "tenants": ", ".join(asked.tenants),
     }
     with Store(asked.work, shape.dimension, of) as store:
-        _read(source, asked, ids, store, bar)
-        with bar("looking for candidates", None):
-            store.pair_up()
-        held = store.held()
-        found = _judge(store, asked, held, bar, magnitude=shape.magnitude)
-        return _reported(source, asked, ids, store, held, found)
+        yield store
+
+
+def sweep(source: Source, asked: Asked, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:
+    """What could go is in the store then. ``is_decided``: what an earlier run decided is enough, even if the collection has changed.
+    Raises SourceError, StoreError.
+    """
+    decided = _decided(store, asked)
+    if decided is not None and (is_decided or store.deleted is not None):
+        return decided
+    with bar("listing ids", source.shape().points) as advance:
+        ids = Ids(id_pages(source, advance))
+    if not len(ids):
+        raise SourceError(f"collection {asked.collection!r} has no points")
+    store.check("ids", {"ids": ids.digest()})
+    if decided is not None:
+        return decided
+    join = by_daft(on_ray=True) if asked.runner is Runner.RAY else None  # before the reading: it may not be installed
+    _read(source, asked, ids, store, bar)
+    with bar("looking for candidates", None):
+        store.pair_up(join)
+    held = store.held()
+    found = _judge(store, asked, held, bar, magnitude=source.shape().magnitude)
+    return _reported(source, asked, ids, store, held, found)
+
+
+def _decided(store: Store, asked: Asked) -> Report | None:
+    """By an earlier run with the same cuts."""
+    held = store.report()
+    report = None if held is None else msgspec.json.decode(held, type=Report)
+    if report is not None and (report.similarity, report.shared) == (asked.similarity, asked.shared):
+        return report
+    if store.deleted is not None:
+        raise StoreError(f"--work {asked.work}: points have been deleted by other cuts; name another folder")
+    return None
 
 
 def _read(source: Source, asked: Asked, ids: Ids, store: Store, bar: Bar) -> None:
@@ -225,8 +203,9 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, aske
         ),
         # The store takes no lone surrogates. They are spelled out, so that different ones stay different.
         texts=[None if text is None else text.encode("utf-8", "backslashreplace").decode() for text in texts],
-        rank=np.array([_rank(point, text, asked) for point, text in zip(points, texts, strict=True)], np.float64),
+        rank=np.array([_rank(*each, asked) for each in zip(there.tolist(), points, texts, strict=True)], np.float64),
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
+        marks=np.array([mark_of(point.vector, point.payload) for point in points], np.uint64),
         bands=bands ^ tenants[:, None],  # points of two tenants share no band
         counts=counts,
     )
@@ -250,9 +229,11 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _rank(point: Point, text: str | None, asked: Asked) -> float:
+def _rank(place: int, point: Point, text: str | None, asked: Asked) -> float:
     """The larger one stays. What has no time loses against what has one."""
     if asked.keep is Keep.FIRST:
+        return -float(place)
+    if asked.keep is Keep.CENTRAL:
         return 0.0
     if asked.keep is Keep.LONGEST:
         return 0.0 if text is None else float(len(text))
@@ -275,7 +256,7 @@ def _judge(store: Store, asked: Asked, held: Held, bar: Bar, *, magnitude: bool)
     found = Found()
     with bar("comparing candidates", store.pairs()) as advance:
         for each in store.candidates():
-            verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, terms)
+            verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, terms, each.of_text)
             copies = verdict.evidence != Evidence.NONE
             found.pairs.append(each.pairs[copies])
             found.evidence.append(verdict.evidence[copies].astype(np.intp))
@@ -286,7 +267,7 @@ def _judge(store: Store, asked: Asked, held: Held, bar: Bar, *, magnitude: bool)
     return found
 
 
-def _reported(source: Source, asked: Asked, ids: Ids, store: Store, held: Held, found: Found) -> tuple[Report, Going]:
+def _reported(source: Source, asked: Asked, ids: Ids, store: Store, held: Held, found: Found) -> Report:
     n, shape = len(ids), source.shape()
     there = held.places
     firsts = _first_of_equals(held, n)
@@ -330,7 +311,40 @@ def _reported(source: Source, asked: Asked, ids: Ids, store: Store, held: Held, 
         redundant_bytes=int(size_of[going.places].sum()),
         examples=_examples(store, going, sizes),
     )
-    return report, going
+    marks = np.zeros(n, np.uint64)
+    marks[there] = held.marks
+    store.decide(_batches(going, marks), msgspec.json.encode(report))
+    return report
+
+
+def _batches(going: _Copies, marks: npt.NDArray[np.uint64]) -> Iterator[list[Going]]:
+    for start in range(0, len(going.places), PAGE):
+        part = slice(start, start + PAGE)
+        places, survivors = going.places[part].tolist(), going.survivors[part].tolist()
+        rows = zip(
+            going.ids.at(places),
+            going.ids.at(survivors),
+            going.evidence[part].tolist(),
+            going.similarities[part].tolist(),
+            marks[places].tolist(),
+            marks[survivors].tolist(),
+            strict=True,
+        )
+        yield [
+            Going(id=one, survivor=other, **_why(code, alike), mark=mark, survivor_mark=its)
+            for one, other, code, alike, mark, its in rows
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copies:
+    """What could go. ``places`` (g,) ascending by survivor, ``survivors`` (g,), why (g,), and how alike the vectors are (g,)."""
+
+    ids: Ids
+    places: Indices
+    survivors: Indices
+    evidence: Indices
+    similarities: FloatMatrix
 
 
 def _first_of_equals(held: Held, n: int) -> Indices:
@@ -349,7 +363,7 @@ def _going(
     places: Places,
     ends: tuple[Indices, Indices],
     copies: tuple[Indices, Indices, FloatMatrix],
-) -> Going:
+) -> _Copies:
     """``ends``: the head of each place and the first of its equals. ``copies``: pairs of firsts, why, and how alike."""
     heads, firsts = ends
     between, evidence, similarities = copies
@@ -365,15 +379,15 @@ def _going(
     why, alike = np.full(len(places), int(Evidence.SAME_TEXT)), np.full(len(places), np.nan, np.float32)
     chosen = by_key[at[~is_same]]
     why[~is_same], alike[~is_same] = evidence[chosen], similarities[chosen]
-    return Going(ids=ids, places=places, survivors=survivors, evidence=why, similarities=alike)
+    return _Copies(ids=ids, places=places, survivors=survivors, evidence=why, similarities=alike)
 
 
-def _why(code: int, similarity: float) -> dict[str, str | float | None]:
+def _why(code: int, similarity: float) -> dict[str, Any]:
     alike = None if np.isnan(similarity) else round(float(similarity), 4)
     return {"evidence": Evidence(code).name.lower(), "similarity": alike}
 
 
-def _examples(store: Store, going: Going, sizes: Indices) -> tuple[Family, ...]:
+def _examples(store: Store, going: _Copies, sizes: Indices) -> tuple[Family, ...]:
     """The largest families, the first of equal ones."""
     survivors, starts = np.unique(going.survivors, return_index=True)
     order = np.lexsort((survivors, -sizes[survivors]))[:EXAMPLES]
@@ -393,13 +407,8 @@ def _examples(store: Store, going: Going, sizes: Indices) -> tuple[Family, ...]:
     return tuple(found)
 
 
-def _member(going: Going, place: int, texts: Mapping[int, str | None], **why: Any) -> Member:
+def _member(going: _Copies, place: int, texts: Mapping[int, str | None], **why: Any) -> Member:
     (id_,) = going.ids.at([place])
     text = texts.get(place)
     said = {"evidence": None, "similarity": None, **why}
     return Member(id=id_, text=None if text is None else shortened(text), **said)
-
-
-def as_json(report: Report) -> bytes:
-    """Indented, keys in the order of the classes, with a final line break."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"

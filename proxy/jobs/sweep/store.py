@@ -1,4 +1,4 @@
-"""What a sweep has read of a collection, on disk: points and bands in DuckDB, vectors in one raw file beside it.
+"""What a sweep has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors in one raw file beside it.
 
 DuckDB joins the bands out of core, within a bound of memory, so that a laptop's disk and not its memory limits the size of a
 collection. A page is added as a whole: the file of vectors first, then one transaction. After a kill, what the transaction does not
@@ -8,7 +8,8 @@ know of is cut off, and reading goes on behind it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,36 +20,36 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
+from vecsieve.proxy.jobs.source import PointId
+from vecsieve.proxy.jobs.sweep.joining import BY_DUCKDB, Join
+from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
 from vecsieve.proxy.selection.text.tokens import Hashes
 from vecsieve.proxy.selection.values import FloatMatrix
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 1
+FORMAT = 2
 MEMORY_MB = 512  # of DuckDB; beyond it a join goes to the disk
 BATCH = 4096  # pairs that are looked at together: 12 MB of vectors at 384 dimensions
-# Points that share a band. Of a larger group each point meets the first one and so many before it: all pairs of a thousand
-# equal texts would be half a million, and their family needs a thousand.
-GROUP, NEAREST = 32, 8
 _ITEM = 4  # bytes of a float32
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name VARCHAR PRIMARY KEY, value VARCHAR);
 CREATE TABLE IF NOT EXISTS points (
-    place BIGINT, has_vector BOOLEAN, number BIGINT, text VARCHAR, rank DOUBLE, size BIGINT);
+    place BIGINT, has_vector BOOLEAN, number BIGINT, text VARCHAR, rank DOUBLE, size BIGINT, mark UBIGINT);
 CREATE TABLE IF NOT EXISTS bands (band UTINYINT, hash UBIGINT, place BIGINT);
 CREATE TABLE IF NOT EXISTS sample (value BLOB);
-CREATE TABLE IF NOT EXISTS pairs (a BIGINT, b BIGINT);
+CREATE TABLE IF NOT EXISTS pairs (a BIGINT, b BIGINT, of_text BOOLEAN);
+CREATE TABLE IF NOT EXISTS going (
+    row BIGINT, id VARCHAR, survivor VARCHAR, evidence VARCHAR, similarity FLOAT, mark UBIGINT, survivor_mark UBIGINT);
 """
-_PAIRS = f"""
-INSERT INTO pairs
-WITH grouped AS (
-    SELECT place, hash, row_number() OVER (PARTITION BY hash ORDER BY place) AS r, count(*) OVER (PARTITION BY hash) AS n
-    FROM bands WHERE band = ?
-), met AS (SELECT * FROM grouped WHERE n > 1)
-SELECT DISTINCT one.place, other.place FROM met AS one JOIN met AS other ON one.hash = other.hash AND one.r < other.r
-WHERE one.n <= {GROUP} OR one.r = 1 OR other.r - one.r <= {NEAREST}
-"""  # noqa: S608 - numbers of our own
+_ROW = ("row", "id", "survivor", "evidence", "similarity", "mark", "survivor_mark")
+_GOING: Mapping[str, Any] = {
+    "evidence": object,
+    "similarity": np.float32,
+    "mark": np.uint64,
+    "survivor_mark": np.uint64,
+}
 
 
 class StoreError(Exception):
@@ -59,7 +60,8 @@ class StoreError(Exception):
 class Page:
     """The points of consecutive places from ``start`` on; those that are gone have a row of zeros. ``there``: (m,) places of the others,
     of which the next members speak. ``numbers``: (m,) equal for equal canonical texts, 0 without one. ``rank``: (m,) the larger
-    one stays. ``size``: (m,) bytes of vector and payload. ``bands``: (m, b), and which of them count (m, b).
+    one stays. ``size``: (m,) bytes of vector and payload. ``marks``: (m,) of ``mark_of``. ``bands``: (m, b), and which of them
+    count (m, b).
     """
 
     start: int
@@ -70,16 +72,20 @@ class Page:
     texts: Sequence[str | None]
     rank: npt.NDArray[np.float64]
     size: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.uint64]
     bands: Hashes
     counts: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Pairs of places, the smaller first: ``pairs`` (p, 2). ``rows`` (p, 2): the same as rows of the other members, of k points."""
+    """Pairs of places, the smaller first: ``pairs`` (p, 2). ``rows`` (p, 2): the same as rows of the last members, of k points.
+    ``of_text`` (p,): whether they share a band of their texts.
+    """
 
     pairs: Places
     rows: npt.NDArray[np.intp]
+    of_text: npt.NDArray[np.bool_]
     vectors: FloatMatrix
     has_vector: npt.NDArray[np.bool_]
     texts: Sequence[str | None]
@@ -94,6 +100,19 @@ class Held:
     numbers: npt.NDArray[np.int64]
     rank: npt.NDArray[np.float64]
     size: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Going:
+    """A point that could go. ``similarity``: of the vectors to the survivor's, None without both. Marks: as of ``mark_of``."""
+
+    id: PointId
+    survivor: PointId
+    evidence: str
+    similarity: float | None
+    mark: int
+    survivor_mark: int
 
 
 class Store:
@@ -103,6 +122,7 @@ class Store:
         import duckdb
 
         self._dimension = dimension
+        self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._database = duckdb.connect(
@@ -112,7 +132,7 @@ class Store:
         except (OSError, duckdb.Error) as error:
             raise StoreError(f"--work {folder}: {one_line(str(error))}") from None
         self._database.execute(_TABLES)
-        self._check(folder, of)
+        self.check("of", {"format": FORMAT, **of})
         self._path = folder / "vectors.f32"
         self._file = self._path.open("ab")
         self._file.truncate(self.done * dimension * _ITEM)
@@ -123,6 +143,24 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
         self._database.close()
+
+    def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
+        """Note what the sweep depends on; refuse a folder that was begun for another one."""
+        wanted = json.dumps(of, sort_keys=True)
+        held = self._about(name)
+        if held is None:
+            self._note(name, wanted)
+        elif held != wanted:
+            there = json.loads(held)
+            words = "\n".join(
+                f"  {key}: the folder has {one_line(str(there.get(key)))}, now it is {one_line(str(value))}"
+                for key, value in of.items()
+                if there.get(key) != value
+            )
+            self._database.close()
+            raise StoreError(
+                f"--work {self._folder} was begun for another sweep; remove it, or name another folder\n{words}"
+            )
 
     @property
     def done(self) -> int:
@@ -150,6 +188,7 @@ class Store:
             "text": np.array(page.texts, object),
             "rank": page.rank,
             "size": page.size,
+            "mark": page.marks,
         }
         bands: dict[str, npt.NDArray[Any]] = {
             "band": columns.astype(np.uint8),
@@ -162,25 +201,40 @@ class Store:
                     self._database.execute(f"INSERT INTO {table} SELECT * FROM columns_of")  # noqa: S608 - two names of our own
             self._note("done", page.start + len(page.vectors))
 
-    def pair_up(self) -> None:
-        """Find the pairs that share a band; once a store."""
+    def pair_up(self, join: Join | None = None) -> None:
+        """Find the pairs that share a band; once a store. ``join``: another engine than the store's own."""
         if self._about("paired") is not None:
             return
+        folders = self._folder / "bands", self._folder / "pairs"
+        if join is not None:
+            shutil.rmtree(folders[0], ignore_errors=True)
+            copy = f"COPY (SELECT hash, place, band >= {VECTOR_BANDS} AS of_text FROM bands) TO '{_quoted(folders[0])}' (FORMAT parquet, PER_THREAD_OUTPUT)"  # noqa: S608 - quoted
+            self._database.execute(copy)
+            join(*folders)
         with self._transaction():
             self._database.execute("DELETE FROM pairs")
-            for (band,) in self._database.execute("SELECT DISTINCT band FROM bands ORDER BY band").fetchall():
-                self._database.execute(_PAIRS, [band])
-            self._database.execute("CREATE OR REPLACE TABLE pairs AS SELECT DISTINCT a, b FROM pairs ORDER BY a, b")
+            if join is None:
+                insert = f"INSERT INTO pairs SELECT a, b, ? FROM ({BY_DUCKDB})"  # noqa: S608 - our own
+                for (band,) in self._database.execute("SELECT DISTINCT band FROM bands ORDER BY band").fetchall():
+                    self._database.execute(insert, [band >= VECTOR_BANDS, band])
+            elif any(folders[1].glob("*.parquet")):
+                found = f"{_quoted(folders[1])}/*.parquet"
+                self._database.execute(f"INSERT INTO pairs SELECT a, b, of_text FROM read_parquet('{found}')")  # noqa: S608 - quoted
+            each = "SELECT a, b, bool_or(of_text) AS of_text FROM pairs GROUP BY a, b ORDER BY a, b"
+            self._database.execute(f"CREATE OR REPLACE TABLE pairs AS {each}")
             self._note("paired", 1)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def held(self) -> Held:
-        found = self._columns("SELECT place, has_vector, number, rank, size FROM points ORDER BY place")
+        found = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
         return Held(
             places=found["place"],
             has_vector=found["has_vector"],
             numbers=found["number"],
             rank=found["rank"],
             size=found["size"],
+            marks=found["mark"],
         )
 
     def pairs(self) -> int:
@@ -194,7 +248,9 @@ class Store:
         vectors = np.memmap(self._path, "<f4", "r", shape=(self.done, self._dimension)) if self.done else None
         for start in range(0, self.pairs(), BATCH):
             # By position: a batch needs no sort of its own, and is the same after a kill.
-            found = self._columns("SELECT a, b FROM pairs WHERE rowid >= ? AND rowid < ?", start, start + BATCH)
+            found = self._columns(
+                "SELECT a, b, of_text FROM pairs WHERE rowid >= ? AND rowid < ?", start, start + BATCH
+            )
             pairs = np.stack((found["a"], found["b"]), axis=1)
             places, rows = np.unique(pairs, return_inverse=True)
             points = self._columns(
@@ -204,10 +260,67 @@ class Store:
             yield Candidates(
                 pairs=pairs,
                 rows=rows.reshape(pairs.shape),
+                of_text=found["of_text"],
                 vectors=np.asarray(vectors[places], np.float32),
                 has_vector=points["has_vector"],
                 texts=texts_of(points["text"]),
             )
+
+    def decide(self, batches: Iterable[Sequence[Going]], report: bytes) -> None:
+        """Keep what could go, in order, and the report that says so."""
+        with self._transaction():
+            self._database.execute("DELETE FROM going")
+            row = 0
+            for batch in batches:
+                columns = {
+                    name: np.array([getattr(each, name) for each in batch], kind) for name, kind in _GOING.items()
+                }
+                columns |= {
+                    "row": np.arange(row, row + len(batch)),
+                    "id": np.array([json.dumps(each.id) for each in batch], object),
+                    "survivor": np.array([json.dumps(each.survivor) for each in batch], object),
+                }
+                if batch:
+                    self._database.execute(f"INSERT INTO going SELECT {', '.join(_ROW)} FROM columns")  # noqa: S608 - names of our own
+                row += len(batch)
+            self._note("report", report.decode())
+
+    def report(self) -> bytes | None:
+        """As it was given to ``decide``."""
+        held = self._about("report")
+        return None if held is None else held.encode()
+
+    def going(self, start: int, most: int) -> list[Going]:
+        """From this row on."""
+        query = f"SELECT {', '.join(_ROW[1:])} FROM going WHERE row >= ? AND row < ? ORDER BY row"  # noqa: S608 - the same
+        found = self._database.execute(query, [start, start + most]).fetchall()
+        return [
+            Going(
+                id=json.loads(id_),
+                survivor=json.loads(survivor),
+                evidence=evidence,
+                similarity=None if similarity is None or np.isnan(similarity) else round(similarity, 4),
+                mark=mark,
+                survivor_mark=survivor_mark,
+            )
+            for id_, survivor, evidence, similarity, mark, survivor_mark in found
+        ]
+
+    def count(self) -> int:
+        """How many could go."""
+        row = self._database.execute("SELECT count(*) FROM going").fetchone()
+        return 0 if row is None else int(row[0])
+
+    @property
+    def deleted(self) -> Mapping[str, int] | None:
+        """How many rows ``progressed`` was told of, by outcome; None before the first."""
+        held = self._about("deleted")
+        return None if held is None else json.loads(held)
+
+    def progressed(self, counts: Mapping[str, int]) -> None:
+        """So many rows are through, in all. Durable when this returns."""
+        with self._transaction():
+            self._note("deleted", json.dumps(counts))
 
     def texts(self, places: Sequence[int]) -> dict[int, str | None]:
         found = self._database.execute(
@@ -236,20 +349,10 @@ class Store:
         finally:
             self._database.execute("COMMIT" if is_whole else "ROLLBACK")
 
-    def _check(self, folder: Path, of: Mapping[str, str | int | float | None]) -> None:
-        wanted = json.dumps({"format": FORMAT, **of}, sort_keys=True)
-        held = self._about("of")
-        if held is None:
-            self._note("of", wanted)
-        elif held != wanted:
-            there, now = json.loads(held), json.loads(wanted)
-            words = "\n".join(
-                f"  {name}: the folder has {one_line(str(there.get(name)))}, now it is {one_line(str(value))}"
-                for name, value in now.items()
-                if there.get(name) != value
-            )
-            self._database.close()
-            raise StoreError(f"--work {folder} was begun for another sweep; remove it, or name another folder\n{words}")
+
+def _quoted(path: Path) -> str:
+    """For a literal of SQL."""
+    return str(path).replace("'", "''")
 
 
 def texts_of(column: npt.NDArray[np.object_]) -> list[str | None]:

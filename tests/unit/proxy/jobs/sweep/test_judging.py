@@ -21,12 +21,13 @@ def verdict(
     similarity: float | None = 1.0,
     lengths: tuple[float, float] = (1.0, 1.0),
     magnitude: bool = False,
+    of_text: bool = True,
 ) -> Evidence:
     angle = 0.0 if similarity is None else float(np.arccos(similarity))
     vectors = np.array([[lengths[0], 0.0], [lengths[1] * np.cos(angle), lengths[1] * np.sin(angle)]], np.float32)
     has_vector = np.array([True, similarity is not None])
     terms = Terms(similarity=0.98, shared=0.92, magnitude=magnitude, guards=GUARDS)
-    found = judged(np.array([[0, 1]]), vectors, has_vector, texts, terms)
+    found = judged(np.array([[0, 1]]), vectors, has_vector, texts, terms, np.array([of_text]))
     return Evidence(int(found.evidence[0]))
 
 
@@ -56,6 +57,13 @@ def test_a_pair_is_a_copy_by_its_texts_or_by_its_vectors_unless_texts_speak_agai
     assert verdict(texts, similarity=similarity) is wanted
 
 
+def test_texts_of_far_vectors_are_read_only_where_they_may_be_nearly_equal() -> None:
+    assert verdict((LONG, LONG), similarity=0.97, of_text=False) is Evidence.NONE
+    assert verdict((LONG, LONG), similarity=None, of_text=False) is Evidence.NONE
+    assert verdict((LONG, LONG), similarity=0.98, of_text=False) is Evidence.SAME_TEXT
+    assert verdict((LONG, LONG), similarity=0.97, of_text=True) is Evidence.SAME_TEXT
+
+
 @pytest.mark.parametrize("dear", ["a" + "\u0301" * 1000, "word " * 30_000])
 def test_a_text_that_costs_too_much_to_read_may_say_anything(dear: str) -> None:
     assert verdict((dear, dear), similarity=1.0) is Evidence.NONE
@@ -74,7 +82,9 @@ def test_what_a_guard_keeps_apart_is_counted() -> None:
         for head, number in (("Today", 17), ("Today", 18), ("today", 17))
     )
     vectors = np.ones((3, 4), np.float32)
-    found = judged(np.array([[0, 1], [0, 2], [1, 2]]), vectors, np.ones(3, np.bool_), texts, terms)
+    found = judged(
+        np.array([[0, 1], [0, 2], [1, 2]]), vectors, np.ones(3, np.bool_), texts, terms, np.ones(3, np.bool_)
+    )
     assert found.forbidden == 2
     assert found.evidence.tolist() == [Evidence.NONE, Evidence.SAME_TEXT, Evidence.NONE]
 
@@ -83,7 +93,7 @@ def test_what_a_guard_keeps_apart_is_counted() -> None:
 def test_a_vector_without_a_direction_is_no_copy_of_any(spoilt: float) -> None:
     vectors = np.array([[spoilt, spoilt], [1.0, 0.0]], np.float32)
     terms = Terms(similarity=0.98, shared=0.92, magnitude=False, guards=GUARDS)
-    found = judged(np.array([[0, 1]]), vectors, np.ones(2, np.bool_), (None, None), terms)
+    found = judged(np.array([[0, 1]]), vectors, np.ones(2, np.bool_), (None, None), terms, np.ones(1, np.bool_))
     assert found.evidence.tolist() == [Evidence.NONE]
     assert np.isnan(found.similarities[0])
 
@@ -96,13 +106,19 @@ def test_a_copy_of_a_copy_is_no_member_of_the_family() -> None:
 
 def test_of_two_leaders_the_more_alike_takes_a_point() -> None:
     pairs = np.array([[0, 2], [1, 2]])
-    heads = heads_of(pairs, np.array([0.98, 0.99], np.float32), np.zeros(3))
+    heads = heads_of(pairs, np.array([0.98, 0.99], np.float32), np.array([1.0, 1.0, 0.0]))
     assert heads.tolist() == [0, 1, 1]
+
+
+def test_of_equal_ranks_the_one_with_the_most_copies_leads() -> None:
+    star = np.array([[0, 2], [1, 2], [2, 3], [1, 2]])
+    assert heads_of(star, np.ones(4, np.float32), np.zeros(4)).tolist() == [2, 2, 2, 2]
+    assert heads_of(star, np.ones(4, np.float32), np.array([1.0, 0, 0, 0])).tolist() == [0, 1, 0, 3]
 
 
 @given(data=st.data())
 def test_every_member_is_a_copy_of_its_leader_and_no_leader_of_another(data: st.DataObject) -> None:
-    """Invariant: families are stars of pairs, the leader has the largest rank, and no two leaders are a pair."""
+    """Invariant: families are stars of pairs, the leader has the largest rank, then the most copies; no two leaders are a pair."""
     n = data.draw(st.integers(1, 12))
     every = [(one, other) for one in range(n) for other in range(one + 1, n)]
     chosen = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
@@ -111,10 +127,11 @@ def test_every_member_is_a_copy_of_its_leader_and_no_leader_of_another(data: st.
     strength = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(chosen), max_size=len(chosen))), np.float32)
     heads = heads_of(pairs, strength, rank).tolist()
     known = {frozenset(pair) for pair in chosen}
+    copied = np.bincount(pairs.ravel(), minlength=n)
     for point, head in enumerate(heads):
         assert heads[head] == head
         if point != head:
             assert frozenset((point, head)) in known
-            assert (-rank[head], head) < (-rank[point], point)
+            assert (-rank[head], -copied[head], head) < (-rank[point], -copied[point], point)
     leaders = [point for point, head in enumerate(heads) if point == head]
     assert not [pair for pair in known if pair <= set(leaders)]

@@ -14,9 +14,10 @@ import pytest
 
 from support.memory_source import MemorySource
 from vecsieve.proxy.jobs.files import Advance
-from vecsieve.proxy.jobs.source import Point, PointId, SourceError
+from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
 from vecsieve.proxy.jobs.sweep import run
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, Report, as_json, sweep
+from vecsieve.proxy.jobs.sweep.report import Report, as_json
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.jobs.sweep.store import StoreError
 
 FAMILIES, COPIES, DIMENSION = 20, 4, 64
@@ -61,8 +62,13 @@ def planted(*, with_text: bool = True, seed: int = 5) -> list[Point]:
 
 
 def swept(points: Sequence[Point], work: Path, **changed: Any) -> tuple[Report, list[dict[str, Any]]]:
-    report, going = sweep(MemorySource(points), asked(work, **changed), bar=no_bar)
-    return report, [json.loads(line) for line in going.lines()]
+    return swept_by(MemorySource(points), work, **changed)
+
+
+def swept_by(source: Source, work: Path, **changed: Any) -> tuple[Report, list[dict[str, Any]]]:
+    wanted = asked(work, **changed)
+    with opened_store(source, wanted) as store:
+        return sweep(source, wanted, store, bar=no_bar), [json.loads(line) for line in lines(store)]
 
 
 @pytest.mark.parametrize("with_text", [True, False])
@@ -87,6 +93,19 @@ def test_points_of_one_space_without_copies_all_stay(tmp_path: Path) -> None:
 def test_who_stays_is_chosen(tmp_path: Path, keep: Keep, stays: int) -> None:
     _, lines = swept(planted(), tmp_path, keep=keep)
     assert {line["survivor"] % 10 for line in lines} == {stays}
+
+
+@pytest.mark.parametrize(("keep", "stay"), [(Keep.FIRST, {0, 2}), (Keep.CENTRAL, {1}), (Keep.NEWEST, {1})])
+def test_a_copy_at_the_edge_of_a_family_stays_only_where_its_rank_says_so(
+    tmp_path: Path, keep: Keep, stay: set[int]
+) -> None:
+    angles = np.deg2rad([-10.0, 0.0, 10.0])  # cosines of .985 to the one in the middle, of .940 to each other
+    others = np.random.default_rng(7).normal(size=(40, DIMENSION))
+    vectors = np.concatenate((np.zeros((3, DIMENSION)), others)).astype(np.float32)
+    vectors[:3, :2] = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    points = [Point(id=number, vector=vector, payload={}) for number, vector in enumerate(vectors)]
+    _, lines = swept(points, tmp_path, keep=keep)
+    assert {0, 1, 2} - {line["id"] for line in lines} == stay
 
 
 def test_what_has_no_time_goes_before_what_has_one(tmp_path: Path) -> None:
@@ -164,10 +183,9 @@ def test_going_on_after_an_interruption_gives_what_one_run_gives(
     whole = swept(planted(), tmp_path / "whole")
     source = Ended(planted(), left)
     with pytest.raises(KeyboardInterrupt):
-        sweep(source, asked(tmp_path / "parts"), bar=no_bar)
+        swept_by(source, tmp_path / "parts")
     source = Ended(planted(), 8)
-    report, going = sweep(source, asked(tmp_path / "parts"), bar=no_bar)
-    assert (report, [json.loads(line) for line in going.lines()]) == whole
+    assert swept_by(source, tmp_path / "parts") == whole
     # Four reads for the sample, which is kept as a whole, and four for the pages.
     assert source.left == (left if left >= 4 else 0), "what was read is not read again"
 
@@ -177,10 +195,10 @@ def test_points_deleted_meanwhile_are_counted_and_left_out(tmp_path: Path) -> No
         def read(self, ids: Sequence[PointId]) -> list[Point]:
             return [each for each in super().read(ids) if each.id != 1]
 
-    report, going = sweep(Shrinking(planted()), asked(tmp_path), bar=no_bar)
+    report, lines_said = swept_by(Shrinking(planted()), tmp_path)
     assert report.gone == 1
     assert report.redundant == FAMILIES * (COPIES - 1) - 1
-    assert 1 not in {json.loads(line)["id"] for line in going.lines()}
+    assert 1 not in {line["id"] for line in lines_said}
 
 
 def test_a_collection_that_has_changed_needs_a_new_folder(tmp_path: Path) -> None:
@@ -193,6 +211,22 @@ def test_a_collection_that_has_changed_needs_a_new_folder(tmp_path: Path) -> Non
 def test_moving_points_along_changes_no_family_by_text(tmp_path: Path, distance: str) -> None:
     moved = [replace(each, vector=None if each.vector is None else each.vector + np.float32(50)) for each in planted()]
     for name, points in (("as is", planted()), ("moved", moved)):
-        _, going = sweep(MemorySource(points, distance=distance), asked(tmp_path / name), bar=no_bar)
-        of_text = [line for line in map(json.loads, going.lines()) if line["evidence"] == "same_text"]
+        _, said = swept_by(MemorySource(points, distance=distance), tmp_path / name)
+        of_text = [line for line in said if line["evidence"] == "same_text"]
         assert len(of_text) == FAMILIES
+
+
+def test_what_was_decided_is_not_decided_again_unless_the_cuts_change(tmp_path: Path) -> None:
+    whole = swept(planted(), tmp_path)
+    source = Ended(planted(), 0)  # reads nothing
+    assert swept_by(source, tmp_path) == whole
+    assert swept_by(source, tmp_path, similarity=1.0)[0].near_vector < whole[0].near_vector
+
+
+def test_once_points_are_deleted_the_folder_keeps_its_cuts_and_does_not_look_at_the_ids(tmp_path: Path) -> None:
+    report, said = swept(planted(), tmp_path)
+    with opened_store(MemorySource(planted()), asked(tmp_path)) as store:
+        store.progressed({"deleted": 1})
+    assert swept(planted()[:50], tmp_path) == (report, said)
+    with pytest.raises(StoreError, match="deleted by other cuts"):
+        swept(planted()[:50], tmp_path, similarity=0.99)

@@ -8,7 +8,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from vecsieve.proxy.jobs.sweep.store import GROUP, NEAREST, Page, Store, StoreError
+from vecsieve.proxy.jobs.sweep.joining import GROUP, NEAREST
+from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
+from vecsieve.proxy.jobs.sweep.store import Page, Store, StoreError
 
 OF: dict[str, str | int | float | None] = {"collection": "c", "keep": "first"}
 
@@ -26,6 +28,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
         texts=[None] * n if texts is None else texts,
         rank=np.zeros(n),
         size=np.full(n, 10),
+        marks=np.arange(n, dtype=np.uint64) + np.uint64(2**63),
         bands=bands,
         counts=bands != 0,
     )
@@ -53,6 +56,16 @@ def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
         assert found.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
         assert found.texts == ["one", None]
         assert store.texts([0, 1]) == {0: "one", 1: None}
+
+
+def test_candidates_say_whether_a_band_of_their_texts_is_shared(tmp_path: Path) -> None:
+    vector, text = [1] + [0] * (VECTOR_BANDS - 1), 5
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[*vector, text], [*vector, 0], [*vector, text]]))
+        store.pair_up()
+        (found,) = store.candidates()
+    assert found.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert found.of_text.tolist() == [False, True, False]
 
 
 def test_of_a_large_group_each_point_meets_the_first_and_the_ones_before_it(tmp_path: Path) -> None:

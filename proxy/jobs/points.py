@@ -1,0 +1,136 @@
+"""Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract, and Qdrant's.
+
+chroma.py, milvus.py and pinecone.py implement it beside their sources. Qdrant is spoken to without its official client: that one would
+read the points into objects, and here their own bytes are wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from vecsieve.config.problems import masked
+from vecsieve.proxy.jobs.source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently
+
+
+class Points(Protocol):
+    """Every method raises SourceError, and no other error of the network."""
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        """These points in any order, without those that are gone."""
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        """Deleted when this returns. What is gone stays so."""
+
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        """Which of these are stored."""
+
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        """Stored when this returns."""
+
+    def close(self) -> None: ...
+
+
+TIMEOUT_SECONDS = 60.0
+
+
+class _Record(msgspec.Struct):
+    id: msgspec.Raw
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    vector: msgspec.Raw = msgspec.Raw(b"{}")
+    shard_key: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Found(msgspec.Struct):
+    result: list[_Record]
+
+
+class QdrantPoints:
+    """Qdrant over REST, one request at a time. ``vector_name``: of the vector that a job compared."""
+
+    def __init__(self, access: Access) -> None:
+        if not access.url.startswith(("http://", "https://")):
+            raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}")
+        self._url = f"{access.url.rstrip('/')}/collections/{quote(access.collection, safe='')}/points"
+        self._shown = str(masked(access.url))
+        self._name = access.vector_name or ""
+        self._pace = Pace(access.requests_per_second)
+        key = {} if access.api_key is None else {"api-key": access.api_key}
+        self._headers = {"Content-Type": "application/json", **key}
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        body = b'{"ids":%s,"with_payload":true,"with_vector":true}' % json.dumps(list(ids)).encode()
+        return [self._whole(record) for record in msgspec.json.decode(self._sent("POST", "", body), type=_Found).result]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        for point in points:
+            groups[point.partition].append(point.key)
+        for partition, keys in groups.items():
+            body = b'{"points":[%s]%s}' % (b",".join(keys), _behind(partition))
+            self._sent("POST", "/delete?wait=true", body)
+
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (b",".join(keys), _behind(partition))
+        found = msgspec.json.decode(self._sent("POST", "", body), type=_Found).result
+        return frozenset(bytes(record.id) for record in found)
+
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        self._sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _whole(self, record: _Record) -> Whole:
+        held = json.loads(bytes(record.vector))
+        if isinstance(held, dict):
+            held = held.get(self._name)
+        is_dense = isinstance(held, list) and not any(isinstance(each, list) for each in held[:1])
+        vector = np.asarray(held, np.float32) if is_dense else None
+        parts = bytes(record.id), bytes(record.payload), bytes(record.vector)
+        return Whole(
+            id=json.loads(parts[0]),
+            key=parts[0],
+            partition=b"" if bytes(record.shard_key) == b"null" else bytes(record.shard_key),
+            body=b'{"id":%s,"payload":%s,"vector":%s}' % parts,
+            mark=mark_of(vector, json.loads(parts[1]) or {}),
+        )
+
+    def _sent(self, method: str, target: str, body: bytes) -> bytes:
+        request = urllib.request.Request(self._url + target, data=body, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
+        try:
+            return patiently(partial(_exchanged, request), (OSError,), _delay, self._pace)
+        except urllib.error.HTTPError as error:
+            raise SourceError(f"{self._shown} answered with status {error.code}") from None
+        except OSError as error:
+            raise SourceError(f"cannot reach {self._shown}: {type(error).__name__}") from None
+
+
+def _exchanged(request: urllib.request.Request) -> bytes:
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the same
+            content: bytes = answer.read()
+            return content
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
+
+
+def _delay(error: Exception) -> float | None:
+    if not isinstance(error, urllib.error.HTTPError) or error.code != 429:
+        return None
+    said = error.headers.get("retry-after", "")
+    return float(said) if said.isdecimal() else 0.0
+
+
+def _behind(partition: bytes) -> bytes:
+    return b',"shard_key":' + partition if partition else b""

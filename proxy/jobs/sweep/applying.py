@@ -1,0 +1,129 @@
+"""Deletes what could go, batch by batch, and loses nothing on the way.
+
+A batch is read again first, with its survivors. A point is deleted only if both are as they were when they were compared. It is in the
+journal before it is deleted, on the disk and DONE: ``vecsieve undo`` stores again what is DONE and no longer there, so a run that was
+killed between the two steps has lost nothing, and done nothing that must be repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from vecsieve.proxy.jobs.points import Points
+from vecsieve.proxy.jobs.source import PointId, Whole, key_of
+from vecsieve.proxy.jobs.sweep.run import Bar
+from vecsieve.proxy.jobs.sweep.store import Going, Store
+from vecsieve.proxy.writes.journal import Book, Kind, LeftOut, State
+
+BATCH = 100  # points of a request: their survivors are read with them
+
+
+class Outcome(StrEnum):
+    """What became of a point that could go."""
+
+    DELETED = "deleted"
+    GONE = "gone"  # someone else deleted it
+    CHANGED = "changed"  # it is no longer what was compared, and stays
+    ALONE = "alone"  # its survivor is gone or changed, so it stays
+
+
+class Survivors(Protocol):
+    """What becomes of the points that stay."""
+
+    def is_as_compared(self, survivor: Whole, mark: int) -> bool:
+        """``mark``: of what was compared."""
+
+    def changes(self, going: Sequence[tuple[Going, Whole]], held: Mapping[PointId, Whole]) -> list[LeftOut]:
+        """Rows of the kind CHANGED, for points that are stored anew before these are deleted. ``held``: by id, as they are stored."""
+
+
+class Unchanged:
+    """Survivors stay as they are."""
+
+    def is_as_compared(self, survivor: Whole, mark: int) -> bool:
+        return survivor.mark == mark
+
+    def changes(self, _going: Sequence[tuple[Going, Whole]], _held: Mapping[PointId, Whole]) -> list[LeftOut]:
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What the points of a plan are deleted from, and with what journal. ``now``: seconds since the epoch."""
+
+    points: Points
+    book: Book
+    collection: str
+    survivors: Survivors = field(default_factory=Unchanged)
+    now: Callable[[], float] = time.time
+
+
+def delete(store: Store, by: Deletion, *, bar: Bar) -> Mapping[str, int]:
+    """How many have which outcome, of this run and of those before. Raises SourceError, JournalError."""
+    counts = Counter(store.deleted or dict.fromkeys(Outcome, 0))
+    store.progressed(counts)  # from now on the collection's ids are no longer those that were read
+    with bar("deleting", store.count()) as advance:
+        advance(counts.total())
+        while batch := store.going(counts.total(), BATCH):
+            counts.update(_deleted(batch, by))
+            store.progressed(counts)
+            advance(len(batch))
+    return counts
+
+
+def _deleted(batch: Sequence[Going], by: Deletion) -> list[Outcome]:
+    ids = dict.fromkeys([*(each.id for each in batch), *(each.survivor for each in batch)])
+    held = {point.id: point for point in by.points.whole(list(ids))}
+    ours = _ours([each for each in batch if each.id not in held], by)
+    outcomes = [Outcome.DELETED if key_of(each.id) in ours else _outcome(each, held, by.survivors) for each in batch]
+    going = [
+        (each, held[each.id])
+        for each, outcome in zip(batch, outcomes, strict=True)
+        if outcome is Outcome.DELETED and each.id in held
+    ]
+    if going:
+        changes = by.survivors.changes(going, held)
+        rows = [_row(each, point, held[each.survivor], by.collection) for each, point in going]
+        by.book.enter([*changes, *rows], State.DONE, at=by.now())
+        for change in changes:
+            assert change.became is not None  # noqa: S101 - of the kind CHANGED
+            by.points.put(change.partition, [change.became])
+        by.points.delete([point for _, point in going])
+    return outcomes
+
+
+def _outcome(each: Going, held: Mapping[PointId, Whole], survivors: Survivors) -> Outcome:
+    point, survivor = held.get(each.id), held.get(each.survivor)
+    if point is None:
+        return Outcome.GONE
+    if point.mark != each.mark:
+        return Outcome.CHANGED
+    is_there = survivor is not None and survivors.is_as_compared(survivor, each.survivor_mark)
+    return Outcome.DELETED if is_there else Outcome.ALONE
+
+
+def _row(each: Going, point: Whole, survivor: Whole, collection: str) -> LeftOut:
+    return LeftOut(
+        collection=collection,
+        partition=point.partition,
+        id=point.key,
+        survivor=survivor.key,
+        tier=each.evidence,
+        similarity=0.0 if each.similarity is None else each.similarity,
+        point=point.body,
+        kind=Kind.REMOVED,
+    )
+
+
+def _ours(gone: Sequence[Going], by: Deletion) -> frozenset[bytes]:
+    """Which of these a run that was killed had deleted."""
+    if not gone:
+        return frozenset()
+    return frozenset(
+        head.id for head in by.book.heads(collection=by.collection, ids=[key_of(each.id) for each in gone])
+    )

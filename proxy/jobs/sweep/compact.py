@@ -1,0 +1,96 @@
+"""``vecsieve compact``: a sweep whose survivors get what the payloads of their copies have and theirs have not.
+
+The pipeline, the plan and the journal are those of ``vecsieve sweep``. A survivor keeps its vectors, its text and every value of its own; arrays
+are united, the larger of two numbers stays, and members that it lacks are added. It is stored so before its copies are deleted, with
+a row in the journal of what it was: ``vecsieve undo`` gives it back its own payload.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.jobs.source import PointId, Whole
+from vecsieve.proxy.jobs.sweep import command
+from vecsieve.proxy.jobs.sweep.store import Going
+from vecsieve.proxy.writes.journal import Book, Kind, LeftOut
+from vecsieve.proxy.writes.merging import united
+
+BUILT_FOR = "qdrant"  # undo compares payloads as Qdrant shows them
+Arguments = command.Arguments
+
+
+def run(arguments: Arguments) -> int:
+    """As of ``vecsieve sweep``."""
+    if arguments.backend != BUILT_FOR:
+        raise SettingsError(
+            [Problem("--backend", repr(arguments.backend), f"{BUILT_FOR}: compact is built for it alone")]
+        )
+    return command.run(arguments, United)
+
+
+@dataclass(frozen=True, slots=True)
+class United:
+    """Survivors take what they lack."""
+
+    book: Book
+    collection: str
+
+    def is_as_compared(self, survivor: Whole, mark: int) -> bool:
+        """Or as an earlier batch made it: families may have more members than one, and a run may have been killed."""
+        if survivor.mark == mark:
+            return True
+        heads = self.book.heads(collection=self.collection, ids=[survivor.key])
+        rows = self.book.rows([head.number for head in heads if head.kind == Kind.CHANGED])
+        now = json.loads(survivor.body)
+        return any(row.became is not None and json.loads(row.became) == now for row in rows)
+
+    def changes(self, going: Sequence[tuple[Going, Whole]], held: Mapping[PointId, Whole]) -> list[LeftOut]:
+        families: defaultdict[PointId, list[Whole]] = defaultdict(list)
+        for each, point in going:
+            families[each.survivor].append(point)
+        found = []
+        for id_, members in families.items():
+            survivor = held[id_]
+            point = json.loads(survivor.body)
+            own = point["payload"] or {}
+            payload = own
+            for member in members:
+                payload = with_what_it_lacks(payload, json.loads(member.body)["payload"] or {})
+            if payload != own:
+                became = json.dumps({**point, "payload": payload}, separators=(",", ":")).encode()
+                found.append(self._row(survivor, members[0], became))
+        return found
+
+    def _row(self, survivor: Whole, member: Whole, became: bytes) -> LeftOut:
+        return LeftOut(
+            collection=self.collection,
+            partition=survivor.partition,
+            id=survivor.key,
+            survivor=member.key,
+            tier="united",
+            similarity=0.0,
+            point=survivor.body,
+            kind=Kind.CHANGED,
+            became=became,
+        )
+
+
+def with_what_it_lacks(own: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    """Doing it twice changes nothing more: a run that was killed may have done it."""
+    both = united(own, other, ())
+    for name, value in own.items():
+        if not isinstance(value, list | int | float) or isinstance(value, bool) or not _is_like(value, other.get(name)):
+            both[name] = value
+    return both
+
+
+def _is_like(value: object, other: object) -> bool:
+    return (
+        isinstance(other, list)
+        if isinstance(value, list)
+        else isinstance(other, int | float) and not isinstance(other, bool)
+    )

@@ -1,0 +1,92 @@
+"""Which points share a band: the one step of a sweep that looks at all points at once. Two engines, the same pairs.
+
+LOCAL: DuckDB, in this process, out of core. RAY: Daft, on the Ray cluster that RAY_ADDRESS names, or on one of its own; the bands go to it
+and the pairs come back as Parquet files in the folder of the sweep, which all its machines must see. Both are asked the same:
+
+- in a group of at most GROUP points each meets each;
+- in a larger one each meets the first and the NEAREST before it: all pairs of a thousand equal texts would be half a million, and their
+  family needs a thousand. Every join is on equal keys, so its work grows with the group and not with the square of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from daft import DataFrame
+
+GROUP, NEAREST = 32, 8
+
+# Of one band. The hashes of different bands differ (sketches.py), and so do those of vectors and of texts.
+BY_DUCKDB = f"""
+WITH grouped AS (
+    SELECT place, hash, row_number() OVER (PARTITION BY hash ORDER BY place) AS r, count(*) OVER (PARTITION BY hash) AS n
+    FROM bands WHERE band = ?
+), small AS MATERIALIZED (SELECT * FROM grouped WHERE n > 1 AND n <= {GROUP}),
+large AS MATERIALIZED (SELECT * FROM grouped WHERE n > {GROUP}),
+later AS (SELECT place, hash, r + unnest(range(1, {NEAREST + 1})) AS r FROM large),
+met AS (
+    SELECT one.place AS a, other.place AS b FROM small AS one JOIN small AS other ON one.hash = other.hash AND one.r < other.r
+    UNION ALL SELECT one.place, other.place FROM large AS one JOIN large AS other ON one.hash = other.hash WHERE one.r = 1 AND other.r > 1
+    UNION ALL SELECT one.place, other.place FROM later AS one JOIN large AS other ON one.hash = other.hash AND one.r = other.r
+)
+SELECT DISTINCT a, b FROM met
+"""  # noqa: S608 - numbers of our own
+
+
+class Runner(StrEnum):
+    """Where bands are joined."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+Join = Callable[[Path, Path], None]
+"""Reads the bands in the first folder (Parquet: hash, place, of_text) and writes the pairs into the second one (Parquet: a, b, of_text)."""
+
+
+def by_daft(*, on_ray: bool) -> Join:
+    """Daft decides once a process where it runs. Raises ModuleNotFoundError without it."""
+    import daft
+
+    if on_ray:
+        daft.set_runner_ray()
+    else:
+        daft.set_runner_native()
+
+    def join(bands: Path, pairs: Path) -> None:
+        shutil.rmtree(pairs, ignore_errors=True)  # of a run that was killed
+        met(daft.read_parquet(f"{bands}/*.parquet")).write_parquet(str(pairs))
+
+    return join
+
+
+def met(bands: DataFrame) -> DataFrame:
+    """The pairs (a, b, of_text) of these (hash, place, of_text)."""
+    from daft import Window, col, lit
+    from daft.functions import row_number
+
+    group = Window().partition_by("hash")
+    grouped = bands.with_columns(
+        {"r": row_number().over(group.order_by("place")).cast("int64"), "n": col("place").count().over(group)}
+    )
+    small, large = grouped.where((col("n") > 1) & (col("n") <= GROUP)), grouped.where(col("n") > GROUP)
+    later = large.with_column("step", lit(list(range(1, NEAREST + 1)))).explode("step")
+    found = (
+        _paired(small, small, ["hash"]).where(col("r") < col("other.r")),
+        _paired(large.where(col("r") == 1), large.where(col("r") > 1), ["hash"]),
+        _paired(later.with_column("r", col("r") + col("step")).exclude("step"), large, ["hash", "r"]),
+    )
+    columns = col("place").alias("a"), col("other.place").alias("b"), col("of_text")
+    first, *others = (each.select(*columns) for each in found)
+    for each in others:
+        first = first.concat(each)
+    return first.distinct()
+
+
+def _paired(one: DataFrame, other: DataFrame, on: list[str]) -> DataFrame:
+    return one.join(other, on=on, prefix="other.")

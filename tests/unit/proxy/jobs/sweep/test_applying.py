@@ -1,0 +1,200 @@
+"""Deleting what could go: only what is unchanged, after it is in the journal, once, whenever the run is ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.memory_source import MemorySource, points
+from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
+from vecsieve.proxy.jobs.sweep import applying
+from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
+from vecsieve.proxy.jobs.sweep.run import Asked, Keep, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.store import Store
+from vecsieve.proxy.writes.journal import Book
+
+FAMILIES, COPIES = 4, 3
+
+
+@contextmanager
+def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
+    yield lambda _done: None
+
+
+class Ends:
+    """Ends the run at its ``at``-th step: a request that is about to go out, or that was carried out."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.left = at
+
+    def step(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+
+
+class Held:
+    """A database in memory. ``deleted``: every id that was, each time."""
+
+    def __init__(self, there: Sequence[Point], ends: Ends) -> None:
+        self.there = {point.id: point for point in there}
+        self.ends = ends
+        self.deleted: list[PointId] = []
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        self.ends.step()
+        return [_whole(self.there[each]) for each in reversed(ids) if each in self.there]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        self.ends.step()
+        for point in points:
+            if self.there.pop(point.id, None) is not None:
+                self.deleted.append(point.id)
+        self.ends.step()
+
+    def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        raise NotImplementedError
+
+    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+def _whole(point: Point) -> Whole:
+    mark = mark_of(point.vector, point.payload)
+    return Whole(id=point.id, key=key_of(point.id), partition=b"", body=b"whole %s" % key_of(point.id), mark=mark)
+
+
+def planted() -> list[Point]:
+    """Families of three equal vectors and texts; ids in the order of the families."""
+    vectors = np.repeat(np.eye(FAMILIES, dtype=np.float32), COPIES, axis=0)
+    return points(vectors, [{"text": f"one of family {place // COPIES}"} for place in range(len(vectors))])
+
+
+@contextmanager
+def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
+    source = MemorySource(there)
+    with opened_store(source, asked(work)) as store:
+        sweep(source, asked(work), store, bar=no_bar, is_decided=True)
+        yield store
+
+
+def asked(work: Path) -> Asked:
+    return Asked(
+        collection="c",
+        similarity=0.98,
+        shared=0.92,
+        keep=Keep.FIRST,
+        text_fields=("text",),
+        time_fields=(),
+        tenants=(),
+        work=work,
+    )
+
+
+def applied(work: Path, held: Held) -> Mapping[str, int]:
+    there = sorted(held.there.values(), key=lambda each: each.id)
+    with swept(work / "work", there) as store, closing(Book(work / "journal.db")) as book:
+        by = Deletion(points=held, book=book, collection="c", now=lambda: 1.0)
+        return delete(store, by, bar=no_bar)
+
+
+def journalled(work: Path) -> dict[bytes, tuple[bytes, str, bytes]]:
+    with closing(Book(work / "journal.db", must_exist=True)) as book:
+        return {row.id: (row.survivor, row.tier, row.point) for row in book.left_out(collection="c")}
+
+
+COPIED = [place for place in range(FAMILIES * COPIES) if place % COPIES]
+
+
+def outcomes(**counts: int) -> dict[str, int]:
+    return {"deleted": 0, "gone": 0, "changed": 0, "alone": 0, **counts}
+
+
+def test_what_could_go_goes_and_is_in_the_journal_with_its_survivor(tmp_path: Path) -> None:
+    held = Held(planted(), Ends())
+    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
+    assert sorted(held.there) == list(range(0, FAMILIES * COPIES, COPIES))
+    assert journalled(tmp_path) == {
+        b"%d" % place: (b"%d" % (place - place % COPIES), "same_text", b"whole %d" % place) for place in COPIED
+    }
+    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED)), "a run that is through does nothing more"
+    assert held.deleted == COPIED
+
+
+@pytest.mark.parametrize("at", range(13))
+def test_a_run_that_was_ended_at_any_step_is_ended_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(applying, "BATCH", 3)
+    ends = Ends(at)
+    held = Held(planted(), ends)
+    progressed = Store.progressed
+
+    def ending(store: Store, counts: Mapping[str, int]) -> None:
+        progressed(store, counts)
+        if sum(counts.values()):
+            ends.step()
+
+    monkeypatch.setattr(Store, "progressed", ending)
+    if at < 12:  # three batches of four steps
+        with pytest.raises(KeyboardInterrupt):
+            applied(tmp_path, held)
+        assert set(map(key_of, held.deleted)) <= journalled(tmp_path).keys(), "deleted before it was written down"
+    ends.left = None
+    assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
+    assert sorted(held.deleted) == COPIED, "each once"
+    assert len(journalled(tmp_path)) == len(COPIED)
+
+
+def test_a_run_that_was_killed_after_its_first_deletion_can_be_looked_at_without_deleting(tmp_path: Path) -> None:
+    held = Held(planted(), Ends(2))  # read, about to delete, deleted
+    with pytest.raises(KeyboardInterrupt):
+        applied(tmp_path, held)
+    assert held.deleted
+    asked_again = MemorySource(sorted(held.there.values(), key=lambda each: each.id))
+    with opened_store(asked_again, asked(tmp_path / "work")) as store:
+        assert sweep(asked_again, asked(tmp_path / "work"), store, bar=no_bar).redundant == len(COPIED)
+
+
+def changed(held: Held, place: int) -> None:
+    held.there[place] = Point(id=place, vector=held.there[place].vector, payload={"text": "rewritten"})
+
+
+def nudged(held: Held, place: int) -> None:
+    vector = held.there[place].vector
+    assert vector is not None
+    held.there[place] = Point(id=place, vector=vector + np.float32(1e-6), payload=held.there[place].payload)
+
+
+def removed(held: Held, place: int) -> None:
+    del held.there[place]
+
+
+@pytest.mark.parametrize(
+    ("by", "place", "wanted", "kept"),
+    [
+        (changed, 1, {"deleted": len(COPIED) - 1, "changed": 1}, {1}),
+        (nudged, 1, {"deleted": len(COPIED) - 1, "changed": 1}, {1}),
+        (removed, 1, {"deleted": len(COPIED) - 1, "gone": 1}, set()),
+        (changed, 0, {"deleted": len(COPIED) - 2, "alone": 2}, {1, 2}),
+        (removed, 0, {"deleted": len(COPIED) - 2, "alone": 2}, {1, 2}),
+    ],
+)
+def test_what_has_changed_since_it_was_compared_stays(
+    tmp_path: Path, by: Callable[[Held, int], None], place: int, wanted: Any, kept: set[int]
+) -> None:
+    held = Held(planted(), Ends())
+    with swept(tmp_path / "work", planted()):
+        by(held, place)
+    assert applied(tmp_path, held) == outcomes(**wanted)
+    assert kept <= held.there.keys()
+    assert len(journalled(tmp_path)) == wanted["deleted"] == len(held.deleted)

@@ -1,0 +1,93 @@
+"""Daft finds the pairs that DuckDB finds. Without the package only DuckDB's are looked at; `make runners` installs it, with Ray."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from itertools import combinations
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from vecsieve.proxy.jobs.sweep.joining import BY_DUCKDB, GROUP, NEAREST, by_daft
+from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
+from vecsieve.proxy.jobs.sweep.store import Page, Store
+
+NEEDS_DAFT = pytest.mark.skipif(find_spec("daft") is None, reason="an extra of 150 MB: `make runners`")
+
+
+def groups() -> list[tuple[int, int]]:
+    """(hash, place), of groups on both sides of every border; equal places under several hashes."""
+    draw = np.random.default_rng(6)
+    sizes = (1, 2, 3, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP + NEAREST)
+    found = []
+    for number, size in enumerate(sizes):
+        for place in draw.choice(100, size, replace=False).tolist():
+            found.append((2**64 - 1 - number, place))
+    draw.shuffle(found)
+    return [(int(hash_), int(place)) for hash_, place in found]
+
+
+def wanted(rows: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    found: set[tuple[int, int]] = set()
+    for hash_ in {each for each, _ in rows}:
+        places = sorted(place for each, place in rows if each == hash_)
+        for (at, one), (then, other) in combinations(enumerate(places), 2):
+            if len(places) <= GROUP or at == 0 or then - at <= NEAREST:
+                found.add((one, other))
+    return found
+
+
+def test_of_a_group_as_many_pairs_are_found_as_its_family_needs() -> None:
+    rows = groups()
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE bands (band UTINYINT, hash UBIGINT, place BIGINT)")
+        database.executemany("INSERT INTO bands VALUES (3, ?, ?)", rows)
+        found = database.execute(BY_DUCKDB, [3]).fetchall()
+    assert len(found) == len(set(found))
+    assert set(found) == wanted(rows)
+
+
+def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
+    n = 1 + max(place for _, place in rows)
+    bands = np.zeros((n, VECTOR_BANDS + 2), np.uint64)  # some of vectors, two of texts
+    for column, hash_ in enumerate(sorted({hash_ for hash_, _ in rows}), VECTOR_BANDS - 5):
+        bands[[place for each, place in rows if each == hash_], column] = hash_
+    store = Store(folder, 1, {})
+    page = Page(
+        start=0,
+        vectors=np.zeros((n, 1), np.float32),
+        there=np.arange(n),
+        has_vector=np.ones(n, np.bool_),
+        numbers=np.zeros(n, np.int64),
+        texts=[None] * n,
+        rank=np.zeros(n),
+        size=np.zeros(n, np.int64),
+        marks=np.zeros(n, np.uint64),
+        bands=bands,
+        counts=bands != 0,
+    )
+    store.add(page)
+    return store
+
+
+@NEEDS_DAFT
+def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path) -> None:
+    found, of_text = [], []
+    for name, join in (("duckdb", None), ("daft", by_daft(on_ray="SWEEP_ON_RAY" in os.environ))):
+        folder = tmp_path / f"it's {name}"
+        folder.mkdir()
+        (folder / "pairs").mkdir()
+        (folder / "pairs" / "old.parquet").write_bytes(b"of a run that was killed")
+        with filled(folder, groups()) as store:
+            store.pair_up(join)
+            (each,) = store.candidates()
+            found.append(each.pairs.tolist())
+            of_text.append(each.of_text.tolist())
+        assert {each.name for each in folder.iterdir()} <= {"points.duckdb", "vectors.f32", "temporary"}
+    assert found[0] == found[1]
+    assert of_text[0] == of_text[1]
+    assert len(set(of_text[0])) == 2
+    assert set(map(tuple, found[0])) == wanted(groups())

@@ -1,0 +1,74 @@
+"""The page of a sweep says what the report says, and lets nothing of the collection out of its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report, as_json, as_page
+
+HOSTILE = "<script>alert(1)</script> \ud800"
+
+
+def report(**changed: object) -> Report:
+    survivor = Member(id=7, evidence=None, similarity=None, text="grüße")
+    member = Member(id=HOSTILE, evidence="near_text", similarity=0.98761, text=HOSTILE)
+    usual = Report(
+        format=FORMAT,
+        version="1",
+        collection="<docs>",
+        vector_name="dense",
+        dimension=8,
+        distance="Cosine",
+        points=12345,
+        gone=0,
+        with_vector=12345,
+        with_text=12000,
+        similarity=0.98,
+        shared=0.92,
+        keep="newest",
+        candidates=5000,
+        same_text=1111,
+        near_text=222,
+        near_vector=33,
+        forbidden=4,
+        families=999,
+        largest=17,
+        redundant=1200,
+        redundant_bytes=3_400_000,
+        examples=(Family(size=17, survivor=survivor, members=(member,)),),
+    )
+    return replace(usual, **changed)  # type: ignore[arg-type]  # - members by name
+
+
+def test_the_page_has_the_figures_of_the_report() -> None:
+    page = as_page(report()).decode()
+    for said in (
+        "12,345",
+        "1,200",
+        "999",
+        "3.4 MB",
+        "1,111",
+        "222",
+        "nothing was deleted",
+        "near text",
+        "0.9876",
+        "grüße",
+    ):
+        assert said in page
+
+
+def test_what_is_the_collections_own_is_text_and_nothing_else() -> None:
+    page = as_page(report()).decode()
+    assert "<script" not in page
+    assert "<docs>" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; \\ud800") == 2
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("applied", [None, {"deleted": 1000, "gone": 3, "changed": 2, "alone": 195}])
+def test_what_became_of_the_points_is_in_both(applied: dict[str, int] | None) -> None:
+    page, text = as_page(report(applied=applied)).decode(), as_json(report(applied=applied, examples=())).decode()
+    assert ("1,000 were deleted" in page) is (applied is not None)
+    assert ('"alone": 195' in text) is (applied is not None)
