@@ -1,9 +1,10 @@
-"""Requests that fuse the results of several searches: divided into one batch of these searches, and one reply made of their lists.
+"""Requests that fuse the results of several searches: divided into these searches, and one reply made of their lists.
 
-The batch is built from the request as it was widened, so it fetches the vectors and payload keys that are compared by. The reply has
-the form of the database's own reply to that request: what reads and cuts the one reads and cuts the other.
+The searches are built from the request as it was widened, so they fetch the vectors and payload keys that are compared by. They are one
+batch where the database has batches, else a request each. The reply has the form of the database's own reply to that request: what reads
+and cuts the one reads and cuts the other.
 
-A request is divided only where the batch, fused again, is what the database would have answered. Each reason why it is not is a
+A request is divided only where its lists, fused again, are what the database would have answered. Each reason why it is not is a
 member of ``Undivided``.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,7 +31,13 @@ class Undivided(StrEnum):
     POINTS = "points"  # a list is made by stored points, which the database then leaves out of all lists
     UNRANKED = "unranked"  # a list has no ranking: a sample, an order by payload, ids
     MEMBER = "member"  # a member whose effect on the fusion, or on its errors, the batch would not have
-    MANY = "many"  # more lists than one request may have
+    INEXACT = (
+        "inexact"  # the scores of the lists are not known as exactly as the database knows them when it fuses them
+    )
+    MANY = "many"  # more lists than one request may have, or lists of several queries
+    WITHHELD = (
+        "withheld"  # the lists cost more reads than the fusion, and the database refused for want of quota not long ago
+    )
 
 
 class UndividedError(Exception):
@@ -46,30 +53,54 @@ class Method(StrEnum):
 
     RRF = "rrf"
     DBSF = "dbsf"
+    WEIGHTED = "weighted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """``weights``: one for each list, finite, from 0; None: all 1. ``threshold``: the least score of a result; None without one.
-    ``limit``: the most results.
+    """``weights``: one for each list, finite, from 0; None: all 1. ``metrics``: of ``WEIGHTED`` the metric of each list, and
+    ``is_normed`` whether its scores are brought to one scale. ``is_double``: the database sums in 64 bits. ``is_by_id``: it ranks equal
+    scores by their ids. ``threshold``: the least score of a result; None without one. ``limit``: the most results.
     """
 
     method: Method
     limit: int
-    k: int
+    k: int = 0
     weights: tuple[float, ...] | None = None
+    metrics: tuple[str, ...] = ()
+    is_normed: bool = False
+    is_double: bool = False
+    is_by_id: bool = False
     threshold: float | None = None
+
+
+class Ending(NamedTuple):
+    """How the path of a request of ours differs from the path of the client's: at its end, ``old`` is replaced by ``new``."""
+
+    old: str = ""
+    new: str = ""
+
+    def of(self, path: str) -> str:
+        """The path with the new ending."""
+        return path.removesuffix(self.old) + self.new
+
+
+SAME = Ending()
+
+
+class Part(NamedTuple):
+    """One request for lists. ``call``: reads the reply to it with ``Adapter.parse_reply``; its pools are the lists."""
+
+    body: bytes
+    call: SearchCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divided:
-    """One batch with a search for each list. ``suffix``: what makes the path of the batch of the request's path. ``call``: reads the
-    reply with ``Adapter.parse_reply``; its pools are the lists.
-    """
+    """The requests in place of a fusion, to the path with this ending. The lists of all parts are in the order of the fusion."""
 
-    suffix: str
-    body: bytes
-    call: SearchCall
+    ending: Ending
+    parts: tuple[Part, ...]
     fusion: Fusion
 
 
@@ -78,11 +109,13 @@ class DividesFusions(Protocol):
     """Both verbs are pure."""
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
-        """The batch of a widened request ``body``, which ``widen`` made of ``call``; None where it is no single fusion. Raises
+        """The lists of a widened request ``body``, which ``widen`` made of ``call``; None where it is no single fusion. Raises
         UndividedError, nothing else.
         """
         ...
 
-    def fused(self, reply: Reply, ranked: Fused) -> bytes:
-        """The reply to the undivided request with these results of the batch's ``reply``, in upstream's bytes but for their scores."""
+    def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
+        """The reply to the undivided request with these results of the parts' ``replies``, in upstream's bytes but for their scores.
+        Raises MalformedReplyError, nothing else.
+        """
         ...

@@ -4,8 +4,11 @@ calls         which requests are ranked searches, which alter a collection
 dialect       errors, also those inside successful replies
 schema        the description of a collection
 search        parameters, output fields and vectors, alike for both transports
-grpc          rows and pools of a reply, the client's answer; the gRPC adapter
+ranker        how a hybrid search fuses its lists, alike for both transports
+grpc          pools of a reply; the gRPC adapter
 grpc_request  parses and widens a search
+grpc_reply    rows of a reply, the client's answer
 grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
+grpc_fusion   a hybrid search divided into its searches, and their replies as one
 rest          a search, its reply and the client's answer; the REST adapter
 """

@@ -30,7 +30,7 @@ _LAST_OF_A_VARINT = 0x80
 class Strip:
     """Consecutive elements. ``start``, ``end``: offsets, tags included. ``number``: of the field that packs them; None where each element
     is a field. ``edges``: (m + 1,) element i is from ``edges[i]`` to ``edges[i + 1]``. ``places``: (rows,) the element of each row, -1 for
-    none; None: row i has element i.
+    none; None: row i has element i. ``is_validity``: it tells which rows are not null.
     """
 
     start: int
@@ -38,6 +38,7 @@ class Strip:
     number: int | None
     edges: Indices
     places: Indices | None = None
+    is_validity: bool = False
 
     @property
     def size(self) -> int:
@@ -89,6 +90,60 @@ def recut(data: bytes, span: tuple[int, int], parts: Sequence[Part], rows: Indic
         at = part.end
     pieces.append(data[at : span[1]])
     return b"".join(pieces)
+
+
+_VALID_ROW = b"\x01"
+Source = tuple[bytes, Part]
+"""A part of one of several replies, and the bytes that it is in."""
+
+
+def gathered(sources: Mapping[int, Source], rows: Sequence[tuple[int, int]]) -> bytes:
+    """The bytes of one part with rows of several replies, in their order. ``sources``: the part in each reply, by the numbers in ``rows``,
+    which are pairs of such a number and a row there. The bytes between parts are those of a reply that has all of them. Raises
+    ValueError where the parts are not alike.
+    """
+    data, model = max(sources.values(), key=lambda source: _strips(source[1]))
+    if isinstance(model, Strip):
+        return _gathered_strip(sources, rows)
+    boxes = {number: (other, _keyed(box)) for number, (other, box) in sources.items()}
+    parts = _keyed(model)
+    if any(keyed.keys() - parts.keys() for _, keyed in boxes.values()):
+        raise ValueError(f"part at byte {model.start} is of another kind in another reply")
+    pieces: list[bytes] = []
+    at, end = model.field.span
+    for key, part in parts.items():
+        inside = {number: (other, keyed[key]) for number, (other, keyed) in boxes.items() if key in keyed}
+        pieces += (data[at : part.start], gathered(inside, rows))
+        at = part.end
+    pieces.append(data[at:end])
+    return length_field(model.field.number, b"".join(pieces))
+
+
+def _gathered_strip(sources: Mapping[int, Source], rows: Sequence[tuple[int, int]]) -> bytes:
+    packed, lacking = None, b""  # a reply whose rows are all null may have no elements
+    elements: dict[int, list[bytes]] = {}  # of each reply those of all its rows; b"" for none
+    for number, (data, strip) in sources.items():
+        if not isinstance(strip, Strip):
+            raise ValueError(f"part at byte {strip.start} is of another kind in another reply")  # noqa: TRY004 - of the bytes, not of our own
+        edges, packed = strip.edges.tolist(), strip.number
+        lacking = _VALID_ROW if strip.is_validity else b""  # and one without nulls no validity
+        places = range(strip.size) if strip.places is None else strip.places.tolist()
+        elements[number] = [data[edges[at] : edges[at + 1]] if at >= 0 else b"" for at in places]
+    inside = b"".join([elements[number][row] if number in elements else lacking for number, row in rows])
+    return length_field(packed, inside) if packed is not None and inside else inside
+
+
+def _strips(part: Part) -> int:
+    """How many runs of elements there are in a part."""
+    return 1 if isinstance(part, Strip) else 1 + sum(map(_strips, part.parts))
+
+
+def _keyed(part: Part) -> dict[tuple[int | None, int], Part]:
+    """The parts of a box, each by its number and how often that has come before. Raises ValueError for no box."""
+    if isinstance(part, Strip):
+        raise ValueError(f"part at byte {part.start} is of another kind in another reply")  # noqa: TRY004 - of the bytes, not of our own
+    numbers = [each.number if isinstance(each, Strip) else each.field.number for each in part.parts]
+    return {(number, numbers[:at].count(number)): part.parts[at] for at, number in enumerate(numbers)}
 
 
 def fixed(field: Field, width: int) -> Strip:
@@ -285,7 +340,7 @@ def _validity(data: bytes, found: Sequence[Field], number: int, rows: int) -> tu
     field = only(found, number, LENGTH)
     if field is None or field.value == field.end:
         return None, []
-    strip = fixed(field, 1)
+    strip = replace(fixed(field, 1), is_validity=True)
     mask = np.frombuffer(data[field.value : field.end], dtype=np.uint8)
     if len(mask) != rows or mask.max() > 1:
         raise ValueError(f"validity at byte {field.start} is not one boolean for each of {rows} rows")

@@ -18,6 +18,7 @@ from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchC
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
 from vecsieve.adapters.milvus.schema import COMPARABLE
 from vecsieve.adapters.milvus.search import (
+    LARGEST_WINDOW,
     OFFSET,
     Chosen,
     as_query,
@@ -119,9 +120,9 @@ def read_queries(data: bytes) -> Queries:
 
 
 # SearchRequest. Not supported: ids, scoring functions, highlights, aggregations.
-_PARTITIONS, _FILTER, _QUERIES, _OUTPUT, _PARAMS, _NQ, _BY_KEYS = 4, 5, 6, 8, 9, 12, 16
+PARTITIONS, _FILTER, _QUERIES, OUTPUT, PARAMS, _NQ, _BY_KEYS = 4, 5, 6, 8, 9, 12, 16
 _SEARCH = Shape(
-    frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({_PARTITIONS, _OUTPUT, _PARAMS, 18})
+    frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({PARTITIONS, OUTPUT, PARAMS, 18})
 )
 _PARAMETERS = frozenset(
     {"topk", "round_decimal", "ignore_growing", OFFSET, "metric_type", "anns_field", "hints", "params"}
@@ -130,14 +131,14 @@ _PARAMETERS = frozenset(
 _FILTER_KIND, _EXPRESSION = 7, 1
 
 # HybridSearchRequest.
-_PARTS, _RANKS, _HYBRID_OUTPUT = 5, 6, 10
-_HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, _PARTS, _RANKS, _HYBRID_OUTPUT}))
+PARTS, RANKS, HYBRID_OUTPUT = 5, 6, 10
+_HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, PARTS, RANKS, HYBRID_OUTPUT}))
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
 
 MESSAGES: Messages = {
-    SEARCH: {_QUERIES: "group", _PARAMS: "pair"},
-    HYBRID_SEARCH: {_PARTS: SEARCH, _RANKS: "pair"},
+    SEARCH: {_QUERIES: "group", PARAMS: "pair"},
+    HYBRID_SEARCH: {PARTS: SEARCH, RANKS: "pair"},
     "group": {1: "placeholder"},
     "placeholder": {},
     "pair": {},
@@ -165,7 +166,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """One SearchRequest. ``page``: topk and offset. ``most``: the most candidates that its index parameters allow."""
 
     found: Found
@@ -208,7 +209,7 @@ def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | Non
 
 
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    part = _read_part(body, (0, len(body)))
+    part = read_part(body, (0, len(body)))
     if not part.queries.is_comparable:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     ranked_by = part.pairs.values.get("anns_field") or None
@@ -219,14 +220,14 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     queries = part.queries.vectors() if vector == (ranked_by or vector) else [None] * len(part.queries.packed)
     limit = most(part.most, dimension=_dimension(queries), queries=len(queries))
     pages = OFFSET in part.pairs.values
-    partition = b"\0".join(body[slice(*name.span)] for name in messages(part.found, _PARTITIONS))
+    partition = b"\0".join(body[slice(*name.span)] for name in messages(part.found, PARTITIONS))
     searches = tuple(
         Search(top_k=top_k, offset=offset, pages=pages, query=query, most=limit, partition=partition)
         for query in queries
     )
     document = Document(
-        body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=_OUTPUT, top_k=top_k,
-        queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, _OUTPUT), vector, needs),
+        body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=OUTPUT, top_k=top_k,
+        queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, OUTPUT), vector, needs),
         filter=_filter(body, part.found),
     )  # fmt: skip
     return searches, document
@@ -239,25 +240,27 @@ def _filter(body: bytes, found: Found) -> str | None:
 
 def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     found = read(body, (0, len(body)), _HYBRID)
-    pairs = read_pairs(body, messages(found, _RANKS))
+    pairs = read_pairs(body, messages(found, RANKS))
     check_chosen(pairs.values)
     if not pairs.values.keys() <= _RANK_PARAMETERS or "limit" not in pairs.values:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    parts = [_read_part(body, field.span) for field in messages(found, _PARTS)]
+    parts = [read_part(body, field.span) for field in messages(found, PARTS)]
     counts = {len(part.queries.packed) for part in parts}
     fields = [part.pairs.values.get("anns_field", "") for part in parts if part.queries.is_comparable]
-    if len(counts) != 1 or not fields or any(part.page[1] for part in parts):
+    top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
+    # Of a page pymilvus repeats the offset in each part, where servers ignore it.
+    if len(counts) != 1 or not fields or any(part.page[1] not in {0, offset} for part in parts):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     (count,) = counts
     _check_searches(count, needs)
     vector = needs.vector_name or fields[0] or compared(None, needs)
-    top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
     check_page(top_k, offset)
-    limit = most(sum(part.page[0] for part in parts), dimension=0, queries=count)
+    # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
+    limit = most(LARGEST_WINDOW, dimension=0, queries=count)
     search = Search(top_k=top_k, offset=offset, pages=OFFSET in pairs.values, query=None, most=limit)
     document = Document(
-        body=body, pairs=pairs, limit="limit", inner=None, output=_HYBRID_OUTPUT, top_k=top_k,
-        queries=count, vector=vector, chosen=choose(_names(body, found, _HYBRID_OUTPUT), vector, needs),
+        body=body, pairs=pairs, limit="limit", inner=None, output=HYBRID_OUTPUT, top_k=top_k,
+        queries=count, vector=vector, chosen=choose(_names(body, found, HYBRID_OUTPUT), vector, needs),
     )  # fmt: skip
     return (search,) * count, document
 
@@ -267,10 +270,10 @@ def _check_searches(count: int, needs: Needs) -> None:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
 
 
-def _read_part(body: bytes, span: Span) -> _Part:
+def read_part(body: bytes, span: Span) -> Part:
     """A search, or a part of a hybrid one. Raises UnsupportedError."""
     found = read(body, span, _SEARCH)
-    pairs = read_pairs(body, messages(found, _PARAMS))
+    pairs = read_pairs(body, messages(found, PARAMS))
     check_chosen(pairs.values)
     if not pairs.values.keys() <= _PARAMETERS or number_of(body, found, _BY_KEYS):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -285,7 +288,7 @@ def _read_part(body: bytes, span: Span) -> _Part:
     if len(text) > _LONGEST_PARAMETERS:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     inner = read_inner(text)
-    return _Part(
+    return Part(
         found=found,
         pairs=pairs,
         queries=queries,

@@ -215,13 +215,22 @@ def hybrid(**rank: object) -> Any:
 def test_a_hybrid_search_asks_for_more_of_what_its_parts_bring() -> None:
     call = read(hybrid(), name="hybrid_search")
     [found] = call.searches
-    assert (found.top_k, found.pages, found.most, found.query) == (5, True, 30, None)
+    assert (found.top_k, found.pages, found.most, found.query) == (5, True, 16_384, None)
     wide = widened(call, 30, name="HybridSearchRequest")
     assert {pair.key: pair.value for pair in wide.rank_params} == {"strategy": "rrf", "limit": "30", "offset": "0"}
     assert [part.SerializeToString() for part in wide.requests] == [
         part.SerializeToString() for part in hybrid().requests
     ]
     assert list(wide.output_fields) == ["text", "vec"]
+
+
+def test_the_offset_of_a_page_may_be_repeated_in_the_parts_where_servers_ignore_it() -> None:
+    message = hybrid(offset=3)
+    pairs(message.requests[0].search_params, offset=3)
+    [found] = read(message, name="hybrid_search").searches
+    assert (found.top_k, found.offset) == (5, 3)
+    pairs(message.requests[1].search_params, offset=2)
+    assert refused(message, name="hybrid_search") is Reason.UNSUPPORTED_FIELD
 
 
 def test_a_hybrid_search_is_compared_by_its_first_dense_vector() -> None:

@@ -1,0 +1,225 @@
+"""A hybrid search divided into its searches, and their replies made one; written and read by protobuf's own library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.milvus_bodies import group, request, rows
+from support.milvus_messages import message_type, pairs
+from support.milvus_model import Row, Server
+from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reply
+from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
+from vecsieve.adapters.milvus.schema import Schema
+
+ADAPTER = MilvusGrpc()
+SCHEMA = Schema(vectors=frozenset({"vec", "other"}), scalars=frozenset({"text"}), primary="id")
+HYBRID = Operation(backend="milvus", name="hybrid_search", collection="default/docs")
+SEARCH = replace(HYBRID, name="search")
+QUERY = np.arange(4, dtype="<f4").tobytes()
+
+
+def hybrid(**rank: object) -> Any:
+    message = message_type("HybridSearchRequest")(
+        collection_name="docs", db_name="own", guarantee_timestamp=9, use_default_consistency=True
+    )
+    for field, topk in (("vec", 10), ("other", 20)):
+        part = message.requests.add(collection_name="docs", dsl=f"{field} > 1", dsl_type=1, nq=1)
+        part.placeholder_group = group(101, [QUERY])
+        pairs(part.search_params, topk=topk, anns_field=field, metric_type="IP", params="{}", round_decimal=-1)
+    message.output_fields.append("text")
+    pairs(message.rank_params, **{"strategy": "rrf", "params": '{"k":60}', "limit": 5, "offset": 0, **rank})
+    return message
+
+
+def divide(message: Any, **needs: Any) -> Divided | None:
+    call = ADAPTER.parse_request(HYBRID, message.SerializeToString(), Needs(known=SCHEMA, **needs))
+    return ADAPTER.divided(call, ADAPTER.widen(call, [50]))
+
+
+def searches(message: Any) -> list[Any]:
+    divided = divide(message)
+    assert divided is not None
+    return [message_type("SearchRequest").FromString(part.body) for part in divided.parts]
+
+
+def test_the_adapter_divides_fusions() -> None:
+    assert isinstance(ADAPTER, DividesFusions)
+
+
+def test_each_part_becomes_a_search_with_what_the_widened_request_asks_for() -> None:
+    divided, asked = divide(hybrid()), hybrid()
+    assert divided is not None
+    assert divided.ending.of("/milvus.proto.milvus.MilvusService/HybridSearch").endswith("MilvusService/Search")
+    assert divided.ending == Ending("HybridSearch", "Search")
+    assert divided.fusion == Fusion(method=Method.RRF, limit=50, k=61, is_by_id=True)
+    for part, found in zip(asked.requests, searches(asked), strict=True):
+        part.db_name, part.guarantee_timestamp, part.use_default_consistency = "own", 9, True
+        part.output_fields.extend(["text", "vec"])
+        assert found == part
+
+
+def test_a_page_is_fetched_from_the_first_result_on() -> None:
+    asked = hybrid(offset=3)
+    pairs(asked.requests[0].search_params, offset=3)
+    asked.requests[1].search_params[3].value = '{"nprobe":4,"offset":0}'
+    first, second = [{pair.key: pair.value for pair in found.search_params} for found in searches(asked)]
+    assert (first["offset"], first["topk"]) == ("0", "10")
+    assert second["params"] == '{"nprobe":4,"offset":0}'
+
+
+def test_a_list_knows_its_query_where_it_is_of_the_compared_vector() -> None:
+    divided = divide(hybrid())
+    assert divided is not None
+    first, second = [part.call.searches[0] for part in divided.parts]
+    assert first.query is not None
+    assert first.query.tolist() == [0, 1, 2, 3]
+    assert (second.query, first.top_k, second.top_k) == (None, 10, 20)
+
+
+def of_two_queries(message: Any) -> None:
+    for part in message.requests:
+        part.nq, part.placeholder_group = 2, group(101, [QUERY, QUERY])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (of_two_queries, Undivided.MANY),
+        (lambda message: pairs(message.rank_params, round_decimal=3), Undivided.MEMBER),
+        (lambda message: message.requests[0].partition_names.append("p"), Undivided.MEMBER),
+        (lambda message: message.rank_params.pop(1), Undivided.MEMBER),
+    ],
+)
+def test_what_the_searches_could_not_answer_exactly_is_not_divided(
+    change: Callable[[Any], None], expected: Undivided
+) -> None:
+    message = hybrid()
+    change(message)
+    with pytest.raises(UndividedError) as refused:
+        divide(message)
+    assert refused.value.reason is expected
+
+
+def test_rounded_lists_are_not_divided() -> None:
+    message = hybrid()
+    message.requests[0].search_params[4].value = "2"
+    with pytest.raises(UndividedError):
+        divide(message)
+
+
+def test_more_parts_than_searches_of_one_request_are_not_divided() -> None:
+    with pytest.raises(UndividedError) as refused:
+        divide(hybrid(), bounds=Bounds(searches=1, parts=10_000, nesting=3))
+    assert refused.value.reason is Undivided.MANY
+
+
+def test_partitions_of_the_request_are_those_of_each_search() -> None:
+    message = hybrid()
+    message.partition_names.append("p")
+    message.requests[0].partition_names.append("p")
+    assert [list(found.partition_names) for found in searches(message)] == [["p"], ["p"]]
+
+
+def test_a_search_is_no_fusion() -> None:
+    call = ADAPTER.parse_request(SEARCH, request("vec", 1, ["text"], 4, None), Needs(known=SCHEMA))
+    assert ADAPTER.divided(call, ADAPTER.widen(call, [50])) is None
+
+
+# Replies.
+
+FUSION = Fusion(method=Method.RRF, limit=50, k=61)
+
+
+def reply_of(server: Server, *, listed: list[str]) -> Reply:
+    body = request("vec", 1, listed, 50, None)
+    known = ADAPTER.parse_description(server.schema.SerializeToString())
+    call = ADAPTER.parse_request(SEARCH, body, Needs(known=known))
+    return ADAPTER.parse_reply(call, server.answer(ADAPTER.widen(call, [50])))
+
+
+@given(data=st.data(), lite=st.booleans(), nulls=st.booleans(), text_id=st.booleans(), are_split=st.booleans())
+def test_the_reply_is_what_the_server_writes_of_these_rows(
+    data: st.DataObject, *, lite: bool, nulls: bool, text_id: bool, are_split: bool
+) -> None:
+    """Rows taken in any order from two replies give the bytes of one reply with these rows."""
+    every: list[Row] = data.draw(st.lists(rows(text_id=text_id, nulls=nulls), min_size=1, max_size=7))
+    validity = data.draw(st.sampled_from(["column", "content"]))
+    listed = data.draw(
+        st.sampled_from([["*", "vec"], ["text", "vec", "tags"], ["vec", "dyn"], ["bits", "several", "vec"]])
+    )
+    cut = data.draw(st.integers(0, len(every))) if are_split else 0
+
+    def server(*those: Row) -> Server:
+        return Server(lists=(those,), lite=lite, nullable=nulls, validity=validity)
+
+    replies = [reply_of(server(*part), listed=listed) for part in (every[:cut], every[cut:])]
+    order = data.draw(st.permutations(range(len(every))))
+    order = order[: data.draw(st.integers(1, len(every)))]
+    places = [(0, at) if at < cut else (1, at - cut) for at in order]
+    divided = Divided(ending=Ending(), parts=(), fusion=replace(FUSION, is_double=lite))
+    fused = ADAPTER.fused(
+        divided, replies, [(*place, np.float32(every[at].score)) for place, at in zip(places, order, strict=True)]
+    )
+    call = ADAPTER.parse_request(
+        SEARCH,
+        request("vec", 1, listed, 50, None),
+        Needs(known=ADAPTER.parse_description(server().schema.SerializeToString())),
+    )
+    assert fused == server(*[every[at] for at in order]).answer(ADAPTER.widen(call, [50]))
+
+
+def of_rows(**changes: Any) -> Reply:
+    row = Row(id=7, score=0.5, values={"text": "t"}, vectors={"vec": np.zeros(8, "<f4").tobytes()}, meta={})
+    message = message_type("SearchResults")()
+    data = message.results
+    data.num_queries, data.top_k = 1, 1
+    data.fields_data.add(type=21, field_name="text").scalars.string_data.data.append("t")
+    vectors = data.fields_data.add(type=101, field_name="vec").vectors
+    vectors.dim = 8
+    vectors.float_vector.data.extend([0.0] * 8)
+    data.scores.append(row.score)
+    data.ids.int_id.data.append(7)
+    data.topks.append(1)
+    for name, value in changes.items():
+        if name == "kind":
+            data.fields_data[0].Clear()
+            data.fields_data[0].field_name = "text"
+            data.fields_data[0].scalars.long_data.data.append(value)
+        elif name == "recalls":
+            data.recalls.append(value)
+        else:
+            setattr(data, name, value)
+    call = ADAPTER.parse_request(SEARCH, request("vec", 1, ["text", "vec"], 50, None), Needs(known=SCHEMA))
+    return ADAPTER.parse_reply(call, message.SerializeToString())
+
+
+def merged(*replies: Reply) -> Any:
+    divided = Divided(ending=Ending(), parts=(), fusion=FUSION)
+    ranked = [(place, 0, np.float32(1 / (place + 1))) for place in range(len(replies))]
+    return message_type("SearchResults").FromString(ADAPTER.fused(divided, replies, ranked)).results
+
+
+def test_what_is_about_one_list_is_left_out_and_what_is_counted_is_added() -> None:
+    found = merged(of_rows(all_search_count=40, recalls=0.5), of_rows(all_search_count=2, recalls=0.75))
+    assert (found.all_search_count, list(found.recalls), list(found.scores)) == (42, [], [1.0, 0.5])
+
+
+def test_lists_that_are_not_alike_are_malformed() -> None:
+    with pytest.raises(MalformedReplyError, match="not alike"):
+        merged(of_rows(), of_rows(kind=4))
+
+
+def test_without_results_the_reply_is_the_first_lists() -> None:
+    body = request("vec", 1, ["text", "vec"], 50, None)
+    call = ADAPTER.parse_request(SEARCH, body, Needs(known=SCHEMA))
+    raw = Server(lists=((),)).answer(ADAPTER.widen(call, [50]))
+    divided = Divided(ending=Ending(), parts=(), fusion=FUSION)
+    assert ADAPTER.fused(divided, [ADAPTER.parse_reply(call, raw)] * 2, []) == raw
