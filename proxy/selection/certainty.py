@@ -58,6 +58,9 @@ FEWEST_PAIRS = 190
 # What weighs less is not told: a tenth changes a probability by .025 at most.
 LEAST_WEIGHT = 0.1
 
+# So many of the differences of a pair count where both are long: the others are of short texts.
+_OF_LONG = 4
+
 # Texts whose shared words are counted in one product.
 BLOCK = 128
 
@@ -71,7 +74,6 @@ Columns = dict[int, Pairs]  # features of p pairs by their number; one that is m
 MEANINGS: Mapping[str, str] = {
     "one": "of any pair",
     "short": "both texts are short",
-    "mixed": "one text is short, the other long",
     "far": "distance of long texts",
     "short_far": "distance of short texts",
     "short_near": "nearness of short texts",
@@ -86,6 +88,7 @@ MEANINGS: Mapping[str, str] = {
     "short_both_figures": "each short text has a figure that the other lacks",
     "repetition": "how much the pool's short texts repeat one another",
     "sentences": "share missing of half of the later-ranked text's sentences",
+    "opening": "share of the shorter of two short texts with which both begin",
 }
 FEATURES = tuple(MEANINGS)
 
@@ -99,17 +102,20 @@ SUBJECTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "words": (("rare_shared", "rare_contained"), "they share rare words", ""),
     "repetition": (("repetition",), "the texts of this search repeat one another often", ""),
     "sentences": (("sentences",), "", "the one that stays lacks most of its sentences"),
+    "opening": (("opening",), "", "it is their beginning that they share"),
 }
 VECTOR_FEATURES = ("one", "far", "near")
-_ONE, _SHORT, _MIXED, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(8)
-_FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(8, 15)
-_REPETITION, _SENTENCES = range(15, len(FEATURES))
+_ONE, _SHORT, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(7)
+_FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(7, 14)
+_REPETITION, _SENTENCES, _OPENING = range(14, len(FEATURES))
 
 # The sign that each coefficient must have to make sense; the fit leaves out a feature that would have the other. Constants
 # of a kind of pair may have either.
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("far", "near", "short_far", "short_near"), -1),
-    **dict.fromkeys(("figures", "both_figures", "names", "both_names", "short_both_figures", "sentences"), -1),
+    **dict.fromkeys(
+        ("figures", "both_figures", "names", "both_names", "short_both_figures", "sentences", "opening"), -1
+    ),
     **dict.fromkeys(("contained", "covered", "rare_shared", "rare_contained", "repetition"), 1),
 }
 
@@ -209,8 +215,8 @@ def _by_text(
     largest: float,
     bounded: bool,
 ) -> Steps[tuple[Pairs, Mask]]:
-    """Missing sentences and differences of figures and names only lower a probability: they are read of the pairs that would be merged
-    without them.
+    """Missing sentences, differences of figures and names and a shared beginning only lower a probability: they are read of the pairs
+    that would be merged without them.
     """
     coefficients, least = (rule.model or SHIPPED).texts, _logit_of(min(rule.first, rule.last))
     columns, short = _kinds(texts, first, second, distance)
@@ -245,7 +251,7 @@ def _by_text(
             logit[partly] += coefficients[_SENTENCES] * _sentences(has, more[_COVERED].take(partly))
     if len(likely):
         apart = yield from differences(texts, keys.take(likely), first.take(likely), second.take(likely))
-        if apart.any():
+        if short is not None or apart[:, :_OF_LONG].any():
             are_short = None if short is None else short.take(open_pairs[likely])
             logit[likely] += _logit(_differences(apart, are_short), coefficients)
     doubt[open_pairs] = 1.0 - _probability(logit) * (is_contained | (distance <= largest))
@@ -307,13 +313,8 @@ def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tu
     far = np.maximum(logarithm, KNEE)
     if not texts.has_short:
         return {_FAR: far}, None
-    mine, theirs = texts.is_short.take(first), texts.is_short.take(second)
-    short: Mask = mine & theirs
-    columns: Columns = {
-        _FAR: far * ~short,
-        _SHORT: short.astype(np.float64),
-        _MIXED: (mine != theirs).astype(np.float64),
-    }
+    short: Mask = texts.is_short.take(first) & texts.is_short.take(second)
+    columns: Columns = {_FAR: far * ~short, _SHORT: short.astype(np.float64)}
     pairs = short.nonzero()[0]
     if len(pairs):
         columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
@@ -357,7 +358,7 @@ def _sentences(has: FloatMatrix, covered: Pairs) -> Pairs:
 
 def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
     """``apart``: of p pairs, as pairs.DIFFERENCES has them. ``short``: which are pairs of short texts, None: none is."""
-    figures, both_figures, names, both_names = apart.T.astype(np.float64)
+    figures, both_figures, names, both_names, opening = apart.T.astype(np.float64)
     if short is None:
         return {_FIGURES: figures, _BOTH_FIGURES: both_figures, _NAMES: names, _BOTH_NAMES: both_names}
     return {
@@ -366,6 +367,7 @@ def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
         _NAMES: names * ~short,
         _BOTH_NAMES: both_names * ~short,
         _SHORT_BOTH_FIGURES: both_figures * short,
+        _OPENING: opening * short,
     }
 
 

@@ -49,25 +49,27 @@ def lead(
         return np.empty(0, np.intp)
     # Two leaders are equally near within NOISE.
     meetings = _meetings(inside, max(cuts) + slack + 2 * NOISE)
-    if not len(meetings.apart) and (back is None or not back.shape[1]):
+    has_earlier = back is not None and back.shape[1] > 0
+    if not meetings.later and not has_earlier:
         return np.arange(count, dtype=np.intp)
-    heads, followers = _walked(meetings, cuts, back, slack)
-    if len({heads[each] for each in followers}) < len(followers):
-        forbidden, found = np.isinf(inside), np.array(heads, np.intp)
-        if forbidden.any() and (forbidden & (found[:, None] == found)).any():
+    leads = _walked(meetings, cuts, back if has_earlier else None, slack)
+    heads = _nearest(inside, leads, back if has_earlier else None)
+    if len(set(heads.tolist())) < count - 1:  # two followers at least
+        forbidden = np.isinf(inside)
+        if forbidden.any() and (forbidden & (heads[:, None] == heads)).any():
             return _forbidding(inside, cuts, back, slack)
-    return np.array(heads, np.intp)
+    return heads
 
 
 class _Meetings(NamedTuple):
     """The pairs of b candidates that are near one another: those of candidate i, with later ones, from ``borders[i]`` to ``borders[i + 1]``.
 
-    ``later``, ``apart``: (p,) the later one of each pair, and their distance.
+    ``later``, ``apart``: p, the later one of each pair, and their distance.
     """
 
     borders: list[int]
-    later: Indices
-    apart: FloatMatrix
+    later: list[int]
+    apart: list[float]
 
 
 def _meetings(inside: FloatMatrix, reach: float) -> _Meetings:
@@ -77,47 +79,47 @@ def _meetings(inside: FloatMatrix, reach: float) -> _Meetings:
     places = near.ravel().nonzero()[0]
     earlier, later = np.divmod(places, count)
     return _Meetings(
-        earlier.searchsorted(np.arange(count + 1)).tolist(), later, np.ascontiguousarray(inside).ravel().take(places)
+        earlier.searchsorted(np.arange(count + 1)).tolist(),
+        later.tolist(),
+        np.ascontiguousarray(inside).ravel().take(places).tolist(),
     )
 
 
-def _walked(
-    meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None, slack: float
-) -> tuple[list[int], list[int]]:
-    """The walk where all may meet: whom each follows, and who are followers. A leader is compared with those alone that are near it."""
+def _walked(meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> list[bool]:
+    """Who leads (b,), where all may meet. A leader is compared with those alone that are near it."""
     borders, later, apart = meetings
     count, led = len(borders) - 1, 0 if back is None else back.shape[1]
-    nearest = [math.inf] * count if back is None else back.min(axis=1, initial=np.inf).tolist()
-    heads, followers = list(range(count)), []
-    leaders: dict[int, list[tuple[int, float]]] = {}  # that are near each
+    nearest = [math.inf] * count if back is None else back.min(axis=1).tolist()
+    leads = [True] * count
     cut = cuts[led] + slack
-    for i in heads:
+    for i in range(count):
         if nearest[i] <= cut:
-            followers.append(i)
+            leads[i] = False
             continue
-        start, end = borders[i], borders[i + 1]
-        if start < end:
-            for j, distance in zip(later[start:end].tolist(), apart[start:end].tolist(), strict=True):
-                leaders.setdefault(j, []).append((i, distance))
-                nearest[j] = min(nearest[j], distance)
+        for pair in range(borders[i], borders[i + 1]):
+            nearest[later[pair]] = min(nearest[later[pair]], apart[pair])
         led += 1
         if led < len(cuts):
             cut = cuts[led] + slack
-    for i in followers:
-        heads[i] = _nearest_leader(leaders.get(i, []), nearest[i], None if back is None else back[i])
-    return heads, followers
+    return leads
 
 
-def _nearest_leader(leaders: Sequence[tuple[int, float]], least: float, back: FloatMatrix | None) -> int:
-    """Of the leaders at the ``least`` distance the best-ranked. Within NOISE is a tie: which of two copies a rounding error favours is
-    nobody's choice.
+def _nearest(inside: FloatMatrix, leads: Sequence[bool], back: FloatMatrix | None) -> Indices:
+    """Whom each of b candidates follows, as for ``lead``: of the nearest better-ranked leaders the best-ranked. Within NOISE is a tie: which
+    of two copies a rounding error favours is nobody's choice.
     """
-    if back is None and len(leaders) == 1:
-        return leaders[0][0]
-    bound = np.float32(least) + np.float32(NOISE)
-    if back is not None and (is_near := back <= bound).any():
-        return -1 - int(is_near.argmax())
-    return next(leader for leader, distance in leaders if distance <= bound)
+    is_leader = np.array(leads)
+    heads, (leaders,), (followers,) = np.arange(len(leads)), is_leader.nonzero(), (~is_leader).nonzero()
+    reached = inside.take(followers, axis=0).take(leaders, axis=1)
+    reached[leaders > followers[:, None]] = np.inf
+    if back is not None:
+        reached, leaders = (
+            np.hstack((back[followers], reached)),
+            np.concatenate((-1 - np.arange(back.shape[1]), leaders)),
+        )
+    bound = reached.min(axis=1, keepdims=True) + np.float32(NOISE)
+    heads[followers] = leaders.take((reached <= bound).argmax(axis=1))
+    return heads
 
 
 def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Indices:

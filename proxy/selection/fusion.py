@@ -5,19 +5,25 @@ the database's numbers. ``tests/prove`` and ``tests/clients`` compare them with 
 
 - ``rrf``: Qdrant's reciprocal rank fusion. A point at rank r (from 0) of a list of weight w adds ``1 / ((r + 1) / w + k - 1)``;
   without weights this is ``1 / (r + k)``. A weight of 0 adds nothing, but its points are in the result.
+  Milvus' counts ranks from 1: it is this one with a k larger by 1, of whole k.
 - ``dbsf``: Qdrant's distribution-based score fusion. Each list's scores are moved so that its mean - 3 sigma is 0 and its
   mean + 3 sigma is 1. One score alone, and equal scores, become 0.5.
+- ``weighted``: Milvus' sum of scores times weights. Normed scores are from 0 to 1 and larger for what is nearer, by the metric of
+  each list. Without norming they stay as they are, and distances alone rank the least sum first; distances beside similarities are
+  turned round all the same.
 
-Databases leave the order of equal scores open: Qdrant's comes out of a hash map and changes between calls (qdrant#6814). Here
-equal scores keep the order in which their points were first met, list by list.
+Qdrant's servers and Milvus' sum in 32 bits, Milvus Lite sums in 64 and rounds the sums.
+
+Milvus ranks equal scores by their ids. Other databases leave the order of equal scores open: Qdrant's comes out of a hash map and changes between calls (qdrant#6814). Here
+equal scores keep the order in which their points were first met, list by list, unless ``by`` gives them an order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import repeat
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,27 +31,87 @@ import numpy.typing as npt
 K = TypeVar("K", bound=Hashable)
 Ranked = list[tuple[K, np.float32]]
 """Keys with their fused scores, the best first."""
+By = Callable[[Any], Any]
+"""The place of a key among keys of equal scores."""
 
 RRF_K = 2  # Qdrant's default; the paper's, and Milvus', is 60
 _ONE, _THREE, _HALF = np.float32(1), np.float32(3), np.float32(0.5)
 
 
-def rrf(lists: Sequence[Sequence[K]], *, k: int = RRF_K, weights: Sequence[float] | None = None) -> Ranked[K]:
-    """Merge lists of keys, the best first. Raises ValueError for a weight that is no finite number from 0, or for another number
-    of weights than lists.
+def rrf(
+    lists: Sequence[Sequence[K]],
+    *,
+    k: int = RRF_K,
+    weights: Sequence[float] | None = None,
+    is_double: bool = False,
+    by: By | None = None,
+) -> Ranked[K]:
+    """Merge lists of keys, the best first. ``is_double``: sums in 64 bits. Raises ValueError for a weight that is no finite number from 0,
+    or for another number of weights than lists.
     """
-    if weights is not None and len(weights) != len(lists):
-        raise ValueError(f"weights: saw {len(weights)}, wanted one for each of the {len(lists)} lists")
+    _check_weights(weights, len(lists))
+    each, width = repeat(1.0) if weights is None else weights, _width(is_double)
+    parts = (
+        zip(keys, _of_ranks(len(keys), k, weight, width), strict=True)
+        for keys, weight in zip(lists, each, strict=False)
+    )
+    return _summed(parts, by=by)
+
+
+def _check_weights(weights: Sequence[float] | None, count: int) -> None:
+    """Raises ValueError."""
+    if weights is not None and len(weights) != count:
+        raise ValueError(f"weights: saw {len(weights)}, wanted one for each of the {count} lists")
     if any(not (math.isfinite(weight) and weight >= 0) for weight in weights or ()):
         raise ValueError("weights: wanted finite numbers from 0")
-    each = repeat(1.0) if weights is None else weights
-    parts = (zip(keys, _of_ranks(len(keys), k, weight), strict=True) for keys, weight in zip(lists, each, strict=False))
-    return _summed(parts)
 
 
 def dbsf(lists: Sequence[tuple[Sequence[K], Sequence[float]]]) -> Ranked[K]:
     """Merge lists of keys and scores. Raises ValueError for a score that is not finite."""
     return _summed(zip(keys, normalized(scores), strict=True) for keys, scores in lists)
+
+
+_SIMILARITIES = frozenset({"COSINE", "IP", "BM25"})  # higher is nearer; other metrics are distances
+
+
+def weighted(
+    lists: Sequence[tuple[Sequence[K], Sequence[float]]],
+    *,
+    weights: Sequence[float],
+    metrics: Sequence[str],
+    is_normed: bool,
+    is_double: bool = False,
+    by: By | None = None,
+) -> Ranked[K]:
+    """Merge lists of keys and scores. ``metrics``: of each list. Raises ValueError for a score that is not finite, and as ``rrf``."""
+    _check_weights(weights, len(lists))
+    if not all(math.isfinite(score) for _, scores in lists for score in scores):
+        raise ValueError("scores: wanted finite numbers")
+    distances, width = [metric not in _SIMILARITIES for metric in metrics], _width(is_double)
+    is_rising = all(distances) and not is_normed
+    turns = any(distances) and not is_rising
+    parts: list[Iterator[tuple[K, Any]]] = []
+    for (keys, scores), weight, metric, is_distance in zip(lists, weights, metrics, distances, strict=True):
+        is_changed = is_normed or (turns and is_distance)
+        values = [_normed(score, metric, width) if is_changed else width(score) for score in scores]
+        parts.append(zip(keys, [width(weight) * value for value in values], strict=True))
+    return _summed(parts, by=by, is_rising=is_rising)
+
+
+def _width(is_double: bool) -> type[np.floating[Any]]:
+    return np.float64 if is_double else np.float32
+
+
+def _normed(score: float, metric: str, width: type[np.floating[Any]]) -> np.floating[Any]:
+    """From 0 to 1, and larger for what is nearer. Angles are computed in 64 bits."""
+    if metric == "COSINE":
+        return (width(1) + width(score)) * width(0.5)
+    angle, half_turn = width(math.atan(score)), width(math.pi)
+    if metric == "IP":
+        return width(0.5) + angle / half_turn
+    if metric == "BM25":
+        return width(2) * angle / half_turn
+    return width(1) - width(2) * angle / half_turn
 
 
 def normalized(scores: Sequence[float]) -> npt.NDArray[np.float32]:
@@ -65,13 +131,16 @@ def normalized(scores: Sequence[float]) -> npt.NDArray[np.float32]:
         return shares
 
 
-def _of_ranks(count: int, k: int, weight: float) -> npt.NDArray[np.float32]:
+def _of_ranks(count: int, k: int, weight: float, width: type[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
     """(count,) what each rank of a list adds."""
-    share = np.float32(weight)
+    share = width(weight)
     if share <= 0:
-        return np.zeros(count, np.float32)
+        return np.zeros(count, width)
     with np.errstate(all="ignore"):
-        return _ONE / (np.arange(1, count + 1, dtype=np.float32) / share + np.float32(k) - _ONE)
+        parts: npt.NDArray[np.floating[Any]] = width(1) / (
+            np.arange(1, count + 1, dtype=width) / share + width(k) - width(1)
+        )
+        return parts
 
 
 def _mean_and_variance(values: npt.NDArray[np.float32]) -> tuple[np.float32, np.float32]:
@@ -84,25 +153,24 @@ def _mean_and_variance(values: npt.NDArray[np.float32]) -> tuple[np.float32, np.
     return mean, total / (np.float32(len(values)) - _ONE)
 
 
-def _summed(lists: Iterable[Iterable[tuple[K, np.float32]]]) -> Ranked[K]:
-    sums: dict[K, np.float32] = {}
-    for key, part in _chained(lists):
+def _summed(lists: Iterable[Iterable[tuple[K, Any]]], *, by: By | None = None, is_rising: bool = False) -> Ranked[K]:
+    """``is_rising``: the least sum is the best."""
+    sums: dict[K, Any] = {}
+    for key, part in chain.from_iterable(lists):
         before = sums.get(key)
         sums[key] = part if before is None else before + part
-    return sorted(sums.items(), key=lambda pair: -pair[1])
-
-
-def _chained(lists: Iterable[Iterable[tuple[K, np.float32]]]) -> Iterator[tuple[K, np.float32]]:
-    for each in lists:
-        yield from each
+    pairs = sorted(sums.items(), key=lambda pair: by(pair[0])) if by is not None else list(sums.items())
+    pairs.sort(key=lambda pair: pair[1] if is_rising else -pair[1])
+    return [(key, np.float32(score)) for key, score in pairs]
 
 
 def joined(distinct: Ranked[K], whole: Ranked[K]) -> Ranked[K]:
     """``distinct``, the fusion of lists without copies, and behind it what only ``whole``, the fusion of the same lists with their copies,
-    has: such a point keeps its score there, unless the last distinct one's is lower.
+    has: such a point keeps its score there, unless the last distinct one's is worse.
     """
     if len(distinct) == len(whole):
         return distinct
     known = {key for key, _ in distinct}
-    least = distinct[-1][1] if distinct else np.float32(math.inf)
-    return distinct + [(key, min(score, least)) for key, score in whole if key not in known]
+    worst = max if whole[0][1] < whole[-1][1] else min
+    last = distinct[-1][1] if distinct else whole[0][1]
+    return distinct + [(key, worst(score, last)) for key, score in whole if key not in known]

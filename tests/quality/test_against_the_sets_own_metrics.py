@@ -13,8 +13,7 @@ import pytest
 
 from support.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender, contenders
-from vecsieve.proxy.jobs.evaluate.evaluation import evaluated
-from vecsieve.proxy.jobs.evaluate.judging import Judge
+from vecsieve.proxy.jobs.evaluate.judging import Judge, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import read_set
 from vecsieve.proxy.jobs.evaluate.searching import Found, neighbours
 from vecsieve.proxy.jobs.evaluate.summary import SetSummary, summarised

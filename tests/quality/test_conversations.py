@@ -81,6 +81,6 @@ def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
                 kept += bool(right.intersection((*pages["session"], *given["session"])))
             for name, page in pages.items():
                 given[name].update(page)
-    assert repeated["session"] <= 0.6 * repeated["plain"]
+    assert repeated["session"] <= 0.1 * repeated["plain"]
     assert kept >= 0.98 * had
-    assert on_page >= 0.9 * had, "most stand on the page itself, although an earlier turn may have had them"
+    assert on_page >= 0.75 * had, "the others were given by an earlier turn"

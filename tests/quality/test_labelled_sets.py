@@ -17,8 +17,8 @@ from vecsieve.proxy.jobs.evaluate.reading import set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Terms
 from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, summarised
 
-# 8,000 searches by four recipes are a minute of one core, so a change is judged by every third of them. The deep profile takes all.
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 3
+# 8,000 searches by four recipes are a minute of one core, so a change is judged by every fifth of them. The deep profile takes all.
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 5
 pytestmark = [NEEDS_EVAL_DATA, pytest.mark.timeout(600)]
 
 TERMS = Terms(top_k=8, every=EVERY, pool=None, draws=0, seed=0)

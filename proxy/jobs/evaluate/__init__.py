@@ -2,14 +2,12 @@
 
 command     the command line
 reading     a set's folder and its matrices
-sample      the labelled set that comes with the package
+sample      the labelled sets that come with the package: a first look, known copies for the gates
 contenders  the policies that are compared
 searching   one query through the code that the proxy runs
-judging     one answer against the labels
+judging     every answer of every contender against the labels
 fitting     the calibrated rule fitted to labelled sets, and judged on sets left out
 gates       acceptance gates with pass and fail
-seeded      a set whose copies are known, for the gates
-evaluation  every contender on every query
 summary     figures and intervals
 pictures    figures as SVG
 rendering   tables, and the same for a program

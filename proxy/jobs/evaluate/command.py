@@ -7,20 +7,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import orjson
+import typer
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.evaluate import gates
 from vecsieve.proxy.jobs.evaluate.contenders import CONFIGURED, DEFAULT, Contender, contenders
-from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out, reliability
+from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.pictures import FRONTIER, frontier
 from vecsieve.proxy.jobs.evaluate.pictures import reliability as draw_reliability
 from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
-from vecsieve.proxy.jobs.evaluate.sample import sample_set
-from vecsieve.proxy.jobs.evaluate.seeded import seeded_set
+from vecsieve.proxy.jobs.evaluate.sample import sample_set, seeded_set
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.process.runtime import ended_by_signals
@@ -32,26 +33,43 @@ OWN = "own"  # the embeddings in the sets' own folders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What the command line said. ``data``: None for the sample set. ``policies``: NAME=VALUE each; ``geometries``: NAME=FOLDER each; ``sets``: all if none.
-    ``fit``: where the constants of a fit go, None for none; ``more``: NAME=FOLDER with further sets for it. ``pictures``: the folder for them.
-    ``gates``: judge by gates instead.
-    """
+    """Of `evaluate`. ``data``: None for the sample set."""
 
-    data: Path | None
-    policies: tuple[str, ...]
-    config: Path | None
-    sets: tuple[str, ...]
-    top_k: int
-    every: int
-    pool: int | None
-    draws: int
-    seed: int
-    geometries: tuple[str, ...]
-    json: Path | None
-    fit: Path | None = None
-    more: tuple[str, ...] = ()
-    pictures: Path | None = None
-    gates: bool = False
+    data: Annotated[
+        Path | None, typer.Argument(help="Folder with labelled sets, or one set; without it a small sample set.")
+    ] = None
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="NAME=PRESET or NAME=YAML, instead of the usual ones; repeatable."),
+    ] = None
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
+    sets: Annotated[list[str] | None, typer.Option("--set", help="Only this set; repeatable.")] = None
+    top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8
+    pool: Annotated[int | None, typer.Option(help="Fetch exactly so many candidates.", min=1, max=10_000)] = None
+    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick look.", min=1)] = 1
+    geometries: Annotated[
+        list[str] | None,
+        typer.Option("--geometry", help="NAME=FOLDER with other embeddings of the sets; repeatable."),
+    ] = None
+    draws: Annotated[int, typer.Option("--bootstrap", help="Draws for the intervals; 0: none.", min=0, max=100_000)] = (
+        1000
+    )
+    seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 0
+    json: Annotated[Path | None, typer.Option(help="Write everything here, too.")] = None
+    fit: Annotated[
+        Path | None, typer.Option(help="Fit the calibrated rule to the sets and write its constants here (Python).")
+    ] = None
+    more: Annotated[
+        list[str] | None, typer.Option(help="With --fit: NAME=FOLDER with further sets in embedding NAME; repeatable.")
+    ] = None
+    pictures: Annotated[
+        Path | None,
+        typer.Option(help="Folder for frontier.svg, of certainties unless --policy says; with --fit reliability.svg."),
+    ] = None
+    gates: Annotated[
+        bool,
+        typer.Option("--gates", help="Judge by acceptance gates; exit 1 if one fails. Without DATA: seeded copies."),
+    ] = False
 
     @property
     def terms(self) -> Terms:
@@ -67,9 +85,9 @@ def run(arguments: Arguments) -> int:
     if arguments.gates:
         return at_the_gates(arguments)
     drawn = () if arguments.pictures is None or arguments.policies else FRONTIER
-    named = contenders(given=arguments.policies or drawn, config=arguments.config, pool=arguments.pool)
-    geometries = _geometries(arguments.geometries)
-    folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets)
+    named = contenders(given=tuple(arguments.policies or drawn), config=arguments.config, pool=arguments.pool)
+    geometries = _geometries(arguments.geometries or ())
+    folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     try:
         with ended_by_signals():
             found = [_findings(name, folder, folders, named, arguments.terms) for name, folder in geometries]
@@ -90,9 +108,9 @@ def run(arguments: Arguments) -> int:
 
 def at_the_gates(arguments: Arguments) -> int:
     """Judge each policy on each set by the gates; without a policy the default one, without sets one with seeded copies."""
-    given = arguments.policies or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
+    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
     named = contenders(given=given, config=arguments.config, pool=arguments.pool)
-    folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets)
+    folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     sets = [read_set(folder) for folder in folders] or [seeded_set()]
     verdicts = []
     for labelled in sets:
@@ -171,10 +189,10 @@ def with_models(base: Contender, models: Mapping[str, Model]) -> tuple[Contender
 def _sources(arguments: Arguments) -> list[tuple[str, Path, Path | None]]:
     """For each set in each embedding: the embedding's name, the set's folder, and where the embedding is."""
     assert arguments.data is not None  # noqa: S101 - checked
-    own = set_folders(arguments.data, arguments.sets)
-    given = [(OWN, None), *((name or OWN, folder) for name, folder in _geometries(arguments.geometries) if name)]
+    own = set_folders(arguments.data, arguments.sets or ())
+    given = [(OWN, None), *((name or OWN, folder) for name, folder in _geometries(arguments.geometries or ()) if name)]
     found = [(name, folder, geometry) for name, geometry in given for folder in own]
-    further = _named_folders("--more", arguments.more, "in it a folder per set")
+    further = _named_folders("--more", arguments.more or (), "in it a folder per set")
     return found + [(name, each, None) for name, folder in further for each in set_folders(folder, ())]
 
 

@@ -58,6 +58,8 @@ _PREPOSITIONS = frozenset(
         "with",
     ]
 )
+# An ASCII opening without any of these has no name, which most texts' openings have not.
+_MARK = re.compile(r"[\d(]|\w[._]\w|::|[a-z][A-Z]", re.ASCII)
 # A line with another behind it; or a sentence that ends before a capital, which an abbreviation seldom does.
 _TITLE = re.compile(r"([^\n]++)\n|([^\n.!?]++)[.!?]\s+(?=[A-Z])")
 
@@ -68,15 +70,20 @@ NOTHING: Subject = frozenset()
 
 def subject(head: str) -> Subject:
     """The names at the head of a text, in lower case; empty where it begins with none. ``head``: its first HEAD characters."""
-    if cost(head) is None:
-        return NOTHING
-    plain = unicodedata.normalize("NFKC", head).strip()
+    if not head.isascii():
+        if cost(head) is None:
+            return NOTHING
+        head = unicodedata.normalize("NFKC", head)
+    plain = head.strip()
     title = _TITLE.match(plain)
     words = plain.split(None, OPENING_WORDS) if title is None else (title[1] or title[2]).split()
     is_title = title is not None and len(words) <= TITLE_WORDS
     opening = " ".join(words if is_title else words[:OPENING_WORDS])
+    is_line = title is not None and bool(title[1])
+    if opening.isascii() and _MARK.search(opening) is None and not (is_line and len(words) == 1):
+        return NOTHING
     tokens = _TOKEN.findall(_PAGE.sub(" ", opening))
-    if title is not None and title[1] and len(words) == len(tokens) == 1:
+    if is_line and len(words) == len(tokens) == 1:
         return frozenset({tokens[0].rstrip("(").lower()})
     found = {token.rstrip("(").lower() for token in tokens if _is_name(token)}
     return frozenset(found or _numbered(tokens if is_title else tokens[:2]))

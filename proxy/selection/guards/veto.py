@@ -9,10 +9,10 @@ Reading has a budget. A short text beyond it may state anything, so it shares a 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -33,6 +33,7 @@ from vecsieve.proxy.selection.guards.subjects import HEAD, NOTHING, Subject, sub
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import lengths_of, short
 from vecsieve.proxy.selection.text.features import Text
+from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.values import Indices, Metadata, Steps, Veto
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
@@ -230,22 +231,35 @@ def vetoes(
     if _checks(guards):
         yield from _compare_facts(codes, texts, first, second, guards, word_counts, form)
     if guards.subjects:
-        places = list(zip(first.tolist(), second.tolist(), strict=True))
-        involved = set(chain.from_iterable(places))
-        begins = {place: NOTHING if (text := texts[place]) is None else text.subject for place in involved}
-        if None in begins.values():
-            begins = {place: _of_text(texts[place]) for place in involved}
-        apart = [pair for pair in _different(begins, places) if not codes[pair]]
-        if apart:
-            codes[apart] = Veto.SUBJECT.value
-        titles = known.titles
-        if titles is not None:
-            differ = _different({place: names_in_title(titles[place]) for place in involved}, places)
-            # Equal texts are copies, whatever their titles are.
-            apart = [pair for pair in differ if not codes[pair] and form(places[pair][0]) != form(places[pair][1])]
-            if apart:
-                codes[apart] = Veto.SUBJECT.value
+        _mark_subjects(codes, texts, known.titles, list(zip(first.tolist(), second.tolist(), strict=True)), form)
     return codes
+
+
+def _mark_subjects(
+    codes: Codes,
+    texts: Sequence[Text | None],
+    titles: Sequence[str | None] | None,
+    places: Sequence[tuple[int, int]],
+    form: Callable[[int], Hashable],
+) -> None:
+    """Mark the open pairs of ``places`` (p) of which each begins with a name, or has one in its title, that the other has not."""
+    involved = set(chain.from_iterable(places))
+    begins = {place: NOTHING if (text := texts[place]) is None else text.subject for place in involved}
+    if None in begins.values():
+        begins = {place: _of_text(texts[place]) for place in involved}
+    is_open = (codes == 0).tolist()
+    apart = [pair for pair in _different(begins, places) if is_open[pair]]
+    if apart:
+        codes[apart] = Veto.SUBJECT.value
+    if titles is None:
+        return
+    rest = [pair for pair, (one, other) in enumerate(places) if is_open[pair] and titles[one] != titles[other]]
+    named = {place: names_in_title(titles[place]) for place in set(chain.from_iterable(places[pair] for pair in rest))}
+    differ = [rest[pair] for pair in _different(named, [places[pair] for pair in rest])]
+    # Equal texts are copies, whatever their titles are.
+    apart = [pair for pair in differ if form(places[pair][0]) != form(places[pair][1])]
+    if apart:
+        codes[apart] = Veto.SUBJECT.value
 
 
 def _compare_facts(
@@ -284,12 +298,18 @@ def _of_text(text: Text | None) -> Subject:
 
 def names_in_title(title: str | None) -> Subject:
     """A title is all title: its names count wherever they stand in it. Finding them takes 5 microseconds."""
-    return NOTHING if title is None else _names_in(title[:HEAD])
+    if title is None:
+        return NOTHING
+    head = title[:HEAD]
+    found = _NAMES.get(head)
+    if found is None:
+        found = subject(f"{head}\n.")
+        _NAMES.keep(head, found)
+    return found
 
 
-@lru_cache(maxsize=4096)  # documents come back with every search; some megabytes
-def _names_in(title: str) -> Subject:
-    return subject(f"{title}\n.")
+# Documents come back with every search: 8 MB are some twelve thousand titles.
+_NAMES: Memo[str, Subject] = Memo(8 << 20, lambda title, names: sys.getsizeof(title) + 250 + sum(map(len, names)))
 
 
 def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int, int]]) -> list[int]:

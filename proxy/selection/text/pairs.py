@@ -1,5 +1,5 @@
-"""What two texts have in common, remembered by pair: shared 3-grams, how their figures and names differ, and the share of one's
-sentences that the other has.
+"""What two texts have in common, remembered by pair: shared 3-grams, how their figures and names differ and how far both begin alike,
+and the share of one's sentences that the other has.
 
 Candidates that are near one another come back together in other pools. What is remembered depends on the two texts alone, so
 nothing depends on the memory.
@@ -13,7 +13,7 @@ from itertools import count, islice, repeat
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.bounds import STEP_WORDS
+from vecsieve.proxy.selection.text.bounds import LONGEST_WORD, STEP_WORDS
 from vecsieve.proxy.selection.text.features import Tokens
 from vecsieve.proxy.selection.text.reading import Texts, ones
 from vecsieve.proxy.selection.text.sentences import sentence_shares
@@ -22,6 +22,8 @@ from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, S
 
 # Of long texts, in one step: two sets of 2,048 tokens take up to 0.2 ms.
 PAIRS_A_STEP = 32
+# Characters of a text that are compared with the beginning of another. By default short texts have no more.
+BEGINNING = 30 * LONGEST_WORD
 # Pairs of which each of three things is remembered: some 22 MB in all.
 MOST = 1 << 16
 
@@ -115,16 +117,20 @@ def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
 
 
 def _differences(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
-    """How the figures and then the names of p pairs differ (p, 4): 1 - Jaccard similarity of both texts', 0 where neither has any, and
-    whether each has one that the other lacks.
+    """How the figures and then the names of p pairs differ (p, 5): 1 - Jaccard similarity of both texts', 0 where neither has any, and
+    whether each has one that the other lacks. Behind them the share of the shorter text with which both begin.
     """
-    marks = {place: texts.marks(place) for place in {*first.tolist(), *second.tolist()}}
-    found = np.zeros((len(first), 4), np.float32)
+    involved = {*first.tolist(), *second.tolist()}
+    marks = {place: texts.marks(place) for place in involved}
+    found = np.zeros((len(first), 5), np.float32)
+    beginnings = {place: (texts.canonical(place) or "")[:BEGINNING] for place in involved}
+    for row, one, other in zip(found, first.tolist(), second.tolist(), strict=True):
+        row[4] = _begins_alike(beginnings[one], beginnings[other])
     if any(figures or names for figures, names in marks.values()):
         for row, one, other in zip(found, first.tolist(), second.tolist(), strict=True):
             (figures, names), (their_figures, their_names) = marks[one], marks[other]
             if figures != their_figures or names != their_names:
-                row[:] = *_difference(figures, their_figures), *_difference(names, their_names)
+                row[:4] = *_difference(figures, their_figures), *_difference(names, their_names)
     return found
 
 
@@ -136,13 +142,23 @@ def _difference(mine: Tokens, theirs: Tokens) -> tuple[float, float]:
     return apart, float(common < len(mine) and common < len(theirs))
 
 
+def _begins_alike(one: str, other: str) -> float:
+    """The share of the shorter text with which both begin."""
+    shorter = min(len(one), len(other))
+    alike, apart = 0, shorter + 1  # characters that are the same, and that are not
+    while apart - alike > 1:
+        middle = (alike + apart) // 2
+        alike, apart = (middle, apart) if one[:middle] == other[:middle] else (alike, middle)
+    return alike / shorter if shorter else 0.0
+
+
 SHARED = _Remembered(_shared, 1)
-DIFFERENCES = _Remembered(_differences, 4)
+DIFFERENCES = _Remembered(_differences, 5)
 SENTENCES = _Remembered(sentence_shares, 1)
 
 
 def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
-    """How the figures and names of p pairs differ, as ``_differences`` has it; in steps where the texts are long."""
+    """How p pairs differ, as ``_differences`` has it; in steps where the texts are long."""
     if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
         return DIFFERENCES.of(texts, keys, first, second)
     for portion in texts.portions(np.union1d(first, second).tolist()):

@@ -227,11 +227,23 @@ def test_features_stand_in_the_order_of_their_names() -> None:
     found = pair_features(texts, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([0.5, 0.2, 1.0]))
     column = {name: found[:, place].tolist() for place, name in enumerate(FEATURES)}
     assert column["short"] == [1.0, 0.0, 0.0]
-    assert column["mixed"] == [0.0, 0.0, 1.0]
     assert column["short_far"] == pytest.approx([np.log(0.5), 0.0, 0.0])
     assert column["far"] == pytest.approx([0.0, -1.0, 0.0])
     assert column["short_both_figures"] == [1.0, 0.0, 0.0]
+    assert column["opening"] == [pytest.approx(6 / 16), 0.0, 0.0]
     assert vector_features(np.array([1.0, 0.1])).tolist() == [[1.0, 0.0, -1.0], [1.0, -1.0, pytest.approx(np.log(0.1))]]
+
+
+def test_short_texts_that_share_their_beginning_are_less_probable_copies_than_ones_that_share_the_same_words() -> None:
+    stays = "we should ban child actors because fame harms them"
+    same_beginning = judge(stays, "we should ban child actors because schools are better").doubt[0, 1]
+    same_words = judge(stays, "because schools are better we should ban child actors").doubt[0, 1]
+    assert same_beginning > same_words
+
+
+def test_of_two_long_texts_a_shared_beginning_says_nothing() -> None:
+    found = pair_features(texts_of(LONG, LONG[:400] + OTHER), np.array([0]), np.array([1]), np.array([0.3]))
+    assert found[0, FEATURES.index("opening")] == 0.0
 
 
 TICKETS = [f"{ask} {what} today" for ask in ("how do I close", "please close", "I want to close") for what in ("my card", "my account", "this loan", "the plan", "our deposit", "a transfer")]  # fmt: skip
@@ -312,7 +324,7 @@ def test_a_distance_speaks_for_a_copy_or_against_it() -> None:
 def test_all_weights_together_tell_a_pair_from_one_with_nothing_in_common(features: list[float]) -> None:
     """Invariant: their sum is the logarithm of the odds, less that of the pair which is compared with."""
     told = sum(each.weight for each in weighed(features, most=len(SUBJECTS)))
-    kinds = {"one", "short", "mixed"}
+    kinds = {"one", "short"}
     beside = [value if name in kinds else 0.0 for name, value in zip(FEATURES, features, strict=True)]
     beside[FEATURES.index("short_near")] = KNEE * features[FEATURES.index("short")]
     apart = float(np.dot(SHIPPED.texts, features) - np.dot(SHIPPED.texts, beside))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.fusion import RRF_K, dbsf, joined, normalized, rrf
+from vecsieve.proxy.selection.fusion import RRF_K, dbsf, joined, normalized, rrf, weighted
 
 KEYS = st.lists(st.integers(0, 30), max_size=20, unique=True)
 SCORES = st.floats(-100, 100, width=32)
@@ -103,3 +103,67 @@ def test_points_of_no_distinct_list_come_last_and_no_score_grows(lists: list[lis
 def test_lists_without_copies_join_to_their_own_fusion() -> None:
     fused = rrf([[1, 2], [2, 3]])
     assert joined(fused, fused) is fused
+
+
+# Milvus' weighted sums.
+
+METRICS = st.sampled_from(["COSINE", "IP", "BM25", "L2"])
+
+
+def milvus_normed(score: float, metric: str) -> float:
+    """Rounded to 32 bits after each step, without numpy."""
+    angle, half_turn = single(math.atan(score)), single(math.pi)
+    return {
+        "COSINE": single(single(1 + score) * 0.5),
+        "IP": single(0.5 + single(angle / half_turn)),
+        "BM25": single(single(2 * angle) / half_turn),
+        "L2": single(1 - single(single(2 * angle) / half_turn)),
+    }[metric]
+
+
+@given(data=st.data(), count=st.integers(1, 3), is_normed=st.booleans())
+def test_a_weighted_sum_is_rounded_after_each_step(data: st.DataObject, count: int, *, is_normed: bool) -> None:
+    """The fused score is the 32-bit sum of weights times scores, normed where asked for, or where distances are beside similarities."""
+    lists = [
+        (keys, data.draw(st.lists(SCORES, min_size=len(keys), max_size=len(keys))))
+        for keys in data.draw(st.lists(KEYS, min_size=count, max_size=count))
+    ]
+    metrics = data.draw(st.lists(METRICS, min_size=count, max_size=count))
+    weights = data.draw(st.lists(st.floats(0, 1, width=32), min_size=count, max_size=count))
+    distances = [metric == "L2" for metric in metrics]
+    expected: dict[int, float] = {}
+    for (keys, scores), metric, weight in zip(lists, metrics, weights, strict=True):
+        is_turned = is_normed or (metric == "L2" and not all(distances))
+        for key, score in zip(keys, scores, strict=True):
+            part = single(weight * (milvus_normed(score, metric) if is_turned else score))
+            expected[key] = single(expected[key] + part) if key in expected else part
+    fused = weighted(lists, weights=weights, metrics=metrics, is_normed=is_normed, by=lambda key: key)
+    assert {key: float(score) for key, score in fused} == expected
+    sign = 1 if all(distances) and not is_normed else -1
+    assert [key for key, _ in fused] == sorted(expected, key=lambda key: (sign * expected[key], key))
+
+
+def test_sums_of_64_bits_are_rounded_once() -> None:
+    lists = [[1, 2, 3], [3, 1, 2], [2, 3, 1]]
+    fused = dict(rrf(lists, k=61, is_double=True))
+    assert fused == {key: np.float32(sum(1 / (61 + each.index(key)) for each in lists)) for key in (1, 2, 3)}
+    summed = weighted([([1], [0.1])] * 3, weights=[0.1, 0.2, 0.3], metrics=["IP"] * 3, is_normed=False, is_double=True)
+    assert summed == [(1, np.float32(0.1 * 0.1 + 0.1 * 0.2 + 0.1 * 0.3))]
+
+
+@given(lists=st.lists(KEYS, min_size=1, max_size=4))
+def test_equal_scores_are_ranked_as_told(lists: list[list[int]]) -> None:
+    """The order is by score, then by the key's place."""
+    fused = rrf(lists, by=lambda key: -key)
+    assert fused == sorted(fused, key=lambda pair: (-pair[1], -pair[0]))
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_score_that_cannot_be_summed_is_refused(score: float) -> None:
+    with pytest.raises(ValueError, match="scores"):
+        weighted([([1], [score])], weights=[1.0], metrics=["IP"], is_normed=True)
+
+
+def test_of_sums_of_distances_what_has_copies_comes_last_with_the_largest_score() -> None:
+    whole = [(1, np.float32(0.1)), (2, np.float32(0.2)), (3, np.float32(0.9))]
+    assert joined([(1, np.float32(0.1)), (3, np.float32(0.9))], whole)[-1] == (2, np.float32(0.9))

@@ -23,16 +23,9 @@ def arguments(tmp_path: Path) -> Arguments:
     labelled_folder(data / "second")
     return Arguments(
         data=data,
-        policies=(f"own={BY_VECTORS}",),
-        config=None,
-        sets=(),
+        policies=[f"own={BY_VECTORS}"],
         top_k=3,
-        every=1,
-        pool=None,
         draws=50,
-        seed=0,
-        geometries=(),
-        json=None,
     )
 
 
@@ -51,7 +44,7 @@ def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixt
 
 
 def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(replace(arguments, policies=(), draws=0)) == 0
+    assert run(replace(arguments, policies=None, draws=0)) == 0
     out = capsys.readouterr().out
     assert all(f"\n{name}" in out for name in ("default", "default, not filled", "classical"))
 
@@ -59,7 +52,7 @@ def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, caps
 def test_a_set_and_a_share_of_its_queries_can_be_chosen(
     arguments: Arguments, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(replace(arguments, sets=("second",), every=2)) == 0
+    assert run(replace(arguments, sets=["second"], every=2)) == 0
     out = capsys.readouterr().out
     assert "1 set, 1 query, top 3" in out
     assert "first" not in out
@@ -95,7 +88,7 @@ def test_each_geometry_has_its_own_tables(
         np.save(tmp_path / "flat" / name / "corpus.npy", np.eye(5, dtype=np.float32))
         np.save(tmp_path / "flat" / name / "queries.npy", np.eye(5, dtype=np.float32)[:2])
     flat = f"flat={tmp_path / 'flat'}"
-    assert run(replace(arguments, geometries=(flat, f"again={tmp_path / 'flat'}"))) == 0
+    assert run(replace(arguments, geometries=[flat, f"again={tmp_path / 'flat'}"])) == 0
     out = capsys.readouterr().out
     assert out.index("embeddings flat") < out.index("embeddings again")
 
@@ -164,7 +157,7 @@ def test_the_frontier_is_drawn_into_a_folder_that_exists(
 
 
 def test_the_gates_decide_about_the_exit_code(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(replace(arguments, gates=True, sets=("first",))) == 1
+    assert run(replace(arguments, gates=True, sets=["first"])) == 1
     said = capsys.readouterr()
     assert "first: 2 questions, policy own" in said.out
     assert "FAIL" in said.out
@@ -175,7 +168,7 @@ def test_the_default_policy_passes_the_gates_with_seeded_copies_and_writes_it(
     arguments: Arguments, tmp_path: Path
 ) -> None:
     written = tmp_path / "gates.json"
-    assert run(replace(arguments, gates=True, data=None, policies=(), top_k=8, every=10, json=written)) == 0
+    assert run(replace(arguments, gates=True, data=None, policies=None, top_k=8, every=10, json=written)) == 0
     told = json.loads(written.read_bytes())
     assert told["passed"] is True
     assert [(each["set"], each["policy"], each["queries"]) for each in told["verdicts"]] == [("seeded", "default", 10)]
@@ -183,7 +176,7 @@ def test_the_default_policy_passes_the_gates_with_seeded_copies_and_writes_it(
 
 def test_a_policy_that_collapses_nothing_does_not_pass_them(arguments: Arguments) -> None:
     nothing = "nothing={text: none, certainty: 1.0}"
-    assert run(replace(arguments, gates=True, data=None, policies=(nothing,), top_k=8, every=20)) == 1
+    assert run(replace(arguments, gates=True, data=None, policies=[nothing], top_k=8, every=20)) == 1
 
 
 def test_gates_judge_one_embedding_and_fit_nothing(arguments: Arguments, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from support.outcomes import of, outcome
-from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome
+from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, report
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 

@@ -1,13 +1,16 @@
-"""How the figures and names of pairs differ: the same in steps as at once, and no step is long."""
+"""How pairs differ: the same in steps as at once, no step is long, and how far two texts begin alike."""
 
 from __future__ import annotations
 
 import random
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.texts import forget, texts
 from vecsieve.proxy.selection.text.features import Tokens
@@ -81,4 +84,19 @@ def test_short_texts_are_compared_at_once() -> None:
     first, second = np.array([0]), np.array([1])
     with pytest.raises(StopIteration) as ended:
         next(differences(known, keys_of(known, first, second), first, second))
-    assert ended.value.value[0].tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert ended.value.value[0, :4].tolist() == [1.0, 1.0, 1.0, 1.0]
+
+
+@given(st.lists(st.text("abü漢", max_size=9), min_size=3, max_size=3))
+def test_the_shared_beginning_is_a_share_of_the_shorter_text(parts: list[str]) -> None:
+    """Invariant: it is what both begin with, whoever comes first; nothing of a text without words."""
+    beginning, one, other = parts
+    known = texts("a" + beginning + one, "a" + beginning + other, "b")
+    mine, theirs = known.canonical(0), known.canonical(1)
+    assert mine is not None
+    assert theirs is not None
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine, theirs, strict=False)))
+    wanted = alike / min(len(mine), len(theirs))
+    first, second = np.array([0, 1, 0]), np.array([1, 0, 2])
+    found = finished(differences(known, keys_of(known, first, second), first, second))
+    assert found[:, 4].tolist() == pytest.approx([wanted, wanted, 0.0])

@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from support.outcomes import JUDGED
-from vecsieve.proxy.jobs.evaluate.evaluation import Columns, columns
-from vecsieve.proxy.jobs.evaluate.judging import Judged
+from vecsieve.proxy.jobs.evaluate.judging import Columns, Judged, columns
 
 
 def test_every_measure_has_its_column() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
-from vecsieve.proxy.jobs.evaluate.seeded import QUESTIONS, SOFT_HYPHEN, seeded_set
+from vecsieve.proxy.jobs.evaluate.sample import QUESTIONS, SOFT_HYPHEN, seeded_set
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.labelled_folders import BY_VECTORS, CORPUS, QUERIES, labelled_folder
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, contenders
-from vecsieve.proxy.jobs.evaluate.evaluation import SetOutcome, evaluated
+from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
 
 
