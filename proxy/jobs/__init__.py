@@ -1,17 +1,18 @@
-"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client, and write nothing to it;
-undo writes what was left out of one.
+"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client; sweep may delete from it, and
+undo stores what was left out of one, or deleted from it.
 
 source     a collection as jobs read it: the contract, and the text and vector of a point
 databases  which databases the jobs read, and how one is opened
+points     points as a database has them, whole: read, deleted, stored again; Qdrant's
 qdrant     a Qdrant collection as a source
-chroma     a Chroma collection as a source
-milvus     a Milvus collection as a source
-pinecone   a namespace of a Pinecone index as a source
+chroma     a Chroma collection as a source, and its points
+milvus     a Milvus collection as a source, and its points
+pinecone   a namespace of a Pinecone index as a source, and its points
 files      files, the console, progress bars, credentials
 check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
-sweep      finds which points could go, without a search for each
+sweep      finds which points could go, without a search for each, and deletes them
 evaluate   measures policies on labelled data
-undo       stores the points that the write gate left out, from its journal
+undo       stores the points that the write gate left out or a sweep deleted, from the journal
 """

@@ -1,4 +1,4 @@
-"""`check --connect`: whether the database can be reached, takes the credentials and answers a search.
+"""`vecsieve check`: the settings; with --connect whether the database can be reached, takes the credentials and answers a search.
 
 Reads only. Each request has a deadline as a whole. A search is tried for a stored point of the first collection that has one.
 """
@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 import aiohttp
+import typer
 
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.config.document import schema_text
+from vecsieve.config.load import load
 from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
+from vecsieve.config.yaml_core import effective
 from vecsieve.proxy.telemetry.talk import fault_of
 
 SECONDS = 5.0  # for a request and its answer
@@ -103,7 +111,52 @@ def _said(content: bytes) -> str:
     return one_line(content.decode("utf-8", "replace")) or "nothing"
 
 
-def run(settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Of `check`."""
+
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
+    backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None
+    upstream: Annotated[
+        str | None,
+        typer.Option(help="The database's URL; Pinecone: the control plane's.", show_default="the backend's own"),
+    ] = None
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Reach the database, try the credentials and a search; reads only.")
+    ] = False
+    show: Annotated[bool, typer.Option("--show", help="Print every setting in force, secrets masked.")] = False
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of settings files, for editors.")] = (
+        False
+    )
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Variable with the key for --connect.", show_default="QDRANT_API_KEY and such")
+    ] = None
+
+
+def run(arguments: Arguments) -> int:
+    """The exit code. Raises SettingsError for settings that are not valid."""
+    if arguments.schema:
+        typer.echo(schema_text())
+        return 0
+    flags: dict[str, object] = {"backend": arguments.backend, "upstream.url": arguments.upstream}
+    given = {path: value for path, value in flags.items() if value is not None}
+    settings = load(file=arguments.config, environment=os.environ, flags=given)
+    if arguments.show:
+        typer.echo(effective(settings), nl=False)
+    if arguments.connect:
+        try:
+            connect(settings, os.environ, arguments.api_key_env, typer.echo)
+        except CheckError as error:
+            typer.echo(str(error), err=True)
+            return 1
+    elif not arguments.show:
+        typer.echo("The settings are valid. --show prints them all, --connect tries the database.")
+    return 0
+
+
+def connect(
+    settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]
+) -> None:
     """Say each step that went well. ``variable``: the key's, None for the usual one. Raises CheckError."""
     asyncio.run(_connect(settings, environment, variable, say))
 

@@ -2,8 +2,7 @@
 
 command      the command
 run          one analysis, from the first request to the report
-reading      ids, payloads and neighbours, read into arrays
-state        an interrupted reading as a file
+reading      ids, payloads and neighbours, read into arrays; an interrupted reading as a file
 families     families of copies, by cut and by source
 pools        the results of searches around stored points
 spans        how much the chunks of a document overlap

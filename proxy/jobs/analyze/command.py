@@ -7,15 +7,17 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.jobs.analyze.page import page
-from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.reading import FieldNames, StateError
 from vecsieve.proxy.jobs.analyze.report import Report, as_json
 from vecsieve.proxy.jobs.analyze.run import Asked, Copies, analyze
-from vecsieve.proxy.jobs.analyze.state import StateError
 from vecsieve.proxy.jobs.analyze.terminal import rendered
-from vecsieve.proxy.jobs.databases import Wanted, opened
+from vecsieve.proxy.jobs.databases import IdsOption, TextFieldOption, Wanted, opened
 from vecsieve.proxy.jobs.files import check_output, output_console, read_input, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
 from vecsieve.proxy.process.runtime import ended_by_signals
@@ -26,19 +28,18 @@ STDOUT = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Of the command line. Fields: None for the usual ones. ``json``: a file or "-". ``ids``: for what could go."""
+class Arguments(Wanted):
+    """Of `analyze`. ``text_field``, ``source_field``: None for the usual ones. ``json``: a file or "-"."""
 
-    source: Wanted
-    text_field: str | None
-    source_field: str | None
-    cut: float | None
-    profile: Path | None
-    limit: int | None
-    json: str | None
-    html: Path | None
-    ids: Path | None
-    state: Path | None
+    text_field: TextFieldOption = None
+    source_field: Annotated[str | None, typer.Option(help="Payload field that says where a point is from.")] = None
+    cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None
+    profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None
+    limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread.", min=1)] = None
+    json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
+    ids: IdsOption = None
+    state: Annotated[Path | None, typer.Option(help="Keep here how far it came; run again to go on.")] = None
 
 
 def run(arguments: Arguments) -> int:
@@ -48,7 +49,7 @@ def run(arguments: Arguments) -> int:
     try:
         with ended_by_signals():
             copies: list[Copies] = []
-            with closing(opened(arguments.source, os.environ)) as source:
+            with closing(opened(arguments, os.environ)) as source:
                 if profile is not None:
                     _check_profile(profile, arguments, source.shape())
                 report = analyze(source, _asked(arguments, profile), take=copies.append)
@@ -76,7 +77,7 @@ def _asked(arguments: Arguments, profile: Profile | None) -> Asked:
     cut = arguments.cut if profile is None else profile.cut
     origin = "relative" if cut is None else "option" if profile is None else "profile"
     return Asked(
-        collection=arguments.source.collection,
+        collection=arguments.collection,
         cut=cut,
         origin=origin,
         fields=FieldNames(
@@ -116,7 +117,7 @@ def _profile(arguments: Arguments) -> Profile | None:
 def _check_profile(profile: Profile, arguments: Arguments, shape: Shape) -> None:
     """A cut is valid for one collection's model only."""
     pairs = (
-        ("collection", profile.collection, arguments.source.collection),
+        ("collection", profile.collection, arguments.collection),
         ("vector_name", profile.vector_name, shape.vector_name),
         ("dimension", profile.dimension, shape.dimension),
         ("distance", profile.distance, shape.distance),

@@ -172,6 +172,11 @@ def page(report: Report) -> str:
         _examples(report.families.examples) if report.families.examples else "",
         _closing(report),
     )
+    return document(title, parts)
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """``title``, ``parts``: HTML."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -205,6 +210,11 @@ def _tiles(report: Report) -> str:
         ("families", f"{report.families.count:,}", f"the largest of {report.families.largest:,} points"),
         (f"copies in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
     )
+    return boxes(tiles)
+
+
+def boxes(tiles: Iterable[tuple[str, str, str]]) -> str:
+    """Of a name, a value and a note each."""
     return (
         '<dl class="tiles">'
         + "".join(
@@ -232,8 +242,8 @@ def _density(report: Report) -> str:
         f'<span class="key{line.kind}">{"━━" if line.kind == 1 else "╍╍"}</span> {line.name}' for line in lines
     )
     caption = f"By the distance up to which points count as copies. {keys}"
-    table = _table("Points by distance", ("distance", "have a copy", "could go"), rows, chosen=at + 1)
-    return _section("How many points have a copy", _pair(chart, caption, table))
+    table = figures("Points by distance", ("distance", "have a copy", "could go"), rows, chosen=at + 1)
+    return section("How many points have a copy", _pair(chart, caption, table))
 
 
 def _cut_name(each: Density, report: Report) -> str:
@@ -261,8 +271,8 @@ def _saving(report: Report) -> str:
         "points spread over the collection; real questions meet rather fewer copies."
     )
     chart = columns(f"Searches by copies among the first {saving.top_k} results", bars)
-    table = _table("Searches by copies", ("copies", "searches", "share"), rows)
-    return _section("What a search returns", _pair(chart, caption, table))
+    table = figures("Searches by copies", ("copies", "searches", "share"), rows)
+    return section("What a search returns", _pair(chart, caption, table))
 
 
 def _families(report: Report) -> str:
@@ -284,15 +294,15 @@ def _families(report: Report) -> str:
     caption = (
         "Points by the size of their family. A family is a leader and what lies within the cut of it; nothing chains."
     )
-    table = _table("Families by size", ("size", "families", "points"), rows)
-    return _section("Families of copies", _pair(columns("Points by size of family", bars), caption, table))
+    table = figures("Families by size", ("size", "families", "points"), rows)
+    return section("Families of copies", _pair(columns("Points by size of family", bars), caption, table))
 
 
 def _sources(sources: Sources) -> str:
     heads = "".join(f'<th scope="col" class="name">{escape(row.name)}</th>' for row in sources.rows)
     body = "".join(_source_row(row) for row in sources.rows)
     more = f" {sources.distinct:,} sources in all." if sources.distinct > len(sources.rows) else ""
-    return _section(
+    return section(
         "Who repeats whom",
         "<p class=\"soft\">How much of the row's source stands in the column's again. On the diagonal: in the source itself."
         f"{more}</p>"
@@ -314,7 +324,7 @@ def _source_row(row: SourceRow) -> str:
 
 
 def _examples(examples: Iterable[Family]) -> str:
-    return _section(
+    return section(
         "The largest families",
         '<p class="soft">Each leader, and members from the nearest to the farthest: read the last line of each to judge '
         "whether the cut is right.</p>" + "".join(_family(family) for family in examples),
@@ -357,7 +367,7 @@ def _closing(report: Report) -> str:
     return f"<footer>{escape(said)}</footer>"
 
 
-def _section(title: str, inside: str) -> str:
+def section(title: str, inside: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{inside}</section>"
 
 
@@ -366,7 +376,7 @@ def _pair(chart: str, caption: str, table: str) -> str:
     return f'<div class="pair"><figure>{chart}<figcaption>{caption}</figcaption></figure>{table}</div>'
 
 
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, chosen: int = -1) -> str:
+def figures(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, chosen: int = -1) -> str:
     """``chosen``: the highlighted row."""
     first, *others = heads
     top = f'<th scope="col" class="left">{escape(first)}</th>' + "".join(

@@ -6,20 +6,28 @@ Memory: 165 bytes for each examined point (its place, and 20 neighbours at 4 byt
 point of the collection (its key and source), and its id (8 for a number, 36 for a UUID; a dict would need 100 to 200). A
 million points are about 190 MB, whatever their vectors and texts weigh: neither is kept. Judging needs up to 0.8 kB a point
 more for a moment if everything has twenty copies (measured).
+
+An interrupted reading is one file, written atomically and continued only by the same analysis: a digest, then a NumPy archive (npz,
+without pickles) with the arrays of ``Gathered`` and the analysis as JSON. The digest is checked before anything is decoded.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.config.problems import one_line
+from vecsieve.proxy.jobs.files import write_whole
 from vecsieve.proxy.jobs.source import Point, PointId, Source, Vectors, text_of, value_at
 from vecsieve.proxy.selection.text.bounds import cost
 from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
@@ -270,3 +278,79 @@ def _numbered(reading: Reading, name: str) -> int:
         number = reading.names[name] = len(reading.names)
         reading.gathered.source_names.append(name)
     return number
+
+
+FORMAT = 1
+_DIGEST_BYTES = 16
+Fingerprint = Mapping[str, str | int | float | None]
+
+
+class StateError(Exception):
+    """A state file that cannot be continued or written. Its text says why and what to do."""
+
+
+def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
+    gathered, done = reading.gathered, reading.done
+    about = {"format": FORMAT, "done": done, "sources": gathered.source_names, "of": dict(fingerprint)}
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+        others=gathered.others[:done],
+        distances=gathered.distances[:done],
+        vectors=gathered.vectors[:done],
+        keys=gathered.keys,
+        known=gathered.known,
+        sources=gathered.sources,
+    )
+    try:
+        write_whole(path, _digest(buffer.getbuffer()) + buffer.getbuffer())
+    except OSError as error:
+        raise StateError(f"--state {path}: {error.strerror or error}") from None
+
+
+def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
+    """Fill ``reading`` from the file; False if there is none. Raises StateError."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StateError(f"--state {path}: {error.strerror or error}") from None
+    if content[:_DIGEST_BYTES] != _digest(memoryview(content)[_DIGEST_BYTES:]):
+        raise StateError(f"--state {path} is damaged, or no state of this command; remove it, or name another file")
+    with np.load(io.BytesIO(content[_DIGEST_BYTES:]), allow_pickle=False) as archive:
+        held = {name: archive[name] for name in archive.files}
+    about = json.loads(held["about"].tobytes())
+    differing = _differing({**about["of"], "format": about["format"]}, {"format": FORMAT, **fingerprint})
+    if differing:
+        raise StateError(
+            f"--state {path} was begun for another analysis; remove it, or name another file\n" + "\n".join(differing)
+        )
+    _fill(reading, held, about)
+    return True
+
+
+def _digest(content: memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _differing(held: Mapping[str, object], wanted: Fingerprint) -> list[str]:
+    return [
+        f"  {name}: the file has {one_line(str(held.get(name)))}, now it is {one_line(str(value))}"
+        for name, value in wanted.items()
+        if held.get(name) != value
+    ]
+
+
+def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, Any]) -> None:
+    gathered, done = reading.gathered, int(about["done"])
+    gathered.others[:done] = held["others"]
+    gathered.distances[:done] = held["distances"]
+    gathered.vectors[:done] = held["vectors"]
+    gathered.keys[:] = held["keys"]
+    gathered.known[:] = held["known"]
+    gathered.sources[:] = held["sources"]
+    gathered.source_names[:] = about["sources"]
+    reading.done = done
+    reading.names = {name: number for number, name in enumerate(gathered.source_names)}

@@ -32,6 +32,7 @@ from vecsieve.proxy.jobs.analyze.reading import (
     PAGE,
     Collection,
     FieldNames,
+    Fingerprint,
     Gathered,
     Ids,
     Known,
@@ -41,13 +42,14 @@ from vecsieve.proxy.jobs.analyze.reading import (
     note,
     nothing_yet,
     read_page,
+    restore,
+    save,
     shortened,
     spread,
     touched,
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
 from vecsieve.proxy.jobs.analyze.spans import overlap
-from vecsieve.proxy.jobs.analyze.state import Fingerprint, restore, save
 from vecsieve.proxy.jobs.files import Advance, progress_bar
 from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, id_pages, text_of
 from vecsieve.proxy.search.policy import threshold_of

@@ -7,8 +7,10 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import orjson
+import typer
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Fit, Label, fit, read_labels, resolved
@@ -16,7 +18,7 @@ from vecsieve.proxy.jobs.calibrate.proposal import Findings, as_json, borderline
 from vecsieve.proxy.jobs.calibrate.rendering import report
 from vecsieve.proxy.jobs.calibrate.rule import RuleFit, fit_rule, judged
 from vecsieve.proxy.jobs.calibrate.survey import spread, survey
-from vecsieve.proxy.jobs.databases import Opened, Wanted, opened
+from vecsieve.proxy.jobs.databases import Opened, TextFieldOption, Wanted, opened
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
 from vecsieve.proxy.process.runtime import ended_by_signals
@@ -24,21 +26,20 @@ from vecsieve.proxy.search.collections.profiles import encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Of the command line. ``text_field``: None for the usual ones."""
+class Arguments(Wanted):
+    """Of `calibrate`. ``text_field``: None for the usual ones."""
 
-    source: Wanted
-    sample: int
-    text_field: str | None
-    pairs: Path | None
-    precision: float
-    out: Path | None
-    as_json: bool
+    sample: Annotated[int, typer.Option(help="How many points to look at.", min=20, max=100_000)] = 2000
+    text_field: TextFieldOption = None
+    pairs: Annotated[Path | None, typer.Option(help="Labelled pairs (JSON lines) to fit the cut to.")] = None
+    precision: Annotated[float, typer.Option(help="What share of the pairs must be right.", min=0.5, max=1.0)] = 0.95
+    out: Annotated[Path | None, typer.Option(help="Write the profile here, whole or not at all.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False
 
 
 def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection or the labels are unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
-    labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.source.collection)
+    labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.collection)
     _check_out(arguments.out)
     try:
         with ended_by_signals(), closing(_opened(arguments)) as source:
@@ -69,7 +70,7 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
     seen = survey(source, sample, fields=_fields(arguments), step=progress_bar)
     proposal = proposed(seen, fitted)
     return Findings(
-        collection=arguments.source.collection,
+        collection=arguments.collection,
         survey=seen,
         proposal=proposal,
         pairs=borderline(seen.pools, proposal.cut),
@@ -87,7 +88,7 @@ def _publish(findings: Findings, arguments: Arguments) -> None:
 
 
 def _opened(arguments: Arguments) -> Opened:
-    return opened(arguments.source, os.environ, payload_fields=_fields(arguments))
+    return opened(arguments, os.environ, payload_fields=_fields(arguments))
 
 
 def _fields(arguments: Arguments) -> tuple[str, ...]:

@@ -15,30 +15,10 @@ from support.searched_source import SearchedSource
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
-from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import PointId, SourceError
 from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile, encoded
 
-WANTED = Wanted(
-    backend="qdrant",
-    url="http://localhost:1",
-    collection="planted",
-    vector=None,
-    requests_per_second=1000.0,
-    api_key_env=None,
-)
-ARGUMENTS = Arguments(
-    source=WANTED,
-    text_field=None,
-    source_field=None,
-    cut=None,
-    profile=None,
-    limit=None,
-    json=None,
-    html=None,
-    ids=None,
-    state=None,
-)
+ARGUMENTS = Arguments(url="http://localhost:1", collection="planted", requests_per_second=1000.0)
 PROFILE = Profile(
     version=1,
     collection="planted",

@@ -12,10 +12,9 @@ from support.analyzed import ALONE, COPIES, FAMILIES, asked, no_bar, planted, re
 from support.memory_source import families, points
 from support.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze import run
-from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.reading import FieldNames, StateError
 from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import analyze
-from vecsieve.proxy.jobs.analyze.state import StateError
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError
 
 READING = {"shape", "ids", "scroll", "read", "neighbours", "nearest"}

@@ -14,27 +14,10 @@ from vecsieve.proxy.jobs import files
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
-from vecsieve.proxy.jobs.databases import Wanted
 from vecsieve.proxy.jobs.source import SourceError
 from vecsieve.proxy.search.collections.profiles import decoded
 
-WANTED = Wanted(
-    backend="qdrant",
-    url="http://127.0.0.1:1",
-    collection="docs",
-    vector=None,
-    requests_per_second=1000.0,
-    api_key_env=None,
-)
-ARGUMENTS = Arguments(
-    source=WANTED,
-    sample=2000,
-    text_field=None,
-    pairs=None,
-    precision=0.95,
-    out=None,
-    as_json=False,
-)
+ARGUMENTS = Arguments(url="http://127.0.0.1:1", collection="docs", requests_per_second=1000.0)
 
 
 class Closable(MemorySource):

@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from support.memory_source import families, points
 from support.searched_source import SearchedSource, numbered
-from vecsieve.proxy.jobs.analyze import state
-from vecsieve.proxy.jobs.analyze.reading import FieldNames, Reading, nothing_yet, read_page, spread
-from vecsieve.proxy.jobs.analyze.state import Fingerprint, StateError, restore, save
+from vecsieve.proxy.jobs.analyze import reading as state
+from vecsieve.proxy.jobs.analyze.reading import (
+    FieldNames,
+    Fingerprint,
+    Reading,
+    StateError,
+    nothing_yet,
+    read_page,
+    restore,
+    save,
+    spread,
+)
 
 FIELDS = FieldNames(text=("text",), source=("source",))
 OF: Fingerprint = {"collection": "c", "cut": 0.08, "points": 150, "limit": None}
