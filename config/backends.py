@@ -16,8 +16,8 @@ class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
-    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``gates_writes``: whether
-    some of its upserts can be compared with what is stored. ``lists_points``: whether all points of a collection can be read.
+    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``write_modes``: of the
+    write gate, none where its upserts are not compared with what is stored. ``lists_points``: whether all points of a collection can be read.
     """
 
     name: str
@@ -27,8 +27,13 @@ class Traits:
     shares_port: bool = False
     has_indexes: bool = False
     closes_idle_seconds: float | None = None
-    gates_writes: bool = False
+    write_modes: tuple[str, ...] = ()
     lists_points: bool = False
+
+    @property
+    def gates_writes(self) -> bool:
+        """Whether some of its upserts can be compared with what is stored."""
+        return bool(self.write_modes)
 
 
 _PINECONE: Tree = {
@@ -62,14 +67,19 @@ _CHROMA: Tree = {
 }
 
 DEFAULT_BACKEND = "qdrant"
+# Modes of the write gate: those that store what the client sent, and the others.
+_TELLING = ("observe", "annotate")
+_CHANGING = ("skip", "merge", "reject")
 INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts of their own
 # In the order of the documentation.
 TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        Traits(name="qdrant", closes_idle_seconds=5.0, gates_writes=True, lists_points=True),  # actix-web's keep-alive
-        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
-        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
+        Traits(
+            name="qdrant", closes_idle_seconds=5.0, write_modes=(*_TELLING, *_CHANGING), lists_points=True
+        ),  # actix-web's keep-alive
+        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_TELLING),
+        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_TELLING),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
     )

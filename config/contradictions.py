@@ -12,7 +12,7 @@ from itertools import combinations
 
 from vecsieve.config.addresses import Address, parse_address, parse_upstream
 from vecsieve.config.backends import INDEXES, TRAITS
-from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold
+from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
 from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
 from vecsieve.config.schema import ApiSettings, PineconeSettings, RuleSettings, Settings, TracingSettings
 from vecsieve.config.values import alternatives
@@ -231,12 +231,27 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         gating = alternatives(tuple(name.capitalize() for name, traits in TRAITS.items() if traits.gates_writes))
         wanted = f"off: the write gate is built for {gating}, and backend is {settings.backend}"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
-    elif write.mode == "skip" and settings.journal.path is None:
-        wanted = "off, observe or annotate: skip changes what is stored, and journal.path is none"
+    elif write.mode != "off" and write.mode not in settings.traits.write_modes:
+        able = alternatives(
+            tuple(name.capitalize() for name, traits in TRAITS.items() if write.mode in traits.write_modes)
+        )
+        wanted = f"{alternatives(('off', *settings.traits.write_modes))}: {write.mode} is built for {able} alone, and backend is {settings.backend}"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
-    elif write.mode == "skip" and settings.grpc.upstream is not None:
-        wanted = "off, observe or annotate: skip is not built for gRPC yet, and grpc.upstream is given"
+    elif write.changes and settings.journal.path is None:
+        wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
+    yield from _of_custom(write)
+
+
+def _of_custom(write: WriteSettings) -> Iterator[Contradiction]:
+    """Its module is imported."""
+    if write.merge != "custom":
+        return
+    try:
+        write.custom_policy()
+    except (ImportError, SyntaxError, AttributeError, ValueError, TypeError) as error:
+        wanted = f"module:function, importable here, because merge is custom ({type(error).__name__})"
+        yield contradiction(("write", "custom"), shown(write.custom), wanted, ("write", "merge"))
 
 
 def of_own(own: Mapping[str, object], policy: PolicySettings) -> Iterator[Contradiction]:

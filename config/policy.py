@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -18,6 +21,7 @@ from vecsieve.config.values import (
     Count,
     Diversifier,
     Linkage,
+    MergePolicy,
     Mode,
     Model,
     Name,
@@ -101,7 +105,6 @@ class CoefficientSettings(Model):
 
     one: OrNone[Either] = setting(None, "of any pair")
     short: OrNone[Either] = setting(None, "of two short texts")
-    mixed: OrNone[Either] = setting(None, "of a short and a long text")
     far: OrNone[Lowering] = setting(None, "distance of long texts")
     short_far: OrNone[Lowering] = setting(None, "distance of short texts")
     short_near: OrNone[Lowering] = setting(None, "nearness of short texts")
@@ -116,6 +119,7 @@ class CoefficientSettings(Model):
     short_both_figures: OrNone[Lowering] = setting(None, "each short text has a figure that the other lacks")
     repetition: OrNone[Raising] = setting(None, "how much the pool's short texts repeat one another")
     sentences: OrNone[Lowering] = setting(None, "share missing of half of the later-ranked text's sentences")
+    opening: OrNone[Lowering] = setting(None, "share of the shorter of two short texts with which both begin")
 
 
 class CalibratedSettings(Model):
@@ -257,14 +261,27 @@ class WriteSettings(Model):
     mode: WriteMode = setting(
         "off",
         "observe: counts and logs duplicates beside the unchanged write; annotate: adds `_vecsieve` to the payloads of duplicates; "
-        "skip: leaves them out, and keeps them in `journal.path`",
+        "skip: leaves them out, and keeps them in `journal.path`; merge: the same, but which of two copies stays is `merge`; "
+        "reject: refuses writes that have any",
     )
+    merge: MergePolicy = setting(
+        "keep-newest",
+        "for the mode merge: which of two copies stays. Equally long or sure ones, and those without a time: the newest; keep-oldest "
+        "keeps the stored one then. merge: the longer text, arrays united, the larger number, else what comes",
+    )
+    custom: OrNone[str] = setting(
+        None,
+        "`module:function` for the policy custom. It gets the stored and the incoming payload, and returns `stored`, `incoming` or a "
+        "payload. Imported when the settings are loaded",
+    )
+    timestamps: Names = setting(("timestamp", "createdAt"), "when a point was made: a number or an ISO 8601 date")
+    confidences: Names = setting(("confidence",), "a number, for keep-highest-confidence")
     exact: Share = setting(0.98, "cosine similarity; the same canonical text counts as exact from `related` on")
     semantic: Share = setting(0.90, "the same, for other words; models differ, so observe before you rely on it")
     related: Share = setting(0.75, "below it a point is unique")
     least: OrNone[WriteTier] = setting(
         None,
-        "the tier from which a point counts as a duplicate; lower ones are counted only. none: exact for skip, else semantic",
+        "the tier from which a point counts as a duplicate; lower ones are counted only. none: exact for skip, merge and reject, else semantic",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
         4, "stored points that are compared with each point; those of the same write do not count"
@@ -273,6 +290,19 @@ class WriteSettings(Model):
         2.0,
         "for the neighbours of one write; then it goes out unchanged. A quarter of the client's own timeout, if that is less",
     )
+
+    @property
+    def changes(self) -> bool:
+        """Whether points may be left out, merged or refused."""
+        return self.mode in {"skip", "merge", "reject"}
+
+    def custom_policy(self) -> Callable[..., object]:
+        """The function that `custom` names. Raises ImportError, SyntaxError, AttributeError, ValueError or TypeError."""
+        module, _, name = (self.custom or "").partition(":")
+        found: object = attrgetter(name)(import_module(module))
+        if not callable(found):
+            raise TypeError(name)
+        return found
 
     def under(self, mode: Mode | None) -> WriteSettings:
         """With the mode that overrides every policy's: off ends it, shadow only observes."""

@@ -72,6 +72,11 @@ class GrpcSettings(Model):
         "inflated size of the compressed messages held at once; above it, RESOURCE_EXHAUSTED. A client can produce "
         "them with a thousandth of the bytes; an uncompressed message costs its sender as much as us",
     )
+    unfinished_bytes_in_flight: Count = setting(
+        256 * 1024 * 1024,
+        "bytes held at once of messages that are not whole yet; above it, RESOURCE_EXHAUSTED for the one that has waited longest on the "
+        "connection that has most. One message alone may always grow to `grpc.message_bytes`. A thousand unfinished ones cost 49 MiB",
+    )
     answer_bytes: Count = setting(
         256 * 1024 * 1024,
         "the largest answer that is relayed, held whole; above it, RESOURCE_EXHAUSTED. Its size depends on the "
@@ -124,7 +129,8 @@ class UpstreamSettings(Model):
     )
     pool_connections: Count = setting(
         256,
-        "open connections to one host per process for reads, and as many for writes. Lowered at start to what RLIMIT_NOFILE allows",
+        "open connections to one host per process for reads, an eighth of them for ranked searches alone, and as many for writes. Lowered at "
+        "start to what RLIMIT_NOFILE allows",
     )
     pool_age_seconds: Seconds = setting(
         600.0,
@@ -191,7 +197,9 @@ class LimitSettings(Model):
         4096,
         "client connections per process; more are accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE allows",
     )
-    in_flight: Count = setting(1024, "requests at once, as Envoy's circuit breaker")
+    in_flight: Count = setting(
+        1024, "requests at once, as Envoy's circuit breaker. An eighth of them is for ranked searches alone"
+    )
     in_flight_queue_seconds: Seconds = setting(
         1.0, "a request that waits longer for a place is answered 503 with Retry-After"
     )

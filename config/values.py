@@ -22,7 +22,8 @@ from vecsieve.config.addresses import (
 from vecsieve.config.backends import TRAITS
 
 Mode = Literal["on", "shadow", "off"]
-WriteMode = Literal["off", "observe", "annotate", "skip"]
+WriteMode = Literal["off", "observe", "annotate", "skip", "merge", "reject"]
+MergePolicy = Literal["keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence", "merge", "custom"]
 WriteTier = Literal["exact", "semantic", "related"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]

@@ -8,5 +8,4 @@ inspector  the inspector's JSON: who may read it, and judgements
 knowledge  what one process knows of its recent searches
 whatif     what another policy would do with recent pools
 workers    the same of several workers, over sockets of theirs
-cost       what VecSieve costs, read off the metrics
 """

@@ -1,20 +1,23 @@
 """The inspector's JSON under `/api/`: recent searches, doubtful pairs, collections, cost, settings; and judgements of pairs.
 
 Who may read: on loopback, requests that name this machine as their host, so that no page of another site reaches it through a
-name of its own; elsewhere, and on loopback too where a token is set, holders of the token.
+name of its own; elsewhere, and on loopback too where a token is set, holders of the token. The cost is read off the metrics that
+are counted anyway, of one process or of all workers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import orjson
 from prometheus_client import CollectorRegistry
+from prometheus_client.samples import Sample
 
 from vecsieve.config.addresses import Address
 from vecsieve.config.policy import PolicySettings
@@ -22,12 +25,12 @@ from vecsieve.config.presets import policy_of
 from vecsieve.config.problems import masked
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
-from vecsieve.proxy.admin.cost import read_cost
 from vecsieve.proxy.admin.knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
 from vecsieve.proxy.admin.whatif import Change, ChangeError
 from vecsieve.proxy.admin.whatif import in_one as all_judged
 from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.recent import kept_by
 
 MOST_JUDGED = 10_000  # pairs whose verdict the page remembers
@@ -268,3 +271,76 @@ def _append(path: Path, line: bytes) -> None:
         os.write(descriptor, line)
     finally:
         os.close(descriptor)
+
+
+# Members of the answer: the counter and the label that it is given by.
+COUNTERS = {
+    "outcomes": ("searches_total", "outcome"),
+    "bypassed": ("bypass_total", "reason"),
+    "failed_open": ("fail_open_total", "reason"),
+    "collapsed": ("candidates_collapsed_total", "reason"),
+    "kept_apart": ("candidates_vetoed_total", "guard"),
+    "memory": ("memory_recalls_total", "result"),
+    "own_reads": ("own_reads_total", "kind"),
+}
+BYTES = {
+    "from_database": "upstream_response_bytes_total",
+    "to_clients": "client_response_bytes_total",
+    "widened": "overfetch_bytes_total",
+}
+TIMES = {
+    "added_ms": "added_latency_seconds",
+    "request_ms": "request_duration_seconds",
+    "database_ms": "upstream_request_duration_seconds",
+}
+
+
+def read_cost(registry: CollectorRegistry) -> dict[str, object]:
+    """Counts since the start, without those that are 0; times in milliseconds."""
+    samples = _by_name(registry)
+    return {
+        **{name: _times(samples, metric) for name, metric in TIMES.items()},
+        "bytes": {name: int(sum(each.value for each in samples[metric])) for name, metric in BYTES.items()},
+        **{name: _counts(samples[metric], label) for name, (metric, label) in COUNTERS.items()},
+    }
+
+
+def _by_name(registry: CollectorRegistry) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = defaultdict(list)
+    for metric in registry.collect():
+        for sample in metric.samples:
+            found[sample.name.removeprefix(PREFIX)].append(sample)
+    return found
+
+
+def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
+    """By the label's value, the largest first."""
+    counts: dict[str, int] = defaultdict(int)
+    for sample in samples:
+        counts[sample.labels[label]] += int(sample.value)
+    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda each: -each[1]))
+
+
+def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | int | None]:
+    """Count, mean and percentiles of a histogram over all its labels."""
+    count = sum(each.value for each in samples[f"{metric}_count"])
+    total = sum(each.value for each in samples[f"{metric}_sum"])
+    buckets: dict[float, float] = defaultdict(float)
+    for sample in samples[f"{metric}_bucket"]:
+        buckets[float(sample.labels["le"])] += sample.value
+    return {
+        "count": int(count),
+        "mean": round(total / count * 1000, 3) if count else None,
+        **{f"p{share}": _percentile(buckets, count * share / 100) for share in (50, 95, 99)},
+    }
+
+
+def _percentile(buckets: dict[float, float], wanted: float) -> float | None:
+    """Interpolated within its bucket, as Prometheus does; the last bound where it is beyond it."""
+    below, start = 0.0, 0.0
+    for bound, reached in sorted(buckets.items()):
+        if reached >= wanted and reached > below:
+            end = start if bound == float("inf") else start + (bound - start) * (wanted - below) / (reached - below)
+            return round(end * 1000, 3)
+        below, start = reached, bound
+    return None

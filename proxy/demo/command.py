@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
+from typing import Annotated
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.rule import Rule
@@ -48,16 +50,26 @@ _ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo s
 DATABASES: Mapping[str, Database] = {each.backend: each for each in (QDRANT, PINECONE, CHROMA)}
 
 
-def run(*, query: str | None, keep: bool, backend: str = DEFAULT_BACKEND, browse: bool = False) -> int:
-    """The exit code: 0, 2 for an unknown question or backend, 1 when the demo could not run, 130 on Ctrl-C.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Of `demo`. ``query``: None for the default question."""
 
-    ``query``: a question's number or text, None for the default one. ``keep``: leave everything running until Ctrl-C.
-    ``browse``: open the inspector in a browser, too.
-    """
-    database = DATABASES.get(backend)
+    query: Annotated[str | None, typer.Option(help="A question's number, or text.")] = None
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running.")] = False
+    backend: Annotated[
+        str, typer.Option(help="Whose requests are shown: qdrant, pinecone (an emulator answers) or chroma.")
+    ] = DEFAULT_BACKEND
+    browse: Annotated[bool, typer.Option("--open", help="As --keep, and open the inspector in a browser.")] = False
+
+
+def run(arguments: Arguments) -> int:
+    """The exit code: 0, 2 for an unknown question or backend, 1 when the demo could not run, 130 on Ctrl-C."""
+    query, browse = arguments.query, arguments.browse
+    keep = arguments.keep or browse
+    database = DATABASES.get(arguments.backend)
     if database is None:
         wanted = alternatives(tuple(DATABASES))
-        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {shown(backend)}\n")
+        sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {shown(arguments.backend)}\n")
         return 2
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for characters that the terminal cannot encode

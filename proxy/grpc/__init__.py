@@ -11,5 +11,6 @@ listener     a gRPC server on a socket of our own
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
 splice       two connections tied into one
 connections  connections of shared ports
-frames       what HTTP/2 connections may send: frames, inflated bytes, waiting calls
+frames       what HTTP/2 connections may send: frames, an allowance for empty ones, waiting calls
+messages     the messages in them: unfinished and inflated bytes
 """

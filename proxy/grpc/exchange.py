@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.base import is_oversized
 from vecsieve.adapters.contract import Operation, Question
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.grpc.status import Answer, Code, Failure
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate
@@ -23,8 +24,8 @@ _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
-Send = Callable[[bytes, float, str], Awaitable[Outcome]]
-"""Sends one message within so many seconds to the call's method, or to one with a longer name, and returns what came of it."""
+Send = Callable[[bytes, float, Ending], Awaitable[Outcome]]
+"""Sends one message within so many seconds to the call's method, or to one whose name ends otherwise, and returns what came of it."""
 
 
 def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
@@ -77,9 +78,9 @@ class GrpcExchange:
     _success: Answer | None = field(default=None, init=False)
     _refusal: Failure | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """As in the protocol."""
-        outcome = await self.widened(body, seconds, suffix)
+        outcome = await self.widened(body, seconds, ending)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)
         self._success = outcome

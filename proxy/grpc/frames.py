@@ -1,12 +1,12 @@
-"""What an HTTP/2 client sends: frames (RFC 9113 4.1), an allowance for empty ones, inflation, and waiting calls."""
+"""What an HTTP/2 client sends: frames (RFC 9113 4.1), an allowance for empty ones, and waiting calls."""
 
 from __future__ import annotations
 
 import struct
 import sys
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from vecsieve.proxy.grpc.messages import Buffer, Inflated, Messages, Unfinished
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
 END_STREAM = 0x1  # of DATA and HEADERS
@@ -20,7 +20,6 @@ _FIELDS = frozenset({HEADERS, 0x5, CONTINUATION})  # and PUSH_PROMISE
 _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
 
-Buffer = bytes | memoryview
 Description = Callable[[int, int, int, int], int]
 """Told of every frame as its head is whole: type, flags, stream, length. Returns what it costs beside itself, in frames."""
 
@@ -239,133 +238,6 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
     return _NO_SETTINGS + goaway if is_first else goaway
 
 
-# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default limit of every gRPC server
-# the ratio is not looked at: an upload of empty vectors is one.
-MOST_RATIO = 100
-ANY_RATIO_BYTES = 4 * 1024 * 1024
-PIECE_BYTES = 256 * 1024
-# Inflating so many bytes takes as long as following a frame: 1,000 frames a turn of the loop are 2 MiB.
-BYTES_A_FRAME = 2048
-_PREFIX_BYTES = 5  # whether it is compressed (1), length (4)
-_AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, by their heads: `gzip` and `deflate` of gRPC
-
-
-@dataclass(slots=True)
-class Inflated:
-    """The inflated bytes of a process's compressed messages. ``message_bytes``: the largest message. ``most``: all at
-    once.
-    """
-
-    message_bytes: int
-    most: int
-    held: int = 0
-
-    def has_room(self, more: int, *, own: int) -> bool:
-        """Whether a message of ``own`` bytes may grow by ``more``. A single message always may, up to its own bound."""
-        return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
-
-
-@dataclass(slots=True)
-class _Stream:
-    """The messages of one call. ``left``: bytes of the current one; ``inflated``: size of the last compressed one."""
-
-    prefix: bytes = b""
-    left: int = 0
-    taken: int = 0
-    inflated: int = 0
-    engine: zlib._Decompress | None = field(default=None)
-
-
-class Messages:
-    """Counts the inflated size of one connection's messages as they pass. ``refused``: streams whose messages are too
-    large.
-
-    The gRPC core inflates a whole message at once and holds it: 200 kB may become 200 MiB, on a thousand calls. So each
-    compressed message is inflated here piece by piece and only counted, and a call whose message becomes too large is
-    reset before the core has all of it. Uncompressed messages are skipped by their length.
-    """
-
-    __slots__ = ("_inflated", "_streams", "refused")
-
-    def __init__(self, inflated: Inflated) -> None:
-        self._inflated = inflated
-        self._streams: dict[int, _Stream] = {}
-        self.refused: list[int] = []
-
-    def follow(self, stream: int, data: Buffer, start: int, stop: int) -> int:
-        """Follow DATA of a stream; returns the cost in frames."""
-        known = self._streams.get(stream)
-        if known is None:
-            if stop - start >= _PREFIX_BYTES and not data[start] & 1:
-                length = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES])
-                if stop - start - _PREFIX_BYTES == length:
-                    return 0  # the common case: one whole message, not compressed
-            known = self._streams[stream] = _Stream()
-        cost = 0
-        while start < stop:
-            if known.left:
-                step = min(known.left, stop - start)
-                if known.engine is not None:
-                    cost += self._inflate(stream, known, data[start : start + step])
-                known.left -= step
-                start += step
-            else:
-                start = self._begin(known, data, start, stop)
-                cost += 1
-        return cost
-
-    def end(self, stream: int) -> int:
-        """Forget a call; returns the size of its last compressed message."""
-        known = self._streams.pop(stream, None)
-        if known is None:
-            return 0
-        self._inflated.held -= known.inflated
-        return known.inflated
-
-    def close(self) -> None:
-        for stream in list(self._streams):
-            self.end(stream)
-
-    def _begin(self, known: _Stream, data: Buffer, start: int, stop: int) -> int:
-        """Read the prefix of a message, or what there is of it; returns where it ends."""
-        end = min(stop, start + _PREFIX_BYTES - len(known.prefix))
-        known.prefix += bytes(data[start:end])
-        if len(known.prefix) == _PREFIX_BYTES:
-            known.left, known.taken = int.from_bytes(known.prefix[1:]), 0
-            self._inflated.held -= known.inflated  # of the message before
-            known.inflated = 0
-            known.engine = zlib.decompressobj(_AUTOMATIC) if known.prefix[0] & 1 else None
-            known.prefix = b""
-        return end
-
-    def _inflate(self, stream: int, known: _Stream, data: Buffer) -> int:
-        """Count a piece of a message; returns the cost in frames. Damaged data is the core's to refuse."""
-        engine, before = known.engine, known.inflated
-        assert engine is not None  # noqa: S101 - asked for compressed messages alone
-        known.taken += len(data)
-        more: Buffer = data
-        while more:
-            try:
-                size = len(engine.decompress(more, PIECE_BYTES))
-            except zlib.error:
-                known.engine = None
-                break
-            if not self._may_hold(known, size):
-                known.engine = None
-                self.refused.append(stream)
-                break
-            known.inflated += size
-            self._inflated.held += size
-            more = engine.unconsumed_tail
-        return (known.inflated - before) // BYTES_A_FRAME
-
-    def _may_hold(self, known: _Stream, size: int) -> bool:
-        total = known.inflated + size
-        if total > max(ANY_RATIO_BYTES, MOST_RATIO * known.taken):
-            return False
-        return self._inflated.has_room(size, own=known.inflated)
-
-
 # Calls that wait to be looked at, in the core's one queue for all connections: what a loop does in some 30 ms. Who has calls open
 # already waits outside it for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
@@ -381,12 +253,19 @@ class Calls:
     message size of an ended call.
     """
 
-    __slots__ = ("freed", "inflated", "open", "taken")
+    __slots__ = ("freed", "inflated", "open", "taken", "unfinished")
 
-    def __init__(self, inflated: Inflated | None = None, *, freed: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        inflated: Inflated | None = None,
+        unfinished: Unfinished | None = None,
+        *,
+        freed: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self.open = 0
         self.taken = 0
         self.inflated = Inflated(sys.maxsize, sys.maxsize) if inflated is None else inflated
+        self.unfinished = Unfinished() if unfinished is None else unfinished
         self.freed = freed
 
     @property
@@ -414,7 +293,7 @@ class OpenStreams:
         self._now = clock()
         self._open: dict[int, float] = {}  # since when
         self.allowance = Allowance(self._now)
-        self.messages = Messages(calls.inflated)
+        self.messages = Messages(calls.inflated, calls.unfinished)
         self.is_resting = False
         self.last = 0
         self._fields_bytes = 0  # of the block that is arriving

@@ -13,6 +13,7 @@ import grpc
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
+from vecsieve.adapters.fusions import Ending
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome
 from vecsieve.proxy.grpc.frames import Calls
@@ -24,16 +25,18 @@ from vecsieve.proxy.grpc.status import (
     Failure,
     answered_locally,
     code,
+    local_answer,
     local_failure,
     speaker,
     status,
+    unreachable,
     upstream_failed,
 )
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections.learned import WriteInvalidation
 from vecsieve.proxy.search.context.overrides import OverrideError
-from vecsieve.proxy.search.errors import WORDING, Trouble, cause_of, first_success
+from vecsieve.proxy.search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import bypass_headers
@@ -161,7 +164,10 @@ class Plane(grpc.GenericRpcHandler):
         outcome: Outcome | None = None
         try:
             outcome = await self._fenced(
-                record, partial(self._read_and_answer, call, record), first=partial(self._read, call)
+                record,
+                partial(self._read_and_answer, call, record),
+                first=partial(self._read, call),
+                head=head,
             )
         finally:
             self._ended(record, _ended_single(call, outcome, self._origin))
@@ -195,11 +201,12 @@ class Plane(grpc.GenericRpcHandler):
         work: Callable[[], Awaitable[T]],
         *,
         first: Callable[[], Awaitable[Failure | None]] | None = None,
+        head: RequestHead | None = None,
     ) -> T | Failure:
         """Run what answers a call; an exception of ours and a full process are answers too.
 
         ``first``: reads the message before the call takes one of the last places, which are for calls that have
-        arrived.
+        arrived. ``head``: of a call of known shape, which may be a search.
         """
 
         async def admitted() -> T | Failure:
@@ -207,7 +214,7 @@ class Plane(grpc.GenericRpcHandler):
                 late = await first()
                 if late is not None:
                     return late
-            return await self._admitted(record, work)
+            return await self._admitted(record, work, is_search=head is not None and self._is_search(head))
 
         def fell(error: Exception) -> None:
             fields = {"error": type(error).__name__, "request_id": record.request_id}
@@ -217,16 +224,18 @@ class Plane(grpc.GenericRpcHandler):
         done = await first_success([admitted], fell)
         return local_failure(Code.INTERNAL, WORDING[Trouble.INTERNAL][1]) if done is None else done
 
-    async def _admitted(self, record: RequestRecord, work: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _admitted(
+        self, record: RequestRecord, work: Callable[[], Awaitable[T]], *, is_search: bool
+    ) -> T | Failure:
         admission = self._services.admission
-        if not await admission.enter():
+        if not await admission.enter(is_search=is_search):
             return _shed(record, Shed.IN_FLIGHT)
         try:
             if self._services.memory.pressure() is Pressure.CRITICAL:
                 return _shed(record, Shed.MEMORY)
             return await work()
         finally:
-            admission.leave()
+            admission.leave(is_search=is_search)
 
     async def _read_and_answer(self, call: _Call, record: RequestRecord) -> Outcome:
         late = await self._read(call)
@@ -320,14 +329,29 @@ class Plane(grpc.GenericRpcHandler):
                     gate.observe(questions, policy, partial(gate.room.give, size))
                     release = None
                 return answered
-            changed = await gate.annotated(questions, policy)
-            sent = call if changed is None else replace(call, message=changed)
-            answered = await self._passed(sent, told)
-            call.relayed = sent.relayed
-            return answered
+            return await self._changed(call, told, gate, questions, policy)
         finally:
             if release is not None:
                 release()
+
+    async def _changed(
+        self, call: _Call, told: RequestHead, gate: WriteGate, questions: GrpcQuestions, policy: ResolvedPolicy
+    ) -> Outcome:
+        """Pass on what the gate makes of a write, or answer where nothing is left of it."""
+        change = await gate.changed(questions, policy)
+        if change is None:
+            return await self._passed(call, told)
+        try:
+            if change.body is None:
+                await gate.settle(change, questions, policy, is_success=True)
+                return local_answer(change.answer)
+            sent = replace(call, message=change.body)
+            answered = await self._passed(sent, told)
+            await gate.settle(change, questions, policy, is_success=answered.is_success)
+        except UpstreamExchangeError as failure:  # of the journal
+            return unreachable(failure.kind)
+        call.relayed = sent.relayed
+        return answered
 
     def _exchange(
         self,
@@ -387,9 +411,8 @@ class Plane(grpc.GenericRpcHandler):
             answered_locally(self._services.recorder.metrics, call.relayed)
         return call.relayed
 
-    async def _widened(self, call: _Call, message: bytes, seconds: float, suffix: str) -> Outcome:
-        if suffix:
-            call = replace(call, head=replace(call.head, path=call.head.path + suffix))
+    async def _widened(self, call: _Call, message: bytes, seconds: float, ending: Ending) -> Outcome:
+        call = replace(call, head=replace(call.head, path=ending.of(call.head.path)))
         return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
     async def _asked(self, call: _Call, question: Question, seconds: float) -> Outcome:

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort, Origin
-from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls, Inflated
+from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
+from vecsieve.proxy.grpc.messages import Inflated, Unfinished
 from vecsieve.proxy.grpc.plane import Plane, PlaneServices
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
 from vecsieve.proxy.process.resources import Trimming, glibc_trim
@@ -39,7 +40,8 @@ def side_of(
         pool_bytes=settings.limits.reply_body_bytes,
     )
     inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
-    calls = Calls(inflated, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
+    unfinished = Unfinished(settings.grpc.unfinished_bytes_in_flight)
+    calls = Calls(inflated, unfinished, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
     shared = PlaneServices(
         services=services,
         calls=calls,

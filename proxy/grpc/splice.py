@@ -26,7 +26,6 @@ from vecsieve.proxy.grpc.frames import (
     GOAWAY,
     GOAWAY_SECONDS,
     PREFACE_BYTES,
-    Buffer,
     Frames,
     OpenStreams,
     goaway_flood,
@@ -34,6 +33,7 @@ from vecsieve.proxy.grpc.frames import (
     reset_stream,
 )
 from vecsieve.proxy.grpc.listener import InnerSocket
+from vecsieve.proxy.grpc.messages import Buffer
 from vecsieve.proxy.grpc.relay import unacknowledged_bytes
 
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
@@ -106,7 +106,7 @@ class End(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
-        self._stalled = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._splice.cut)
+        self._stalled = asyncio.get_running_loop().call_later(STALLED_SECONDS, self._splice.break_off)
         self.other.hold()
 
     def resume_writing(self) -> None:
@@ -212,8 +212,8 @@ CLOSING_SECONDS = 10.0
 FRAMES_A_TURN = 1000
 # For a client that floods us to read why it is cut. Nothing of it is read meanwhile.
 CUT_SECONDS = 1.0
-# Calls of a client that was cut or has reset its connection: so many are ended at once, the next behind a pause. To end one takes 0.3 ms of several tasks; a
-# thousand at once kept another client's call waiting for 0.5 s.
+# Calls of a client that is cut or has gone: so many are ended at once, the next behind a pause. To end one takes 0.3 ms of several
+# tasks; a thousand at once kept another client's call waiting for 0.5 s.
 ENDED_AT_ONCE = 16
 ENDING_SECONDS = 0.01
 
@@ -233,6 +233,7 @@ class Splice:
         "_has_frame",
         "_inner",
         "_is_ending",
+        "_is_orderly",
         "_resets_due",
         "_socket",
         "_streams",
@@ -248,6 +249,7 @@ class Splice:
         self._connecting: asyncio.Task[None] | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._streams = OpenStreams(inner.calls, time.monotonic)
+        self._streams.messages.shed = self._shed
         self._from_client = Frames(self._streams.client_frame, skip=PREFACE_BYTES, content=self._streams.client_content)
         self._from_server = Frames(self._streams.server_frame)
         self._goaway_at: float | None = None
@@ -255,6 +257,7 @@ class Splice:
         self._resets_due = b""
         self._has_frame = False  # of a client that was cut, the server has a frame that does not end
         self._is_ending = False
+        self._is_orderly = True
         self.is_cut = False
 
     @property
@@ -348,8 +351,18 @@ class Splice:
             elif frames.is_between:
                 insertions.append((len(taken), resets))
             else:
-                self._resets_due = resets  # behind the rest of the frame
+                self._resets_due += resets  # behind the rest of the frame
         return insertions
+
+    def _shed(self) -> None:
+        """Reset calls whose messages others need the memory of, while the client sends nothing."""
+        resets = b"".join(map(reset_stream, self._streams.refused()))
+        self._connections.ledger.refused_message()
+        self._say(resets)
+        if self._from_client.is_between:
+            self._inner.take(resets)
+        else:
+            self._resets_due += resets
 
     def _carry_down(self, data: Buffer) -> None:
         self._from_server.follow(data)
@@ -374,32 +387,43 @@ class Splice:
             self._part()
         if self._closing is not None:
             self._closing.cancel()
-        self._closing = asyncio.get_running_loop().call_later(CUT_SECONDS, self._cut_is_late)
+        self._closing = asyncio.get_running_loop().call_later(CUT_SECONDS, self.break_off)
 
     def _part(self) -> None:
         self._client.finish()
         self._end_calls()
 
-    def _end_calls(self) -> None:
-        """End the server's side: a few calls at a time while there are many, then all."""
+    def _end_calls(self, *, is_orderly: bool = False) -> None:
+        """End the server's side: a few calls at a time while there are many, then all. ``is_orderly``: not by a reset, unless another
+        ending is.
+        """
+        self._is_orderly = self._is_orderly and is_orderly
+        self._client.rest = None
         if not self._is_ending:
             self._is_ending = True
             self._end_some()
 
     def _end_some(self) -> None:
         ended = self._streams.end_some(ENDED_AT_ONCE) if self._may_insert else []
-        if len(ended) < ENDED_AT_ONCE:
-            self._inner.reset()
+        if len(ended) == ENDED_AT_ONCE:
+            self._inner.take(b"".join(map(reset_stream, ended)))
+            asyncio.get_running_loop().call_later(ENDING_SECONDS, self._end_some)
             return
-        self._inner.take(b"".join(map(reset_stream, ended)))
-        asyncio.get_running_loop().call_later(ENDING_SECONDS, self._end_some)
+        self._is_ending = False
+        if not self._is_orderly:
+            self._inner.reset()
+        elif self._client.is_lost:
+            self._inner.close()
+        else:
+            self._inner.finish()
 
     @property
     def _may_insert(self) -> bool:
         """Whether the server takes frames of ours: within a frame of the client's they would be its content."""
         return not self._has_frame if self.is_cut else self._from_client.is_between
 
-    def _cut_is_late(self) -> None:
+    def break_off(self) -> None:
+        """Reset the client now, and end its calls."""
         self._client.reset()
         self._end_calls()
 
@@ -430,7 +454,10 @@ class Splice:
     def ended(self, end: End) -> None:
         """One side will send no more."""
         self._close_later()
-        end.other.finish()
+        if end is self._client:
+            self._end_calls(is_orderly=True)
+        else:
+            end.other.finish()
         if end.other.has_ended or end.other.is_lost:
             end.close()
             end.other.close()
@@ -450,7 +477,7 @@ class Splice:
             self._client.close() if self._client.has_ended else self._client.finish()
         elif error is None:
             self._close_later()
-            self._inner.close()
+            self._end_calls(is_orderly=True)
         else:
             self._end_calls()
 
@@ -461,7 +488,7 @@ class Splice:
 
     def _close_later(self) -> None:
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().call_later(CLOSING_SECONDS, self.cut)
+            self._closing = asyncio.get_running_loop().call_later(CLOSING_SECONDS, self.break_off)
 
     def _finish(self) -> None:
         if self._closing is not None:

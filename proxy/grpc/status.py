@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import grpc
 
+from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.grpc.metadata import Pairs, for_client
 from vecsieve.proxy.search.errors import ORIGIN, WORDING, FailureKind, trouble_of
 from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
@@ -113,6 +114,15 @@ def no_message() -> Failure:
 def unsendable() -> Failure:
     """The request's metadata cannot be forwarded unchanged."""
     return _local(grpc.StatusCode.INVALID_ARGUMENT, UNSENDABLE_WORDS, None)
+
+
+def local_answer(native: NativeAnswer | None) -> Answer | Failure:
+    """An answer that we make: its status is a code, its body the message, or the details of a failure."""
+    if native is None:
+        return no_message()
+    if native.status != Code.OK:
+        return local_failure(native.status, native.body.decode(errors="replace"))
+    return Answer(message=native.body, trailing=(ORIGIN,))
 
 
 def local_failure(code: int, words: str) -> Failure:

@@ -82,13 +82,15 @@ class DataPlane:
                 await body.gathered()
             except ClientBodyError as failure:
                 return self.relay.refuse_body(failure, request.raw_path)
-        if not await self.services.admission.enter():
+        asked = self.heads.read(request.method, request.raw_path, request.headers, _connection(request).index)
+        is_search = isinstance(asked, Asked) and asked.operation is not None
+        if not await self.services.admission.enter(is_search=is_search):
             return self._shed(request, record, Shed.IN_FLIGHT)
-        place = Place(self.services.admission)
+        place = Place(self.services.admission, is_search=is_search)
         try:
             if self.services.memory.pressure() is Pressure.CRITICAL:
                 return self._shed(request, record, Shed.MEMORY)
-            return await self._route(request, body, record, place)
+            return await self._route(request, body, asked, record, place)
         finally:
             place.leave()
 
@@ -97,9 +99,8 @@ class DataPlane:
         return self.answers.response(Trouble.OVERLOADED, request.raw_path)
 
     async def _route(
-        self, request: web.BaseRequest, body: RequestBody, record: RequestRecord, place: Place
+        self, request: web.BaseRequest, body: RequestBody, asked: Asked | Unrouted, record: RequestRecord, place: Place
     ) -> RawResponse:
-        asked = self.heads.read(request.method, request.raw_path, request.headers, _connection(request).index)
         if isinstance(asked, Unrouted):
             if asked.trouble is not None:
                 return self.relay.refuse(asked.trouble, request.raw_path)
@@ -107,7 +108,9 @@ class DataPlane:
                 return await self.relay.relay(request, body, target=asked.target, leg=leg, leave=place.leave)
         target, operation = asked.target, asked.operation
         if operation is None:
-            policy = None if asked.write is None or self.gate is None else self.gate.policy_of(asked.write)
+            policy = None
+            if asked.write is not None and self.gate is not None:
+                policy = self.gate.policy_of(asked.write, self.names.ruled_by(asked.write))
             if policy is None:
                 return await self._passed(request, body, asked, record, place)
             return await self._gated(request, body, asked, record, place, policy)

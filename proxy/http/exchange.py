@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer, Operation, Question
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.body import RequestBody
@@ -40,7 +41,7 @@ from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.report import Report, report_headers
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, WriteOutcome
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Leg, Trace
-from vecsieve.proxy.writes.gate import Cut, WriteGate
+from vecsieve.proxy.writes.gate import Change, WriteGate
 
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
@@ -134,7 +135,7 @@ def _losses(most_bytes: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnQuestions:
-    """Reads of ours beside all requests. ``prefix``: before the database's own paths. ``headers``: our credential."""
+    """Requests of ours beside all others. ``prefix``: before the database's own paths. ``headers``: our credential."""
 
     upstream: Upstream
     prefix: str
@@ -153,7 +154,7 @@ class OwnQuestions:
                 headers=headers,
                 upload=self.upstream.upload(body, content_length=None),
                 content_length=None if body is None else len(body),
-                is_search=True,
+                is_search=question.method != "PUT",  # a write is never sent twice
                 deadline_seconds=self.seconds,
             )
             try:
@@ -173,7 +174,7 @@ class HttpExchange(HttpQuestions):
     _head: _Head | None = field(default=None, init=False)
     _refusal: RawResponse | None = field(default=None, init=False)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """As in the protocol."""
         # The body was rewritten and the answer is read here: no content coding on either.
         headers = replaced(
@@ -181,7 +182,7 @@ class HttpExchange(HttpQuestions):
         )
         with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
             reply, fetched = await self._read(
-                leg, self.request.method, self.target.longer(suffix), headers, body, seconds=seconds, fits=fits
+                leg, self.request.method, self.target.ending(ending), headers, body, seconds=seconds, fits=fits
             )
         if not 200 <= reply.status < 300:
             whole = framed(for_client(reply.raw_headers), length=len(fetched))
@@ -226,7 +227,8 @@ class HttpWrite:
     client_timeout_seconds: float | None
     trace: Trace
     _held_bytes: int = field(default=0, init=False)
-    _cut: Cut | None = field(default=None, init=False)
+    _change: Change | None = field(default=None, init=False)
+    _asked: HttpQuestions | None = field(default=None, init=False)
 
     async def before(self) -> NativeAnswer | None:
         """Replace the body where the gate changes it; prepare to keep it where it only observes. The answer where nothing is left to be
@@ -255,27 +257,25 @@ class HttpWrite:
         if plain is None:
             self.gate.passed(WriteOutcome.NOT_READ)
             return None
-        questions = self._questions(plain, self.trace)
-        if self.policy.write.mode == "annotate":
-            changed = await self.gate.annotated(questions, self.policy)
-        else:
-            self._cut = await self.gate.cut(questions, self.policy)
-            changed = None if self._cut is None else self._cut.body
-        if changed is not None:
-            self.body.replace(changed)
-        elif self._cut is not None:
-            await self.gate.settle(self._cut, is_success=True)
-            return self.gate.acknowledged(self.write, self.target.raw[len(self.target.path) :])
-        return None
+        self._asked = questions = self._questions(plain, self.trace)
+        query = self.target.raw[len(self.target.path) :]
+        self._change = change = await self.gate.changed(questions, self.policy, query=query)
+        if change is None:
+            return None
+        if change.body is not None:
+            self.body.replace(change.body)
+            return None
+        await self.gate.settle(change, questions, self.policy, is_success=True)
+        return change.answer
 
     @property
     def settling(self) -> Callable[[int], Awaitable[None]] | None:
         """Called with the status before the client is answered; None where nothing was left out."""
-        return None if self._cut is None else self._settled
+        return None if self._change is None or not self._change.left_out else self._settled
 
     async def _settled(self, status: int) -> None:
-        if self._cut is not None:
-            await self.gate.settle(self._cut, is_success=200 <= status < 300)
+        if self._change is not None and self._asked is not None:
+            await self.gate.settle(self._change, self._asked, self.policy, is_success=200 <= status < 300)
 
     def after(self, answer: RawResponse | None) -> None:
         """Begin to observe a write that was stored. ``answer``: None where there was none. Ends what `before` began."""

@@ -15,6 +15,7 @@ from enum import IntEnum, auto
 from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 from vecsieve.proxy.search.policy import is_override
@@ -295,9 +296,9 @@ class Target:
         """Another target behind the same prefix."""
         return self.prefix + raw
 
-    def longer(self, suffix: str) -> str:
-        """``raw`` with ``suffix`` behind its path."""
-        return self.path.rstrip("/") + suffix + self.raw[len(self.path) :] if suffix else self.raw
+    def ending(self, ending: Ending) -> str:
+        """``raw`` with another ending of its path."""
+        return self.raw if ending == SAME else ending.of(self.path.rstrip("/")) + self.raw[len(self.path) :]
 
 
 def read_target(raw: str) -> Target | None:

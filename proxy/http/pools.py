@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
 from aiohttp.abc import AbstractResolver
@@ -88,9 +89,9 @@ class Census:
 
 
 class _Host:
-    """The connections of a pool to one host. It owns them."""
+    """The connections of a pool to one host. It owns them. ``others``: how many of those in use are for no search."""
 
-    __slots__ = ("_pool", "busy", "idle", "name", "opening", "port", "tls")
+    __slots__ = ("_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
 
     def __init__(self, pool: Pool, origin: Origin, tls: ssl.SSLContext | None) -> None:
         url = origin.url("/")
@@ -98,24 +99,28 @@ class _Host:
         self.name = url.raw_host or ""
         self.port = url.port or 0
         self.tls = (tls or _verifying()) if origin.scheme == "https" else None
-        self.busy: set[UpstreamConnection] = set()
+        self.busy: dict[UpstreamConnection, bool] = {}  # for a search?
         self.idle: deque[UpstreamConnection] = deque()  # the one that has idled longest is the first
         self.opening = 0
+        self.others = 0
 
     @property
     def in_use(self) -> int:
         return len(self.busy) + self.opening
 
     def freed(self, connection: UpstreamConnection) -> None:
-        self.busy.discard(connection)
+        self._left(connection)
         self.idle.append(connection)
         self._pool.changed(has_idle=True)
 
     def gone(self, connection: UpstreamConnection) -> None:
-        self.busy.discard(connection)
+        self._left(connection)
         if connection in self.idle:
             self.idle.remove(connection)
         self._pool.changed()
+
+    def _left(self, connection: UpstreamConnection) -> None:
+        self.others -= not self.busy.pop(connection, True)
 
 
 @cache
@@ -128,13 +133,17 @@ def _verifying() -> ssl.SSLContext:
 
 # RFC 8305 5: how long one address may take before the next is tried beside it.
 NEXT_ADDRESS_SECONDS = 0.25
+# Of the connections, for searches alone: an export by the hundred pages, or clients that take large answers slowly, may use all
+# others for seconds. Nothing tells such a request from a small one before its answer begins.
+SEARCH_SHARE = 0.125
 
 
 class Pool:
     """Connections that send each request once. Create it inside the event loop.
 
     The one freed last is used first, so that the others idle long enough to be closed. ``idle_seconds``: after which a connection
-    is not used again. ``tls``, ``may_be_private``, ``most``: as for `Upstream`.
+    is not used again. ``tls``, ``may_be_private``, ``most``: as for `Upstream`. ``has_searches``: some of the connections
+    are kept for them.
     """
 
     def __init__(
@@ -145,6 +154,7 @@ class Pool:
         tls: ssl.SSLContext | None,
         may_be_private: Callable[[str], bool] | None = None,
         most: int = 0,
+        has_searches: bool = True,
     ) -> None:
         resolver: AbstractResolver = BoundedResolver(seconds=settings.connect_timeout_seconds)
         if may_be_private is not None:
@@ -154,14 +164,17 @@ class Pool:
         self._tls = tls
         # By host: an index that has stopped answering must not hold the connections of the others.
         self._most_each = settings.pool_connections
+        self._search_share = SEARCH_SHARE if has_searches else 0.0
+        self._most_others = self._most_each - int(self._search_share * self._most_each)
         self._most = most
         self._idle_seconds = idle_seconds
         self._connect_seconds = settings.connect_timeout_seconds
         self._stall_seconds = settings.stream_idle_timeout_seconds
         self._ages = Ages(settings.pool_age_seconds, clock=time.monotonic)
         self._hosts: dict[Origin, _Host] = {}
-        # Requests without a connection, the oldest first. They get an idle one, or None: then they may open one.
-        self._waiting: dict[asyncio.Future[UpstreamConnection | None], _Host] = {}
+        # Requests without a connection, by host and whether they are searches: these queues take turns, the oldest of each is its
+        # first. They get an idle one, or None: then they may open one.
+        self._waiting: dict[tuple[_Host, bool], dict[asyncio.Future[UpstreamConnection | None], None]] = {}
         self._loans = Loans()
         self._sweeping: asyncio.TimerHandle | None = None
         self._opened = 0
@@ -171,68 +184,90 @@ class Pool:
         """Connections being opened count as busy."""
         hosts = self._hosts.values()
         idle = sum(len(host.idle) for host in hosts)
-        return Census(self._in_use, idle, waiting=len(self._waiting), opened=0 if self._is_closed else self._opened)
+        waiting = sum(map(len, self._waiting.values()))
+        return Census(self._in_use, idle, waiting=waiting, opened=0 if self._is_closed else self._opened)
 
     @property
     def _in_use(self) -> int:
         return sum(host.in_use for host in self._hosts.values())
 
-    def idle(self, origin: Origin) -> UpstreamConnection | None:
+    def idle(self, origin: Origin, *, is_search: bool = True) -> UpstreamConnection | None:
         """An idle connection for one exchange."""
         host = self._hosts.get(origin)
-        return None if host is None else self._idle(host)
+        return self._idle(host, is_search) if host is not None and self._has_room(host, is_search) else None
 
-    async def connection(self, origin: Origin) -> UpstreamConnection:
-        """A connection for one exchange. Raises BrokenExchangeError."""
+    async def connection(self, origin: Origin, *, is_search: bool = True) -> UpstreamConnection:
+        """A connection for one exchange. ``is_search``: it may be one of those that are kept for searches.
+
+        Raises BrokenExchangeError.
+        """
         if self._is_closed:
             raise BrokenExchangeError(FailureKind.CONNECT)
         host = self._hosts.get(origin)
         if host is None:
             host = self._hosts[origin] = _Host(self, origin, self._tls)
-        found = self._idle(host)
-        if found is None:
-            if self._has_room(host):
-                host.opening += 1
-            else:
-                found = await self._turn(host)
-        return await self._open(host) if found is None else found
+        if not self._has_room(host, is_search):
+            found = await self._turn(host, is_search)
+        elif (found := self._idle(host, is_search)) is None:
+            self._opening(host, is_search, 1)
+        return await self._open(host, is_search) if found is None else found
 
-    def _idle(self, host: _Host) -> UpstreamConnection | None:
+    def _idle(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """An idle connection, now busy. One that is too old, or closing, is never used again."""
         while host.idle:
             connection = host.idle.pop()
             is_fresh = self._loop.time() - connection.idle_since <= self._idle_seconds
             if is_fresh and connection.is_open and not self._ages.is_over(connection.ends_at):
-                host.busy.add(connection)
+                self._use(host, connection, is_search)
                 return connection
             connection.close()
         return None
 
-    def _has_room(self, host: _Host) -> bool:
-        return host.in_use < self._most_each and (not self._most or self._in_use < self._most)
+    @staticmethod
+    def _use(host: _Host, connection: UpstreamConnection, is_search: bool) -> None:
+        host.busy[connection] = is_search
+        host.others += not is_search
 
-    async def _turn(self, host: _Host) -> UpstreamConnection | None:
+    @staticmethod
+    def _opening(host: _Host, is_search: bool, more: int) -> None:
+        host.opening += more
+        host.others += 0 if is_search else more
+
+    def _has_room(self, host: _Host, is_search: bool) -> bool:
+        if is_search:
+            return host.in_use < self._most_each and (not self._most or self._in_use < self._most)
+        return host.others < self._most_others and host.in_use < self._most_each and self._has_room_for_others
+
+    @property
+    def _has_room_for_others(self) -> bool:
+        return not self._most or self._in_use < self._most - int(self._search_share * self._most)
+
+    async def _turn(self, host: _Host, is_search: bool) -> UpstreamConnection | None:
         """Wait for a connection, or for the right to open one. The wait is bounded like a silent stream."""
         waiter: asyncio.Future[UpstreamConnection | None] = self._loop.create_future()
-        self._waiting[waiter] = host
+        self._waiting.setdefault((host, is_search), {})[waiter] = None
         self._call_in(host)
         try:
             async with asyncio.timeout(self._stall_seconds):
                 return await waiter
         except (TimeoutError, asyncio.CancelledError) as left:
-            self._give_back(waiter, host)
+            self._give_back(waiter, host, is_search)
             if isinstance(left, TimeoutError):
                 raise BrokenExchangeError(FailureKind.CONNECT) from None
             raise
 
-    def _give_back(self, waiter: asyncio.Future[UpstreamConnection | None], host: _Host) -> None:
+    def _give_back(self, waiter: asyncio.Future[UpstreamConnection | None], host: _Host, is_search: bool) -> None:
         """Leave the queue, and what was given in the meantime to others."""
-        self._waiting.pop(waiter, None)
+        queue = self._waiting.get((host, is_search), {})
+        if waiter in queue:
+            del queue[waiter]
+            if not queue:
+                del self._waiting[host, is_search]
         if not waiter.done() or waiter.cancelled() or waiter.exception() is not None:
             return
         given = waiter.result()
         if given is None:
-            host.opening -= 1
+            self._opening(host, is_search, -1)
             self.changed()
         else:
             given.end(is_clean=True)
@@ -242,31 +277,34 @@ class Pool:
         if has_idle and self._sweeping is None:
             self._sweeping = self._loop.call_later(self._idle_seconds, self._sweep)
         while self._waiting:
-            served = next(((each, host) for each, host in self._waiting.items() if self._has_room(host)), None)
+            served = next((each for each in self._waiting if self._has_room(*each)), None)
             if served is None:
                 return
-            waiter, host = served
-            del self._waiting[waiter]
+            queue = self._waiting.pop(served)
+            waiter = next(iter(queue))
+            del queue[waiter]
+            if queue:
+                self._waiting[served] = queue  # behind the others
             if waiter.done():
                 continue
-            host.opening += 1  # before idle ones that are too old give their room to others
-            given = self._idle(host)
+            self._opening(*served, 1)  # before idle ones that are too old give their room to others
+            given = self._idle(*served)
             if given is not None:
-                host.opening -= 1
+                self._opening(*served, -1)
             waiter.set_result(given)
 
-    async def _open(self, host: _Host) -> UpstreamConnection:
+    async def _open(self, host: _Host, is_search: bool) -> UpstreamConnection:
         """A new connection; ``host.opening`` counts it until it is open."""
         self._make_room()
         made: UpstreamConnection | None = None
         try:
             made = await self._connected(host)
         finally:
-            host.opening -= 1
+            self._opening(host, is_search, -1)
             if made is None:
                 self.changed()
         self._opened += 1
-        host.busy.add(made)
+        self._use(host, made, is_search)
         if self._is_closed or not made.is_open:
             made.abort()
             raise BrokenExchangeError(FailureKind.RESET)
@@ -315,7 +353,7 @@ class Pool:
             if host.idle:
                 since = host.idle[0].idle_since
                 next_at = since if next_at is None else min(next_at, since)
-            elif not host.in_use and host not in self._waiting.values():
+            elif not host.in_use and not any(waited_for is host for waited_for, _ in self._waiting):
                 del self._hosts[origin]
         if next_at is not None:
             self._sweeping = self._loop.call_at(next_at + self._idle_seconds, self._sweep)
@@ -333,7 +371,7 @@ class Pool:
     def _call_in(self, host: object) -> None:
         """End as many loans as requests to a host wait for a connection."""
         is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
-        for _ in range(sum(each is host for each in self._waiting.values())):
+        for _ in range(sum(len(queue) for (each, _), queue in self._waiting.items() if each is host)):
             if not self._loans.call_in(None if is_full else host):
                 return
 
@@ -342,7 +380,7 @@ class Pool:
         if self._sweeping is not None:
             self._sweeping.cancel()
         waiting, self._waiting = self._waiting, {}
-        for waiter in waiting:
+        for waiter in chain.from_iterable(waiting.values()):
             if not waiter.done():
                 waiter.set_exception(BrokenExchangeError(FailureKind.CONNECT))
         for host in self._hosts.values():

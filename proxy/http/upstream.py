@@ -173,7 +173,9 @@ class Upstream:
         self._origin = Origin.of(settings.url)
         reads, writes = settings.pool_idle_seconds, min(settings.pool_idle_seconds, WRITE_IDLE_SECONDS)
         self._reads = Pool(settings, idle_seconds=reads, tls=tls, may_be_private=may_be_private, most=most)
-        self._writes = Pool(settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private, most=most)
+        self._writes = Pool(
+            settings, idle_seconds=writes, tls=tls, may_be_private=may_be_private, most=most, has_searches=False
+        )
 
     def census(self) -> Census:
         return self._reads.census() + self._writes.census()
@@ -255,10 +257,10 @@ class Upstream:
         failed = self._failed if origin is None else self._failed_elsewhere
         deadline_at = None if deadline_seconds is None else asyncio.get_running_loop().time() + deadline_seconds
         try:
-            connection = pool.idle(at)
+            connection = pool.idle(at, is_search=is_search)
             if connection is None:
                 async with asyncio.timeout_at(deadline_at):
-                    connection = await pool.connection(at)
+                    connection = await pool.connection(at, is_search=is_search)
         except BrokenExchangeError as error:
             raise failed(error) from None
         except TimeoutError:

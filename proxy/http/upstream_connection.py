@@ -23,8 +23,9 @@ from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, FailureKi
 # A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
 REPLY_FIELD_BYTES = 65_536
 REPLY_FIELDS = 1024
-# Of a reply, unread, before reading pauses; it resumes below this and pauses at twice as much.
-UNREAD_BYTES = 256 * 1024
+# Of a reply, unread, before reading pauses; it resumes below this and pauses at twice as much. libuv reads 256 kB at once, and again
+# while that was full: with this one read is a turn's share of a large reply.
+UNREAD_BYTES = 64 * 1024
 # A body up to this size goes out in one write with its head; a larger one in slices, so that a database that stops reading is
 # noticed within one of them.
 SLICE_BYTES = 256 * 1024

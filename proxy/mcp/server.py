@@ -6,20 +6,25 @@ Over HTTP it listens on loopback unless there is a token, and the package refuse
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+import typer
 
 from vecsieve.config.addresses import Address, parse_address
+from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import binding
 from vecsieve.proxy.admin.access import is_held, token_in
 from vecsieve.proxy.api.openapi import schema_of
+from vecsieve.proxy.jobs.databases import BackendOption, KeyOption
 from vecsieve.proxy.mcp.tools import Places, Tool, ToolError, called, tools_of
 
 PATH = "/mcp"
@@ -109,20 +114,26 @@ def serve_http(server: Any, at: Address, token: bytes | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of the command line. ``listen``: None for standard input and output."""
+    """Of `mcp`. ``listen``: None for standard input and output."""
 
-    backend: str
-    url: str
-    admin: str
-    admin_token_file: str | None
-    tokenizer: str | None
-    api_key_env: str | None
-    listen: str | None
-    token_file: str | None
+    url: Annotated[str, typer.Option(help="A data port of VecSieve, or the database; Pinecone: of the index.")] = (
+        f"http://{Settings().listen}"
+    )
+    backend: BackendOption = DEFAULT_BACKEND
+    admin: Annotated[str, typer.Option(help="URL of VecSieve's admin port, for explain.")] = (
+        f"http://{Settings().admin}"
+    )
+    admin_token_file: Annotated[str | None, typer.Option(help="The token of explain.token_file, as a file.")] = None
+    tokenizer: Annotated[str | None, typer.Option(help="Counts tokens, as api.tokenizer.", show_default=False)] = None
+    listen: Annotated[
+        str | None, typer.Option(help="host:port for HTTP instead of standard input and output.", show_default=False)
+    ] = None
+    token_file: Annotated[str | None, typer.Option(help="File with a token that HTTP requests then need.")] = None
+    api_key_env: KeyOption = None
 
 
-def run(arguments: Arguments, environment: Mapping[str, str]) -> None:
-    """Serve until told to stop. Raises SettingsError."""
+def run(arguments: Arguments) -> int:
+    """Serve until told to stop; the exit code is 0. Raises SettingsError."""
     admin_token = token_in(arguments.admin_token_file, "--admin-token-file")
     places = Places(
         backend=arguments.backend,
@@ -131,13 +142,13 @@ def run(arguments: Arguments, environment: Mapping[str, str]) -> None:
         admin_token=None if admin_token is None else admin_token.decode("latin-1"),
         tokenizer=arguments.tokenizer,
         api_key_env=arguments.api_key_env,
-        environment=environment,
+        environment=os.environ,
     )
     token, listen = token_in(arguments.token_file, "--token-file"), arguments.listen
     server = server_of(tools_of(places))
     if listen is None:
         asyncio.run(serve_stdio(server))
-        return
+        return 0
     try:
         at = parse_address(listen)
     except ValueError:
@@ -145,3 +156,4 @@ def run(arguments: Arguments, environment: Mapping[str, str]) -> None:
     if token is None and not at.is_loopback:
         raise SettingsError([Problem("--listen", listen, "an address on loopback, because there is no --token-file")])
     serve_http(server, at, token)
+    return 0

@@ -22,7 +22,8 @@ import orjson
 from msgspec import Meta, Struct
 
 from vecsieve.proxy.api.messages import OptimizeRequest, optimizing
-from vecsieve.proxy.api.problems import ProblemError, decoded
+from vecsieve.proxy.api.problems import ProblemError
+from vecsieve.proxy.api.reading import decoded
 from vecsieve.proxy.jobs.analyze.command import USUAL_SOURCES
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import as_json

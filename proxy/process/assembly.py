@@ -15,6 +15,7 @@ from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.api.listener import Api
+from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Sender
 from vecsieve.proxy.api.routes import routes_of
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -172,7 +173,7 @@ class Process:
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
-        self._api = _api(settings, metrics, self._services.memory)
+        self._api = self._own_api(metrics)
         self._preload = self._preloading()
         self._is_leaving = False
         self._tls = context_of(settings)
@@ -264,6 +265,18 @@ class Process:
             backlog=Backlog(self._settings.limits.answers_bytes_waiting),
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
+
+    def _own_api(self, metrics: Metrics) -> Api | None:
+        """None where it is off."""
+        settings, rest = self._settings, self._backend.rest
+        if settings.api.listen is None:
+            return None
+        gate = None
+        if settings.backend in ASKED_BACKENDS:
+            gate = self._write_gate(rest, rest.dialect())
+        sender = Sender(self._upstream, settings.upstream.path_prefix, settings.limits.reply_body_bytes)
+        points = None if gate is None else Points(gate, sender, self._services.clock)
+        return Api(settings, routes_of(settings.api, points), metrics=metrics, memory=self._services.memory)
 
     def _preloading(self) -> Preload | None:
         """What fills the feature memory before searches do; None where nothing is to be read."""
@@ -413,13 +426,6 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
     return guard
-
-
-def _api(settings: Settings, metrics: Metrics, memory: MemoryGuard) -> Api | None:
-    """None where it is off."""
-    if settings.api.listen is None:
-        return None
-    return Api(settings, routes_of(settings.api), metrics=metrics, memory=memory)
 
 
 def _tracing(settings: Settings, metrics: Metrics) -> Tracing:

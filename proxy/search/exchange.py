@@ -20,6 +20,7 @@ from vecsieve.adapters.contract import (
     Operation,
     Question,
 )
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, TRIM_SECONDS
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections.learned import Description, Expiring
@@ -79,10 +80,10 @@ class Exchange(Questioner, Protocol[A_co]):
     @property
     def policy(self) -> ResolvedPolicy: ...
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """Send a widened request; return the body of a successful reply. Raises LostReplyError or RefusedReplyError.
 
-        ``suffix``: added to the path of the request, for a read of ours in its place. ``fits``: called as the body arrives, where the transport can; a body that does not fit is dropped as overload.
+        ``ending``: of the path, for a read of ours in its place. ``fits``: called as the body arrives, where the transport can; a body that does not fit is dropped as overload.
         """
         ...
 

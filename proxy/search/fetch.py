@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from vecsieve.adapters.contract import (
     MalformedReplyError,
     Needs,
     Operation,
+    Pool,
     Reply,
     Search,
     SearchCall,
@@ -31,7 +32,7 @@ from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Short
 from vecsieve.proxy.selection.values import Selection
-from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall
+from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     return (size,) if size > search.offset + search.top_k else None
 
 
+def enough_of(repeat: Repeat | None, call: SearchCall, planned: Plan, policy: ResolvedPolicy) -> int | None:
+    """How many candidates to fetch in place of the plan, because the same request's last answer depended on no more; None for the plan."""
+    enough = None if repeat is None else repeat.enough
+    if enough is None or enough.policy is not policy.selection or policy.tells_collapsed is not CollapsedIn.OFF:
+        return None  # those behind are told, too
+    (search,), (size,) = call.searches, planned
+    return enough.candidates if size is not None and search.offset + search.top_k <= enough.candidates < size else None
+
+
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
     # A page beyond the first needs every representative before it: without growing, pages would repeat.
     return search.pages or policy.selection.short in {Short.GROW_THEN_FILL, Short.GROW_THEN_REPEAT}
@@ -159,6 +169,22 @@ class Overlap(NamedTuple):
     share: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """The lists of a divided fusion. ``distinct``: of each the places of those who stand for themselves; ``is_long``: whether the replies
+    were large.
+    """
+
+    replies: tuple[Reply, ...]
+    distinct: tuple[Sequence[int], ...]
+    is_long: bool
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The lists, in the order of the fusion."""
+        return [pool for reply in self.replies for pool in reply.pools]
+
+
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     """The state of one call's widened searches; mutable, because fallbacks answer from what it already has.
@@ -168,9 +194,11 @@ class Attempt:
     per search what memory has of its points, None where the reply has it; () for none. ``asked``: what the selection from the
     pool depends on, where memory may hold it; ``decided``: that selection, where memory holds it. ``lookups``: fetches
     vectors by id, None where not needed. ``candidate_bytes``: expected size of one. ``reply_bytes``: size of the last
-    reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``stock``:
-    that reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
-    ``is_divided``: the replies were the lists of a fusion, so that their size says nothing of one search's.
+    reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``enough``: candidates on
+    which the answer to the same request depended, fetched in place of the plan, None for the plan; ``is_missed``: they were others now.
+    ``stock``: the last reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
+    ``is_divided``: the replies were the lists of a fusion, so that their size says nothing of one search's; ``lists``: these. ``renewed``: the
+    selections with what was not shown before in front; () where that is not asked for.
 
     ``reason``: why the answer is plain, None while it is not. ``received_bytes``: body bytes of all our replies,
     refused ones included. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps
@@ -198,15 +226,19 @@ class Attempt:
     factor: float | None = None
     candidate_bytes: int = 0
     ahead: tuple[int, ...] = ()
+    enough: int | None = None
+    is_missed: bool = False
     stock: Reply | None = None
     stocked: tuple[int, ...] = ()
     wanted: int = 0
     sizes: tuple[int, ...] = ()
     reply: Reply | None = None
     selections: tuple[Selection, ...] = ()
+    renewed: tuple[Selection, ...] = ()
     exhausted: tuple[bool, ...] = ()
     rounds: int = 0
     is_divided: bool = False
+    lists: Lists | None = None
     fetched_bytes: int = 0
     reply_bytes: int = 0
     reason: FailOpen | None = None
@@ -225,8 +257,21 @@ class Attempt:
     room: Hold | None = None
 
     @property
+    def first_sizes(self) -> tuple[int, ...]:
+        """How many candidates the first request asks for, per search."""
+        if self.enough is not None:
+            return (self.enough,)
+        # 0, not the page's end: a page at rank 100,000 would be fetched with everything before it, vectors included.
+        return tuple([0 if planned is None else planned for planned in self.plan])
+
+    @property
     def is_repeated(self) -> bool:
         return self.repeat is not None and self.repeat.is_known
+
+    @property
+    def shown(self) -> tuple[Selection, ...]:
+        """The selections of the answer, budgets for its texts aside."""
+        return self.renewed or self.selections
 
     def received(self, size: int) -> None:
         self.received_bytes += size
@@ -331,13 +376,13 @@ class AdaptiveFetch:
     __slots__ = ("_held",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._held = Lru[tuple[str, str], _State](entries)
+        self._held = Lru[Hashable, _State](entries)
 
     def factor(self, operation: Operation, policy: ResolvedPolicy) -> float | None:
         """Candidates per result for this collection's next search; None: the policy's own."""
         if not _applies(policy):
             return None
-        state = self._held.get(key_of(operation))
+        state = self._held.get(_key(operation, policy))
         return factor_at(0 if state is None else state.step, policy)
 
     def ahead(
@@ -346,7 +391,7 @@ class AdaptiveFetch:
         """Candidates to fetch at once per search; () for the plan. ``is_spare``: whether the budget has room for a
         second read, which then waits until it is needed.
         """
-        state = self._held.get(key_of(call.operation))
+        state = self._held.get(_key(call.operation, policy))
         if state is None:
             return ()
         single = 0 if is_spare else int(sum(state.wants) >= OFTEN)
@@ -360,7 +405,7 @@ class AdaptiveFetch:
 
     def learn_growth(self, attempt: Attempt) -> None:
         """Learn how often the pool had to grow, or would have had to."""
-        state = self._held.use(key_of(attempt.call.operation), _State)
+        state = self._held.use(_key(attempt.call.operation, attempt.policy), _State)
         if not any(search.pages for search in attempt.call.searches):
             state.wants.append(attempt.wanted > 0)
             return
@@ -371,7 +416,7 @@ class AdaptiveFetch:
 
     def learn_sizes(self, attempt: Attempt, *, cap: int | None) -> None:
         """Learn how many candidates were enough. ``cap``: the one that the plan was made with."""
-        if not _applies(attempt.policy):
+        if attempt.enough is not None or not _applies(attempt.policy):
             return
         rows = zip(attempt.call.searches, attempt.selections, attempt.plan, attempt.exhausted, strict=True)
         for search, selection, planned, exhausted in rows:
@@ -384,7 +429,8 @@ class AdaptiveFetch:
     def _page(
         self, attempt: Attempt, search: Search, selection: Selection, *, cap: int | None, exhausted: bool
     ) -> None:
-        policy, state = attempt.policy, self._held.use(key_of(attempt.call.operation), _State)
+        policy = attempt.policy
+        state = self._held.use(_key(attempt.call.operation, policy), _State)
         state.step = min(state.step, _last_step(policy))
         if attempt.factor != factor_at(state.step, policy):
             return  # planned before other searches changed the step: it was counted then
@@ -399,6 +445,11 @@ class AdaptiveFetch:
             state.calm = state.calm + 1 if _depth(selection) <= sizes[less] else 0
             if state.calm == CALM:
                 state.step, state.calm = less, 0
+
+
+def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
+    """What demotes results needs other pools than what does not."""
+    return (*key_of(operation), policy.demotes)
 
 
 def factor_at(step: int, policy: ResolvedPolicy) -> float:

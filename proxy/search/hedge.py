@@ -352,13 +352,13 @@ class Hedging:
         return Race(send, may, self.later)
 
     def seconds(self, exchange: Exchange[A], attempt: Attempt, now: float) -> float:
-        """The timeout of the next widened request. The first one is raced by the original; later ones get what is left
-        of the time that the first would have had alone.
+        """The timeout of the next widened request. The first one, and those sent beside it, are raced by the original; later ones get
+        what is left of the time that the first would have had alone.
         """
-        timeout, is_first = exchange.client_timeout_seconds, not attempt.has_asked
-        if is_first:
+        timeout = exchange.client_timeout_seconds
+        if not attempt.has_asked:
             attempt.deadline = now + self.attempt_timeout.attempt_seconds(exchange.operation, timeout)
-        if is_first and attempt.is_raced:
+        if attempt.reply is None and attempt.is_raced:
             return self.attempt_timeout.longest_seconds(timeout)
         return max(self.attempt_timeout.hedge_times.hedge_least, attempt.deadline - now)
 

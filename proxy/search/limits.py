@@ -77,32 +77,40 @@ Changed = Callable[[int], None]
 class Hold:
     """The reply bytes that one search holds or expects."""
 
-    __slots__ = ("_expected", "_held", "_kept")
+    __slots__ = ("_arriving", "_expected", "_held", "_kept")
 
     def __init__(self, held: HeldBytes, expected: int) -> None:
         self._held = held
         self._expected = expected
-        self._kept = 0
+        self._kept = self._arriving = 0
         held.change(expected)
 
-    def fits(self, size: int) -> bool:
-        """Whether a reply of at least ``size`` bytes, which is arriving, may be held."""
-        more = self._kept + size - self._expected
-        if more <= 0:
+    def arriving(self) -> Callable[[int], bool]:
+        """Of one reply, beside which others may arrive: tells whether at least so many bytes of it may be held."""
+        seen = 0
+
+        def fits(size: int) -> bool:
+            nonlocal seen
+            wanted = self._kept + self._arriving - seen + size
+            more = wanted - self._expected
+            if more > 0 and not self._held.has_room(more, beside=self._expected):
+                return False
+            self._arriving, seen = self._arriving - seen + size, size
+            if more > 0:
+                self._expect(wanted)
             return True
-        if not self._held.has_room(more, beside=self._expected):
-            return False
-        self._expect(self._kept + size)
-        return True
+
+        return fits
 
     def came(self, size: int) -> None:
         """A whole reply arrived."""
         self._kept += size
-        self._expect(self._kept)
+        self._arriving = max(self._arriving - size, 0)
+        self._expect(self._kept + self._arriving)
 
     def release(self) -> None:
         self._expect(0)
-        self._kept = 0
+        self._kept = self._arriving = 0
 
     def _expect(self, size: int) -> None:
         self._held.change(size - self._expected)
@@ -201,82 +209,93 @@ LAGGING_WAIT_SHARE = 0.5
 # Of the places, for requests whose bodies are still on their way: less than what is left while the loop lags, so that clients that
 # send slowly, by mischief or by radio, never hold what those whose requests are here need.
 UNFINISHED_SHARE = 0.125
+# Of the places, for searches alone: large answers by the hundred hold all others for seconds.
+SEARCH_SHARE = 0.125
 
 
 class Admission:
     """Admits at most ``limit`` requests; at most as many wait, for up to ``wait_seconds``.
 
-    The queue is FIFO. After one timeout it is LIFO until it is empty: as many are refused, but those served are served
-    soon. While loop turns take longer than ``lag_seconds``, a quarter of the places is given, and the wait is halved.
+    Searches and all other requests wait in two queues, which take turns; the others do not get the last eighth of the places. A
+    queue is FIFO. After one timeout it is LIFO until it is empty: as many are refused, but those served are served soon. While loop
+    turns take longer than ``lag_seconds``, a quarter of the places is given, and the wait is halved.
     """
 
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
         self._limit = limit
-        self._least = max(1, int(limit * LAGGING_SHARE))
         self._unfinished = max(1, int(limit * UNFINISHED_SHARE))
         self._wait_seconds = wait_seconds
         self._turns = turns
         self._lag_seconds = lag_seconds
-        self._inside = 0
+        self._inside = {True: 0, False: 0}  # searches, and others
         # When each came, oldest first. Those that were cancelled or admitted stay until they are met.
-        self._waiting: deque[tuple[float, asyncio.Future[bool]]] = deque()
-        self._waiters = 0
+        self._waiting = {True: _Queue(), False: _Queue()}
+        self._is_turn_of_searches = True
         self._sweep: asyncio.TimerHandle | None = None
-        self._is_late = False
 
     @property
     def in_flight(self) -> int:
-        return self._inside
+        return sum(self._inside.values())
 
     @property
     def is_for_whole_requests(self) -> bool:
         """Whether the remaining places are for requests whose bodies have arrived."""
-        return self._inside >= self._unfinished
+        return self.in_flight >= self._unfinished
 
-    async def enter(self) -> bool:
+    async def enter(self, *, is_search: bool = True) -> bool:
         """Take a place, waiting if needed; False when the request is to be refused.
 
         Paired with `leave`: as an async context manager it cost 9 of a request's 250 microseconds.
         """
         self._turns.measure()
-        if self._has_room() and (self._is_late or not self._waiters):
-            self._inside += 1
+        queue = self._waiting[is_search]
+        if self._has_room(is_search) and (queue.is_late or not queue.size):
+            self._inside[is_search] += 1
             return True
-        return self._waiters < self._limit and await self._waited()
+        return queue.size < self._limit and await self._waited(is_search)
 
-    def leave(self) -> None:
-        self._inside -= 1
-        if self._waiters:
+    def leave(self, *, is_search: bool = True) -> None:
+        self._inside[is_search] -= 1
+        if any(queue.size for queue in self._waiting.values()):
             self._admit()
 
-    def _has_room(self) -> bool:
-        if self._inside < self._least:
-            return True
-        return self._inside < self._limit and self._turns.lag_seconds <= self._lag_seconds
+    def _has_room(self, is_search: bool) -> bool:
+        """Whether one more may come in. Others that have more than their share, because the loop lags now, do not keep searches out."""
+        is_quick = self._turns.lag_seconds <= self._lag_seconds
+        places = self._limit if is_quick else max(1, int(self._limit * LAGGING_SHARE))
+        most_others = places - int(places * SEARCH_SHARE)
+        others = min(self._inside[False], most_others)
+        if self._inside[True] + others >= places or self.in_flight >= self._limit:
+            return False
+        return is_search or others < most_others
 
-    async def _waited(self) -> bool:
+    async def _waited(self, is_search: bool) -> bool:
         loop = asyncio.get_running_loop()
         place: asyncio.Future[bool] = loop.create_future()
-        self._waiting.append((loop.time(), place))
-        self._waiters += 1
+        queue = self._waiting[is_search]
+        queue.places.append((loop.time(), place))
+        queue.size += 1
         if self._sweep is None:
             self._sweep = loop.call_later(self._wait_seconds * LAGGING_WAIT_SHARE, self._expire)
         try:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.result():
-                self.leave()  # it was given at the same turn
+                self.leave(is_search=is_search)  # it was given at the same turn
             raise
         finally:
-            self._waiters -= 1
+            queue.size -= 1
 
     def _admit(self) -> None:
-        while self._waiting and self._has_room():
-            _, place = self._waiting.pop() if self._is_late else self._waiting.popleft()
-            if not place.done():
-                place.set_result(True)
-                self._inside += 1
-        self._is_late = self._is_late and bool(self._waiting)
+        """Give what is free, to searches and to others in turn."""
+        while True:
+            order = (self._is_turn_of_searches, not self._is_turn_of_searches)
+            served = next((each for each in order if self._waiting[each].places and self._has_room(each)), None)
+            if served is None:
+                return
+            if self._waiting[served].admit():
+                self._inside[served] += 1
+                self._is_turn_of_searches = not served
 
     def _expire(self) -> None:
         """Refuse the waiting requests whose time is over, and schedule the next check."""
@@ -284,31 +303,57 @@ class Admission:
         now, short = loop.time(), self._wait_seconds * LAGGING_WAIT_SHARE
         longest_wait = self._wait_seconds if self._turns.lag_seconds <= self._lag_seconds else short
         self._sweep = None
-        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] + longest_wait <= now):
-            _, place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(False)
-                self._is_late = True
-        if self._waiting:
-            came = self._waiting[0][0]
+        for queue in self._waiting.values():
+            queue.expire(now - longest_wait)
+        came = min((queue.places[0][0] for queue in self._waiting.values() if queue.places), default=None)
+        if came is not None:
             # Between the short wait and the whole one the loop may begin to lag: look now and then.
             again = came + short if now < came + short else min(came + self._wait_seconds, now + short / 5)
             self._sweep = loop.call_at(again, self._expire)
 
 
+class _Queue:
+    """Requests of one kind that wait for a place. ``size``: those that have not been cancelled or admitted."""
+
+    __slots__ = ("is_late", "places", "size")
+
+    def __init__(self) -> None:
+        self.places: deque[tuple[float, asyncio.Future[bool]]] = deque()
+        self.size = 0
+        self.is_late = False
+
+    def admit(self) -> bool:
+        """Let the next one in; whether it was still there."""
+        _, place = self.places.pop() if self.is_late else self.places.popleft()
+        is_there = not place.done()
+        if is_there:
+            place.set_result(True)
+        self.is_late = self.is_late and bool(self.places)
+        return is_there
+
+    def expire(self, came: float) -> None:
+        """Refuse those that came then or earlier."""
+        while self.places and (self.places[0][1].done() or self.places[0][0] <= came):
+            _, place = self.places.popleft()
+            if not place.done():
+                place.set_result(False)
+                self.is_late = True
+
+
 class Place:
     """A place that is given back once, however often `leave` is called."""
 
-    __slots__ = ("_admission",)
+    __slots__ = ("_admission", "_is_search")
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, *, is_search: bool = True) -> None:
         self._admission: Admission | None = admission
+        self._is_search = is_search
 
     def leave(self) -> None:
         """Give the place back early: a request that only waits for its client to read needs none."""
         if self._admission is not None:
             admission, self._admission = self._admission, None
-            admission.leave()
+            admission.leave(is_search=self._is_search)
 
 
 # The breaker stops widened requests while upstream keeps failing them.

@@ -1,6 +1,9 @@
 """Policy ``per_retriever``: each list of a fusion is rid of its copies before the lists are fused.
 
-    widened request ─► batch of its searches ─► database ─► lists ─► copies out of each ─► fused as the database fuses ─► one reply
+    widened request ─► its searches ─► database ─► lists ─► copies out of each ─► fused as the database fuses ─► one reply
+
+The searches are one batch, or requests that are sent at once. All but the first of them are reads of ours. The lists of a request are
+fetched once: a larger pool is a longer part of the same fusion.
 
 What comes out has the form of the database's reply to the widened request, so everything behind it is as ever: the fused list is rid of
 copies once more, and the answer is cut from it. A fusion that cannot be divided exactly is sent undivided.
@@ -12,24 +15,35 @@ that would be short. Where no list has a copy the result is the database's own f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
+import orjson
 
-from vecsieve.adapters.contract import Adapter, Allowance, MalformedReplyError, Pool, Reply
-from vecsieve.adapters.fusions import Divided, DividesFusions, Fusion, Method, UndividedError
+from vecsieve.adapters.contract import Adapter, Allowance, MalformedReplyError, Pool, Reply, Search
+from vecsieve.adapters.fusions import (
+    SAME,
+    Divided,
+    DividesFusions,
+    Ending,
+    Fusion,
+    Method,
+    Undivided,
+    UndividedError,
+)
 from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.fetch import Attempt, Lists
 from vecsieve.proxy.search.searcher import LONG_POOL, TURN_BYTES
-from vecsieve.proxy.selection.fusion import Ranked, dbsf, joined, rrf
+from vecsieve.proxy.selection.fusion import Ranked, dbsf, joined, rrf, weighted
 from vecsieve.proxy.selection.policy import Caps, Order, Short, When
 from vecsieve.proxy.selection.single import selecting
-from vecsieve.proxy.telemetry.labels import FusionOutcome, Stage
+from vecsieve.proxy.telemetry.labels import FusionOutcome, OwnRead, Stage
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 _NO_CAPS = Caps(per_cluster=1, per_document=None, per_source=None)
@@ -39,52 +53,84 @@ Rows = Sequence[int]
 
 
 class Send(Protocol):
-    """Sends a widened request, or with ``suffix`` the batch of its path, and returns the body of a success."""
+    """Sends a widened request, or another one to a path with this ``ending``, and returns the body of a success."""
 
-    async def __call__(self, body: bytes, *, suffix: str = "") -> bytes: ...
+    async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes: ...
 
 
 class Retrievers:
-    """Fetches the pools of fusions. ``scaling``, ``work``: the process's."""
+    """Fetches the pools of fusions. ``scaling``, ``work``, ``own``: the process's."""
 
-    __slots__ = ("_adapter", "_metrics", "_scaling", "_work")
+    __slots__ = ("_adapter", "_metrics", "_own", "_scaling", "_work")
 
-    def __init__(self, adapter: Adapter, metrics: Metrics, scaling: Scaling, work: LongWork) -> None:
+    def __init__(self, adapter: Adapter, metrics: Metrics, scaling: Scaling, work: LongWork, own: OwnReads) -> None:
         self._adapter = adapter
         self._metrics = metrics
         self._scaling = scaling
         self._work = work
+        self._own = own
 
-    async def fetch(self, attempt: Attempt, body: bytes, send: Send) -> bytes:
-        """The reply to a widened request, with lists rid of copies where it fuses lists. Raises what ``send`` raises, and
-        MalformedReplyError.
+    async def fetch(self, attempt: Attempt, body: bytes, send: Send, *, granted: Callable[[], None]) -> bytes:
+        """The reply to a widened request, with lists rid of copies where it fuses lists. ``granted``: called before anything is sent; may
+        raise. Raises what it and ``send`` raise, and MalformedReplyError.
         """
-        adapter = self._adapter
-        if not isinstance(adapter, DividesFusions):
-            return await send(body)
+        adapter, divided = self._adapter, None
+        if isinstance(adapter, DividesFusions):
+            divided = self._divided(adapter, attempt, body)
+            if divided is not None:
+                return await self._fused(adapter, attempt, divided, send, granted)
+        granted()
+        return await send(body)
+
+    def _divided(self, adapter: DividesFusions, attempt: Attempt, body: bytes) -> Divided | None:
+        """The division of a request; None where it is no fusion, or is not to be divided, which is counted."""
         try:
             divided = adapter.divided(attempt.call, body)
+            if divided is None or attempt.lists is not None:
+                return divided
+            further = len(divided.parts) - 1
+            if further and not self._own.take(attempt.call.operation, OwnRead.RETRIEVERS, further):
+                raise UndividedError(Undivided.WITHHELD)  # noqa: TRY301 - counted with the others
         except UndividedError as verdict:
             self._metrics.fused(verdict.reason)
-            divided = None
-        if divided is None:
-            return await send(body)
+            return None
         self._metrics.fused(FusionOutcome.DIVIDED)
-        attempt.is_divided = True
-        fetched = await send(divided.body, suffix=divided.suffix)
-        is_long = len(fetched) > TURN_BYTES
-        with attempt.watch.stage(Stage.DECODE):
-            reply = await self._work.done(partial(adapter.parse_reply, divided.call, fetched), is_long=is_long)
-        distinct = await self._distinct(attempt, divided, reply, is_long=is_long)
-        if any(len(rows) < pool.size for rows, pool in zip(distinct, reply.pools, strict=True)):
+        return divided
+
+    async def _fused(
+        self, adapter: DividesFusions, attempt: Attempt, divided: Divided, send: Send, granted: Callable[[], None]
+    ) -> bytes:
+        """The reply made of the lists of a division."""
+        if attempt.lists is None:
+            granted()
+            attempt.lists = await self._fetched(attempt, divided, send)
+        lists = attempt.lists
+        if any(len(rows) < pool.size for rows, pool in zip(lists.distinct, lists.pools, strict=True)):
             # The copies stand behind the first top_k, so the gate would not see them; and fused scores, which are made of ranks, say
             # nothing of how near two results are, while the lists' own scores have been asked.
             chosen = replace(attempt.policy.selection, when=When.ALWAYS)
             attempt.policy = replace(attempt.policy, selection=chosen)
         with attempt.watch.stage(Stage.ENCODE):
-            return await self._work.done(partial(_fused, adapter, divided, reply, distinct), is_long=is_long)
+            return await self._work.done(partial(_fused, adapter, divided, lists), is_long=lists.is_long)
 
-    async def _distinct(self, attempt: Attempt, divided: Divided, reply: Reply, *, is_long: bool) -> list[Rows]:
+    async def _fetched(self, attempt: Attempt, divided: Divided, send: Send) -> Lists:
+        """The lists, each read and rid of its copies."""
+        attempt.is_divided = True
+        bodies = await _all_sent(divided, send)
+        is_long = sum(map(len, bodies)) > TURN_BYTES
+        replies: list[Reply] = []
+        for part, fetched in zip(divided.parts, bodies, strict=True):
+            with attempt.watch.stage(Stage.DECODE):
+                read = partial(self._adapter.parse_reply, part.call, fetched)
+                replies.append(await self._work.done(read, is_long=is_long))
+        pools = [pool for reply in replies for pool in reply.pools]
+        searches = [search for part in divided.parts for search in part.call.searches]
+        if len(pools) != len(searches):
+            raise MalformedReplyError(f"{len(pools)} lists for {len(searches)} searches")
+        distinct = await self._distinct(attempt, list(zip(searches, pools, strict=True)), is_long=is_long)
+        return Lists(replies=tuple(replies), distinct=tuple(distinct), is_long=is_long)
+
+    async def _distinct(self, attempt: Attempt, lists: Sequence[tuple[Search, Pool]], *, is_long: bool) -> list[Rows]:
         """Of each list the places of those who stand for themselves."""
         policy, allowance = attempt.policy, Allowance(CALL_BYTES)
         of_lists = replace(
@@ -92,7 +138,7 @@ class Retrievers:
         )  # the page's own selection comes after the fusion
         (page,) = attempt.call.searches
         distinct: list[Rows] = []
-        for search, pool in zip(divided.call.searches, reply.pools, strict=True):
+        for search, pool in lists:
             if distinct:
                 await asyncio.sleep(0)
             with attempt.watch.stage(Stage.DECODE):
@@ -112,9 +158,25 @@ class Retrievers:
         return distinct
 
 
-def _fused(adapter: DividesFusions, divided: Divided, reply: Reply, distinct: Sequence[Rows]) -> bytes:
+async def _all_sent(divided: Divided, send: Send) -> list[bytes]:
+    """The replies to all parts, which are sent at once. The first failure ends the others."""
+    if len(divided.parts) == 1:
+        return [await send(divided.parts[0].body, ending=divided.ending)]
+    sending = [
+        asyncio.create_task(send(part.body, ending=divided.ending), name=f"vecsieve-retriever-{place}")
+        for place, part in enumerate(divided.parts)
+    ]
+    try:
+        return await asyncio.gather(*sending)
+    finally:
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+
+def _fused(adapter: DividesFusions, divided: Divided, lists: Lists) -> bytes:
     """Raises MalformedReplyError."""
-    pools, fusion = reply.pools, divided.fusion
+    pools, fusion, distinct = lists.pools, divided.fusion, lists.distinct
     where = {key: (place, row) for place, pool in reversed(list(enumerate(pools))) for row, key in enumerate(pool.ids)}
     every = [range(pool.size) for pool in pools]
     try:
@@ -126,13 +188,18 @@ def _fused(adapter: DividesFusions, divided: Divided, reply: Reply, distinct: Se
     if fusion.threshold is not None:
         least = np.float32(fusion.threshold)
         ranked = [pair for pair in ranked if pair[1] >= least]
-    return adapter.fused(reply, [(*where[key], score) for key, score in ranked[: fusion.limit]])
+    return adapter.fused(divided, lists.replies, [(*where[key], score) for key, score in ranked[: fusion.limit]])
 
 
 def _merged(fusion: Fusion, pools: Sequence[Pool], rows: Sequence[Rows]) -> Ranked[bytes]:
     """The fusion of these rows of each list. Raises ValueError."""
     keys = [[pool.ids[row] for row in kept] for pool, kept in zip(pools, rows, strict=True)]
+    is_double, by = fusion.is_double, orjson.loads if fusion.is_by_id else None
     if fusion.method is Method.RRF:
-        return rrf(keys, k=fusion.k, weights=fusion.weights)
+        return rrf(keys, k=fusion.k, weights=fusion.weights, is_double=is_double, by=by)
     scores = [pool.scores[list(kept)].tolist() for pool, kept in zip(pools, rows, strict=True)]
-    return dbsf(list(zip(keys, scores, strict=True)))
+    lists = list(zip(keys, scores, strict=True))
+    if fusion.method is Method.DBSF:
+        return dbsf(lists)
+    weights, metrics = fusion.weights or (1.0,) * len(lists), fusion.metrics
+    return weighted(lists, weights=weights, metrics=metrics, is_normed=fusion.is_normed, is_double=is_double, by=by)

@@ -31,21 +31,26 @@ from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.context.answer import surround
-from vecsieve.proxy.search.context.repeats import first_pages
+from vecsieve.proxy.search.context.repeats import first_pages, renew
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.memory.lookups import (
     Asked,
+    Enough,
     Read,
     Repeat,
     Repeats,
     SendVectorFetch,
     VectorFetches,
+    arranged,
     asked_of,
+    candidates_needed,
     complete,
+    identified,
     lean_needs,
     learnt,
     recalled,
+    settled_order,
 )
 from vecsieve.proxy.search.memory.points import Decided, FeatureMemory, Key
 from vecsieve.proxy.search.report import collapsed_notes, figures
@@ -176,15 +181,15 @@ class Searcher:
         """
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
-        await self._round(attempt, fetch, _first_sizes(attempt))
+        await self._round(attempt, fetch, attempt.first_sizes)
         if attempt.decided is None and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
-        if any(selection.wanting for selection in attempt.selections):
+        if any(selection.wanting for selection in attempt.shown):
             await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         is_long = attempt.reply_bytes > TURN_BYTES
         if attempt.policy.is_surrounded:
-            await surround(attempt, self._work, self._scaled, is_long=is_long)
+            await surround(attempt, self._work, is_long=is_long)
         with attempt.watch.stage(Stage.ENCODE):
             keep = [selection.keep for selection in attempt.selections]
             answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)
@@ -217,8 +222,11 @@ class Searcher:
         reply = await self._fetched(attempt, fetch, sizes)
         asked = decided = None
         if attempt.spare is not None and self._memory is not None:
-            asked = asked_of(attempt, reply, self._rest)
-            decided = self._decided(attempt, asked, self._memory)
+            asked, decided = self._decided(attempt, reply, self._memory)
+            if decided is None and attempt.enough is not None:  # the ranking has changed
+                attempt.enough, attempt.is_missed = None, True
+                reply = await self._fetched(attempt, fetch, sizes := attempt.first_sizes)
+                asked, decided = self._decided(attempt, reply, self._memory)
             if decided is None:
                 whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
                 if whole is None:
@@ -230,21 +238,28 @@ class Searcher:
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
         attempt.exhausted = tuple([pool.size < size for pool, size in zip(reply.pools, sizes, strict=True)])
         if attempt.decided is None:
-            attempt.selections = await self._select(attempt)
+            attempt.selections, attempt.renewed = await self._select(attempt), ()
+            if attempt.policy.demotes:
+                attempt.renewed = await renew(attempt, self._work, self._scaled)
             self._decide(attempt)
         else:
             attempt.selections = (attempt.decided.selection,)
 
-    def _decided(self, attempt: Attempt, asked: Asked | None, memory: FeatureMemory) -> Decided | None:
-        """What was decided about an equal pool. It needs no rows and no payload values."""
+    def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
+        """What the selection from a lean reply depends on, and what was decided about an equal one. It needs no rows and no payload values."""
+        order = None if attempt.enough is None else settled_order(reply.pools[0], reply.pools[0].size)
+        known = reply if order is None else replace(reply, pools=(identified(reply.pools[0], order),))
+        asked = asked_of(attempt, known, self._rest)
         if asked is None:
-            return None
+            return None, None
         decided = memory.decided(
             attempt.call.operation.collection, asked, counts=not (attempt.rounds or attempt.is_repeated)
         )
         if decided is not None:
             attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
-        return decided
+            if order is not None:
+                decided = arranged(decided, np.argsort(order))
+        return asked, decided
 
     def _decide(self, attempt: Attempt) -> None:
         """Remember a selection that depends on nothing but what was asked."""
@@ -258,6 +273,25 @@ class Searcher:
         policy, found = attempt.policy.selection, known.found
         attempt.decided = Decided(selection, figures(search, pool, selection), policy, found.slots, found.until)
         memory.decide(attempt.call.operation.collection, asked, attempt.decided)
+
+    def _enough(self, attempt: Attempt) -> Enough | None:
+        """What the next such request needs. It is known once the same pool came again, as a look at ``attempt.known`` tells."""
+        if attempt.enough is not None and attempt.repeat is not None:
+            return attempt.repeat.enough
+        asked, decided, memory = attempt.asked, attempt.decided, self._memory
+        if asked is None or decided is None or attempt.known or attempt.rounds > 1 or memory is None:
+            return None
+        query = attempt.call.searches[0].query
+        if query is None or attempt.reply is None:
+            return None
+        (pool,) = attempt.reply.pools
+        needed = candidates_needed(decided.selection, pool.scores, decided.policy)
+        if needed is None:
+            return None
+        order = settled_order(pool, needed)
+        part = Asked.of(asked.key, identified(pool, order), query, asked.rest)
+        memory.decide(attempt.call.operation.collection, part, arranged(decided, order))
+        return Enough(needed, decided.policy)
 
     def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:
         """What a selection depends on beside the pool; None where the policy is made for the collection alone."""
@@ -308,7 +342,7 @@ class Searcher:
         await self._settle(attempt)
 
     def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
-        rows = zip(attempt.call.searches, attempt.selections, attempt.sizes, attempt.exhausted, strict=True)
+        rows = zip(attempt.call.searches, attempt.shown, attempt.sizes, attempt.exhausted, strict=True)
         return tuple(
             next_size(search, size, attempt.policy, cap)
             if selection.wanting and not exhausted and may_grow(search, attempt.policy)
@@ -331,7 +365,9 @@ class Searcher:
                 settled.append(await self._select_one(attempt, search, read, allowance, exhausted=True))
             else:
                 settled.append(selection)
-        attempt.selections = tuple(settled)
+        was, attempt.selections = attempt.selections, tuple(settled)
+        if attempt.renewed and any(new is not old for new, old in zip(settled, was, strict=True)):
+            attempt.renewed = await renew(attempt, self._work, self._scaled)
 
     async def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
         """Select from each search's pool, one turn of the loop each, so that a batch does not hold the loop."""
@@ -399,7 +435,9 @@ class Searcher:
         """Learn once per call, from the last pools: earlier ones are parts of them."""
         if self._repeats is not None and attempt.repeat is not None:
             lacked = attempt.is_repeated and attempt.recall is MemoryRecall.NONE
-            self._repeats.answered(attempt.repeat, has_until=None if lacked else attempt.known_until)
+            has_until = None if lacked else attempt.known_until
+            enough = self._enough(attempt)
+            self._repeats.answered(attempt.repeat, has_until=has_until, enough=enough, is_missed=attempt.is_missed)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
@@ -446,8 +484,3 @@ def _is_blind(attempt: Attempt) -> bool:
         return False
     keys = len(attempt.policy.tenant_keys)
     return not any(any(fields[keys:]) for pool in pools for fields in pool.fields)
-
-
-def _first_sizes(attempt: Attempt) -> tuple[int, ...]:
-    # 0, not the page's end: a page at rank 100,000 would be fetched with everything before it, vectors included.
-    return tuple([0 if planned is None else planned for planned in attempt.plan])

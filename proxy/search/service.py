@@ -14,7 +14,9 @@ from functools import partial
 from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.process.resources import Pressure
+from vecsieve.proxy.search.budgets import grant
 from vecsieve.proxy.search.context.overrides import overridden
 from vecsieve.proxy.search.errors import (
     LostReplyError,
@@ -24,7 +26,7 @@ from vecsieve.proxy.search.errors import (
     first_success,
 )
 from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer
-from vecsieve.proxy.search.fetch import Attempt, fitted, needs_of, plan
+from vecsieve.proxy.search.fetch import Attempt, enough_of, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
@@ -67,12 +69,11 @@ class SearchService:
     ) -> None:
         self._adapter = adapter
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
-        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work)
+        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
         self._services = services
-        self._number_bytes = number_bytes
-        self._waiting = waiting
+        self._number_bytes, self._waiting = number_bytes, waiting
 
     def policy(
         self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], record: RequestRecord
@@ -214,11 +215,11 @@ class SearchService:
             return Bypass.WINDOW_TOO_LARGE
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
         each = services.held.candidate_bytes(operation, vector_bytes=longest * self._number_bytes or None)
-        most = services.held.reply_bytes // each
-        planned = fitted(call.searches, planned, most)
+        planned = fitted(call.searches, planned, most := services.held.reply_bytes // each)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
-        ahead = sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
+        enough = None if lean is None else enough_of(repeat, call, planned, policy)
+        ahead = () if enough else sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
         return Attempt(
             call=call,
             spare=None if lean is None else whole,
@@ -230,6 +231,7 @@ class SearchService:
             factor=factor,
             candidate_bytes=each,
             ahead=ahead if sum(ahead) <= most else (),
+            enough=enough,
         )
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
@@ -347,15 +349,17 @@ class SearchService:
             raise
         finally:
             self._services.egress.spend(exchange.operation, attempt.received_bytes - sent_bytes)
-            if attempt.lookups is not None and attempt.lookups.outcome is not None:
-                self._services.metrics.looked_up(attempt.lookups.outcome, attempt.lookups.read_units)
+            if (lookups := attempt.lookups) is not None and lookups.outcome is not None:
+                self._services.metrics.looked_up(lookups.outcome, lookups.read_units)
         return answered
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
         async def fetch(body: bytes) -> bytes:
-            self._granted(exchange.operation, attempt)
-            send = partial(self._fetch, exchange, attempt)
-            return await (self._retrievers.fetch(attempt, body, send) if attempt.policy.per_retriever else send(body))
+            granted, send = partial(grant, attempt, self._services.own), partial(self._fetch, exchange, attempt)
+            if attempt.policy.per_retriever:
+                return await self._retrievers.fetch(attempt, body, send, granted=granted)
+            granted()
+            return await send(body)
 
         try:
             cap = self._services.learned.cap(exchange.operation)
@@ -376,51 +380,33 @@ class SearchService:
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
             self._learn(exchange.operation, attempt)
-            if attempt.rounds == 1 and not attempt.is_divided:
+            if attempt.rounds == 1 and not (attempt.is_divided or attempt.enough or attempt.is_missed):
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
         )
         recent, pools = self._services.recent, self._services.pools
-        if (is_due := pools.keep and pools.is_due()) or recent.texts:
+        if (is_due := pools.keep and not attempt.enough and pools.is_due()) or recent.texts:
             self._searcher.complete(attempt)
         recent.take(attempt, report)
         if is_due:
             pools.offer(attempt, recent.last)
         return exchange.answer(body, report), report
 
-    def _granted(self, operation: Operation, attempt: Attempt) -> None:
-        """Check the budget for every widened request after the first. Raises RejectedReplyError.
-
-        A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
-        """
-        if attempt.reply is None:
-            return
-        own, kind = self._services.own, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
-        reads = len(attempt.call.searches)
-        if attempt.held is not None and attempt.held.release():
-            own.spend(operation, kind, reads)
-            return
-        if own.take(operation, kind, reads):
-            return
-        if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
-            raise RejectedReplyError(FailOpen.BUDGET)
-        own.spend(operation, kind, reads)
-
     def _learn(self, operation: Operation, attempt: Attempt) -> None:
         for pool in () if attempt.reply is None else attempt.reply.pools:
             if pool.vector_name is not None:
                 self._services.learned.compared(operation, pool.vector_name)
 
-    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, suffix: str = "") -> bytes:
-        """Send a widened request. ``suffix``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
+    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
+        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
         services = self._services
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
         try:
             assert attempt.room is not None  # noqa: S101 - both callers have set it
-            fetched = await exchange.send(body, seconds=seconds, fits=attempt.room.fits, suffix=suffix)
-            if not attempt.room.fits(len(fetched)):
+            fetched = await exchange.send(body, seconds=seconds, fits=(fits := attempt.room.arriving()), ending=ending)
+            if not fits(len(fetched)):
                 raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
         except LostReplyError as lost:
             self._lost(exchange.operation, attempt, lost)

@@ -115,6 +115,9 @@ class ApiRoute(LabelEnum):
     OPENAPI = "openapi"
     OPTIMIZE = "optimize"
     FUSE = "fuse"
+    CHECK = "check"
+    ADD = "add"
+    ADD_BATCH = "add_batch"
     OTHER = "other"  # no endpoint
 
 
@@ -156,6 +159,7 @@ class OwnRead(LabelEnum):
     GROW = "grow"  # a larger pool, the first having too few distinct results
     RECALL = "recall"  # the vectors of a pool that memory lacked
     LOOKUP = "lookup"  # the vectors that a search cannot bring
+    RETRIEVERS = "retrievers"  # the further lists of a fusion that the database cannot be asked for in one batch
     REPLAY = "replay"  # the client's own search after a widened one that failed
     HEDGE = "hedge"  # the client's own search beside a widened one that is late
     SHADOW = "shadow"  # a measurement

@@ -81,12 +81,15 @@ LOSS = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def _requests(name: str, kinds: type[AttemptKind | OwnRead]) -> Label:
-    """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions, NEIGHBOURS without a gate."""
+    """A label of request kinds. LOOKUP is left out for backends without vector fetches and descriptions, NEIGHBOURS without a gate,
+    RETRIEVERS without fusions.
+    """
 
     def narrow(backend: Backend) -> tuple[str, ...]:
         has_lookups = backend.has_first_step or backend.has_second_step
         left_out: set[str] = set() if has_lookups else {kinds.LOOKUP.value}
         left_out |= set() if backend.gates_writes else {OwnRead.NEIGHBOURS.value}
+        left_out |= set() if backend.has_fusions else {OwnRead.RETRIEVERS.value}
         return tuple(kind.value for kind in kinds if kind.value not in left_out)
 
     return Label.of(name, kinds, narrow=narrow)
@@ -212,7 +215,11 @@ class Metrics(Instruments):
     api_request_duration_seconds = HistogramSpec(
         "Whole time of a request of the API.",
         API,
-        Label.of("route", (ApiRoute.OPTIMIZE, ApiRoute.FUSE), narrow=lambda _backend: ()),
+        Label.of(
+            "route",
+            (ApiRoute.OPTIMIZE, ApiRoute.FUSE, ApiRoute.CHECK, ApiRoute.ADD, ApiRoute.ADD_BATCH),
+            narrow=lambda _backend: (),
+        ),
     )
 
     # Writes
@@ -224,6 +231,9 @@ class Metrics(Instruments):
     write_points_held_total = CounterSpec("Points that a guard kept from being copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
+    write_points_merged_total = CounterSpec("Points that were stored with what copies of them had.", BACKEND)
+    write_points_removed_total = CounterSpec("Stored points whose place a copy took; they are in the journal.", BACKEND)
+    writes_rejected_total = CounterSpec("Writes that were refused because they had copies.", BACKEND)
     write_wait_seconds = HistogramSpec("How long writes waited to be judged.", WAIT, BACKEND)
 
     # The process

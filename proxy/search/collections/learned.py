@@ -171,6 +171,12 @@ class Names:
         self._counted = counted
         self._held = Lru[str, str](entries)
 
+    def ruled_by(self, operation: Operation) -> str:
+        """As `known` has it, of an operation that is no search: it is not counted."""
+        if not operation.id:
+            return operation.collection
+        return self._held.get(operation.id) or operation.collection.removesuffix(operation.id)
+
     def known(self, operation: Operation) -> tuple[Operation, str]:
         """The operation with its collection's name, and the text that policy rules match: the name, or the path before
         the id while the name is unknown.

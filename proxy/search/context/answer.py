@@ -11,7 +11,6 @@ import numpy as np
 from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_for, from_pool, string
-from vecsieve.proxy.search.context.repeats import Scaled, renew
 from vecsieve.proxy.search.context.tokens import TextBudget, affordable, of_bytes
 from vecsieve.proxy.search.fetch import Attempt, Overlap
 from vecsieve.proxy.search.policy import ResolvedPolicy
@@ -21,10 +20,10 @@ from vecsieve.proxy.selection.text.seams import overlaps
 from vecsieve.proxy.selection.values import Fate, Metadata, Selection
 
 
-async def surround(attempt: Attempt, work: LongWork, scaled: Scaled, *, is_long: bool) -> None:
+async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
     """Change the selections of an attempt to what its surroundings leave of them. ``is_long``: whether its reply is large."""
-    if attempt.policy.demotes:
-        await renew(attempt, work, scaled)
+    if attempt.renewed:
+        attempt.selections = attempt.renewed
     if attempt.policy.marks_overlaps:
         attempt.overlapping = await work.done(partial(_overlapping, attempt), is_long=is_long)
     budget = attempt.policy.budget

@@ -39,7 +39,7 @@ def first_pages(call: SearchCall) -> SearchCall:
 
 def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy) -> Selection:
     """The selection with what is new in front: the results that are not ``stale`` (n,), then the next representatives, then what was shown
-    before, then copies. Each group is in rank order, or in the diversifier's where the answer is.
+    before, then copies. Each group is in rank order, or in the diversifier's where the answer is. What is wanting are new results.
     """
     old = np.isin(selection.labels, selection.labels[stale])
     if not old[selection.keep].any():
@@ -63,7 +63,7 @@ def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy) -> Se
     fates = selection.fates.copy()
     fates[np.setdiff1d(selection.keep, keep)] = np.int8(Fate.SHOWN)
     fates[keep] = np.where(leads[keep], np.int8(Fate.KEPT), np.int8(Fate.FILLED))
-    return replace(selection, keep=keep, fates=fates, acted=True)
+    return replace(selection, keep=keep, fates=fates, acted=True, wanting=top_k - len(new))
 
 
 def digest(*parts: bytes) -> bytes:
@@ -118,8 +118,10 @@ Scaled = Callable[[Attempt, str | None, int], tuple[Policy, float | None]]
 """The policy of a collection, and the distance that its threshold is read at."""
 
 
-async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> None:
-    """Bring what is new to the front of each list, one after another. Lists that are pages of a list, or were not widened, stay."""
+async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selection, ...]:
+    """The selections with what is new in front of each list, one after another. Lists that are pages of a list, or were not widened,
+    stay. What is wanting are new results.
+    """
     assert attempt.reply is not None  # noqa: S101 - a selection was made of it
     policy, collection = attempt.policy, attempt.call.operation.collection
     shown, found = Shown(), []
@@ -138,7 +140,7 @@ async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> None:
         if policy.is_across:
             shown.add(pool, records, names, chosen.keep)
         found.append(chosen)
-    attempt.selections = tuple(found)
+    return tuple(found)
 
 
 def _known(records: Sequence[Record], names: Sequence[bytes | None], digests: frozenset[bytes] | set[bytes]) -> Mask:

@@ -220,6 +220,10 @@ class FeatureMemory:
         until = self._all_quiet_until if state is None else state.quiet_until
         return until if self._clock() >= until else None
 
+    def believed_until(self) -> float:
+        """Until when what is seen now is believed without proof."""
+        return self._clock() + self._ttl_seconds
+
     def is_past(self, until: float) -> bool:
         """Whether payload values that are believed so long are too old."""
         return self._clock() > until
@@ -266,7 +270,7 @@ class FeatureMemory:
         self._prove(table, points, brought)
         is_whole, until = self._store(table, slots, brought), None
         if is_whole and (state.is_versioned or table.scoring is not None):
-            until = float("inf") if records is None else self._clock() + self._ttl_seconds
+            until = float("inf") if records is None else self.believed_until()
         if not scales.all():
             return Learnt(np.where(np.isfinite(vectors), rows, vectors))
         return Learnt(rows, squares, None if table.scoring is None else metric_by(table.scoring), until)

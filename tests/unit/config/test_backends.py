@@ -26,7 +26,7 @@ def test_check_prints_the_url_that_the_backend_really_gets(
     monkeypatch.delenv("VECSIEVE_CONFIG", raising=False)
     file = tmp_path / "settings.yaml"
     file.write_text(f"backend: {backend}\n", encoding="utf-8")
-    printed = CliRunner().invoke(app, ["check", "--show", "--config", str(file)]).output
+    printed = CliRunner().invoke(app(["check"]), ["check", "--show", "--config", str(file)]).output
     assert f"  url: {url}\n" in printed
     again = tmp_path / "again.yaml"
     again.write_text(printed, encoding="utf-8")

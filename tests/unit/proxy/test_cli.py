@@ -14,11 +14,9 @@ import pytest
 import yaml
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.cli import main
+from vecsieve.proxy.cli import COMMANDS, main
 
 Refused = Callable[..., tuple[object, str, str]]
-
-COMMANDS = ("serve", "embedded", "demo", "calibrate", "analyze", "evaluate", "check")
 
 
 def vecsieve(*arguments: str, before: str = "pass") -> subprocess.CompletedProcess[str]:
@@ -83,6 +81,20 @@ def test_help_names_every_command(refused: Refused) -> None:
     assert [name for name in COMMANDS if name not in out] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_own_help(command: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    code, out, _err = refused(command, "--help")
+    assert code == 0
+    assert COMMANDS[command][1].split("\n")[0] in out
+    assert out.count(" --") > 1, "options of its own"
+
+
+def test_the_help_of_all_loads_no_command() -> None:
+    done = vecsieve("--help", before="sys.modules['numpy'] = sys.modules['aiohttp'] = None")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_unknown_option_is_a_usage_error(refused: Refused) -> None:
     code, _out, err = refused("serve", "--nonsense")
     assert code == 2
@@ -118,6 +130,13 @@ def test_the_version_is_told(refused: Refused) -> None:
 def test_the_shell_can_complete(refused: Refused) -> None:
     _code, out, _err = refused("--help")
     assert "--install-completion" in out
+
+
+def test_a_shell_completes_the_options_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"_VECSIEVE_COMPLETE": "complete_bash", "COMP_WORDS": "vecsieve sweep --simi", "COMP_CWORD": "2"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    assert vecsieve(before="sys.argv[0] = 'vecsieve'").stdout.strip() == "--similarity"
 
 
 def test_the_defaults_that_help_shows_are_those_of_the_settings(

@@ -13,16 +13,15 @@ from inspect import getsource
 import pytest
 
 from vecsieve.config.backends import DEFAULT_BACKEND
-from vecsieve.proxy import cli
 from vecsieve.proxy.demo import command
-from vecsieve.proxy.demo.command import DEFAULT_QUESTION, run
+from vecsieve.proxy.demo.command import DEFAULT_QUESTION, Arguments, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
 from vecsieve.proxy.demo.database import Addresses, DatabaseRefusedError, Store
 from vecsieve.proxy.demo.pinecone import PINECONE
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(query="99", keep=False) == 2
+    assert run(Arguments(query="99", keep=False)) == 2
     caught = capsys.readouterr()
     assert "no question 99: want 1 to 42" in caught.err
     assert " 42  How do I" in caught.err
@@ -30,24 +29,24 @@ def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: py
 
 
 def test_text_that_is_near_to_no_question_ends_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(query="zebra", keep=True) == 2
+    assert run(Arguments(query="zebra", keep=True)) == 2
     assert "'zebra'" in capsys.readouterr().err
 
 
 def test_an_unknown_backend_ends_with_code_2_and_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(query=None, keep=False, backend="milvus") == 2
+    assert run(Arguments(query=None, keep=False, backend="milvus")) == 2
     assert capsys.readouterr().err == ('vecsieve demo: --backend: wanted qdrant, pinecone or chroma; saw "milvus"\n')
 
 
 def test_the_help_names_every_backend_of_the_demo_and_the_default_is_one() -> None:
-    said = next(line for line in getsource(cli.demo).splitlines() if "Whose requests are shown" in line)
+    said = next(line for line in getsource(Arguments).splitlines() if "Whose requests are shown" in line)
     assert all(name in said for name in command.DATABASES)
     assert DEFAULT_BACKEND in command.DATABASES
 
 
 def test_refused_arguments_leave_the_signals_alone(capsys: pytest.CaptureFixture[str]) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
-    run(query="0", keep=False)
+    run(Arguments(query="0", keep=False))
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
     assert capsys.readouterr().err
 
@@ -61,7 +60,7 @@ def test_the_default_question_exists() -> None:
 def test_of_either_backend_nothing_is_said_before_the_question_is_found(
     backend: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(query="99", keep=False, backend=backend) == 2
+    assert run(Arguments(query="99", keep=False, backend=backend)) == 2
     assert capsys.readouterr().out == ""
 
 
@@ -78,7 +77,7 @@ def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_openin
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "DATABASES", {"pinecone": replace(PINECONE, running=nothing_running, opened=refusing)})
-    assert run(query=None, keep=False, backend="pinecone") == 1
+    assert run(Arguments(query=None, keep=False, backend="pinecone")) == 1
     caught = capsys.readouterr()
     assert caught.err == "vecsieve demo: GET http://e was answered with 500: no\n"
     assert caught.out.startswith("This is an emulator")
@@ -104,7 +103,7 @@ def test_keep_says_where_the_inspector_is_and_open_starts_a_browser_on_it(
     monkeypatch.setattr(command, "_play", lambda *_: None)
     monkeypatch.setattr(threading.Event, "wait", lambda _: None)
     monkeypatch.setattr(webbrowser, "open", opens)
-    assert run(query=None, keep=True, browse=browse) == 0
+    assert run(Arguments(query=None, keep=True, browse=browse)) == 0
     said = capsys.readouterr().out
     assert "What was left out, and why: http://a:1/" in said
     assert opened == (["http://a:1/"] if browse else [])

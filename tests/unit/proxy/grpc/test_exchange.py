@@ -9,6 +9,7 @@ from support.toy_backend import OPERATION
 from support.toy_exchange import policy
 from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.contract import Question
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
@@ -22,8 +23,8 @@ OWN = Answer(message=b"to the client's own message")
 
 
 def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> GrpcExchange:
-    async def widened(message: bytes, seconds: float, suffix: str) -> Outcome:
-        assert (message, seconds, suffix) == (b"widened", 2.0, "")
+    async def widened(message: bytes, seconds: float, ending: Ending) -> Outcome:
+        assert (message, seconds, ending) == (b"widened", 2.0, SAME)
         return outcome
 
     async def asked(question: Question, seconds: float) -> Outcome:

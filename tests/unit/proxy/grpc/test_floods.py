@@ -13,7 +13,8 @@ from support.floods import FLOODS, Flood
 from support.http2_frames import GOAWAY_TYPE, frames_of
 from support.shared_ports import ALONE, METHOD, both_servers
 from vecsieve.proxy.grpc import splice
-from vecsieve.proxy.grpc.frames import EMPTY_FRAMES, FRAMES, Allowance, Buffer, Calls, Frames
+from vecsieve.proxy.grpc.frames import EMPTY_FRAMES, FRAMES, Allowance, Calls, Frames
+from vecsieve.proxy.grpc.messages import Buffer
 
 PATIENCE = 20.0
 CALM = 11  # ENHANCE_YOUR_CALM

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -271,18 +272,28 @@ def broken_off(both: Spliced) -> None:
     both.client[1].transport.abort()
 
 
+def closed(both: Spliced) -> None:
+    both.client[1].close()
+
+
+def half_closed(both: Spliced) -> None:
+    both.client[1].write_eof()
+
+
 @both_loops
-def test_the_calls_of_a_client_that_breaks_off_end_a_few_at_a_time(
-    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("left", [broken_off, closed, half_closed])
+def test_the_calls_of_a_client_that_goes_end_a_few_at_a_time(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch, left: Callable[[Spliced], None]
 ) -> None:
     monkeypatch.setattr(splice, "ENDED_AT_ONCE", 4)
 
     async def case(both: Spliced) -> None:
         both.client[1].write(TEN_CALLS)
         assert await both.server[0].readexactly(len(TEN_CALLS)) == TEN_CALLS
-        broken_off(both)
+        left(both)
         ended = frames_of(await asyncio.wait_for(both.server[0].read(), WAIT_SECONDS))
         assert [kind for kind, _, _ in ended] == [RST_STREAM] * 8, "the last two end with their connection"
+        both.server[1].close()
         await both.is_over()
 
     on(loop, case)

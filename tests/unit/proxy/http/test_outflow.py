@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.outflow import ANSWER_SHARE, Backlog
+from vecsieve.proxy.http.outflow import ANSWER_SHARE, TURN_BYTES, Backlog, LargeAnswers
 from vecsieve.proxy.http.pools import Loan
 
 
@@ -45,3 +46,42 @@ def test_what_slow_clients_hold_stays_within_the_limit_while_more_than_one_is_le
         backlog.lend(holder, Loan(None, lambda: 0.0, partial(cut, holder)))
         assert backlog.total_bytes == sum(held[each] for each in held if each <= holder)
         assert backlog.total_bytes <= 1000 or len([each for each in held if each <= holder]) == 1
+
+
+@given(st.lists(st.integers(min_value=1, max_value=2 * TURN_BYTES), min_size=1, max_size=12))
+def test_a_turn_of_the_loop_sends_a_bounded_part_of_large_answers(sizes: list[int]) -> None:
+    """Invariant: of any answers, a turn passes TURN_BYTES and one piece, or twice that, each its pieces in order, and all of them in the end."""
+    passed: list[list[tuple[int, int]]] = []
+
+    async def answer(turns: LargeAnswers, number: int) -> None:
+        for piece in range(3):
+            await turns.take(sizes[number])
+            passed[-1].append((number, piece))
+
+    async def play() -> None:
+        turns = LargeAnswers()
+        tasks = [asyncio.create_task(answer(turns, number)) for number in range(len(sizes))]
+        while not all(task.done() for task in tasks):
+            passed.append([])
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    for turn in passed:
+        assert sum(sizes[number] for number, _ in turn) <= 2 * (TURN_BYTES + max(sizes))
+    flat = [each for turn in passed for each in turn]
+    assert sorted(flat) == [(number, piece) for number in range(len(sizes)) for piece in range(3)]
+    assert [each for each in flat if each[1] == 0] == [(number, 0) for number in range(len(sizes))], "by turns"
+
+
+async def test_an_answer_alone_never_waits_and_one_that_leaves_the_queue_is_not_waited_for() -> None:
+    turns = LargeAnswers()
+    for _ in range(3):
+        await asyncio.wait_for(turns.take(10 * TURN_BYTES), 1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    passing, leaving, staying = (asyncio.create_task(turns.take(TURN_BYTES)) for _ in range(3))
+    await asyncio.sleep(0)
+    assert [passing.done(), leaving.done()] == [True, False]
+    leaving.cancel()
+    await asyncio.wait_for(staying, 1)
+    assert leaving.cancelled()

@@ -113,6 +113,42 @@ async def test_requests_wait_in_turn_and_get_what_is_freed() -> None:
         assert connections.census() == Census(busy=0, idle=1, waiting=0, opened=1)
 
 
+async def test_an_eighth_of_the_connections_is_kept_for_searches() -> None:
+    async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=8) as connections:
+        others = [await connections.connection(at(upstream), is_search=False) for _ in range(7)]
+        waiting = asyncio.create_task(connections.connection(at(upstream), is_search=False))
+        await until(Census(busy=7, idle=0, waiting=1, opened=7), connections)
+        search = await asyncio.wait_for(connections.connection(at(upstream)), 30)
+        await ask(search)
+        await asyncio.sleep(0.01)
+        assert not waiting.done(), "what a search has freed is for the next search"
+        assert connections.idle(at(upstream), is_search=False) is None
+        await ask(others[0])
+        assert await asyncio.wait_for(waiting, 30) is others[0]
+
+
+async def test_searches_and_other_requests_that_wait_get_connections_by_turns() -> None:
+    async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=1) as connections:
+        only = await connections.connection(at(upstream))
+        got = list[str]()
+
+        async def wants(name: str, *, is_search: bool) -> None:
+            connection = await connections.connection(at(upstream), is_search=is_search)
+            got.append(name)
+            await ask(connection)
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(3):
+                group.create_task(wants(f"other {number}", is_search=False))
+                await asyncio.sleep(0)
+            for number in range(2):
+                group.create_task(wants(f"search {number}", is_search=True))
+                await asyncio.sleep(0)
+            await until(Census(busy=1, idle=0, waiting=5, opened=1), connections)
+            await ask(only)
+        assert got == ["other 0", "search 0", "other 1", "search 1", "other 2"]
+
+
 async def test_a_connection_that_is_lost_makes_room_for_one_who_waits() -> None:
     async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=1) as connections:
         only = await connections.connection(at(upstream))

@@ -52,10 +52,10 @@ async def test_who_holds_the_token_is_answered_and_so_is_everyone_without_one() 
 )
 def test_an_address_that_is_none_or_that_others_reach_without_a_token_is_refused(listen: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        run(arguments(listen=listen), {})
+        run(arguments(listen=listen))
 
 
 @pytest.mark.parametrize("option", ["token_file", "admin_token_file"])
 def test_a_token_file_that_cannot_be_used_is_refused(option: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--" + option.replace("_", "-")):
-        run(arguments(**{option: str(tmp_path / "nothing")}), {})
+        run(arguments(**{option: str(tmp_path / "nothing")}))

@@ -19,6 +19,7 @@ from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
+EXAMPLES = settings().max_examples * 2 // 3  # each is dozens of searches
 CLEAN = list(range(120))
 # Ten distinct results take 31 candidates: more than the first pool of ten results (24), fewer than the next (32).
 COPIED = [0] * 22 + CLEAN[1:]
@@ -249,7 +250,7 @@ def test_a_first_pool_lies_between_the_smallest_and_the_policys(
 
 
 @given(factor=FACTORS, floor=FLOORS, pages=PAGES, top_k=st.integers(1, 60), copies=st.integers(0, 250))
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 def test_the_same_search_again_and_again_comes_to_rest(
     factor: float, floor: int, pages: list[tuple[int, int]], top_k: int, copies: int
 ) -> None:
@@ -321,7 +322,7 @@ def test_pages_are_fetched_as_deep_as_they_last_had_to_grow_and_less_deep_after_
     top_k=st.integers(2, 12),
     offset=st.none() | st.integers(0, 12),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_what_is_foreseen_changes_no_answer(families: list[int], top_k: int, offset: int | None) -> None:
     """The answer of a pool fetched at once is the answer of the pool that grew to it."""
     adaptive_fetch, asked = AdaptiveFetch(), call((top_k, offset))

@@ -58,6 +58,50 @@ async def test_an_eighth_of_the_places_is_for_requests_whose_bodies_are_on_their
     assert not gate.is_for_whole_requests
 
 
+async def test_a_search_finds_a_place_however_many_other_requests_are_inside_and_wait() -> None:
+    gate = gate_of(16, 5)
+    assert all([await gate.enter(is_search=False) for _ in range(14)])
+    others = [asyncio.create_task(gate.enter(is_search=False)) for _ in range(5)]
+    await settle()
+    assert not any(other.done() for other in others)
+    assert await asyncio.wait_for(gate.enter(), 1)
+    for other in others:
+        other.cancel()
+
+
+async def test_others_that_came_before_the_loop_lagged_leave_searches_their_share() -> None:
+    loop = Turning()
+    gate = gate_of(64, 5, loop.turns)
+    assert all([await gate.enter(is_search=False) for _ in range(50)])
+    for _ in range(3):
+        loop.turn(2 * LAG_SECONDS)
+    assert [await asyncio.wait_for(gate.enter(), 1) for _ in range(2)] == [True, True]
+    waiting = asyncio.create_task(gate.enter())
+    await settle()
+    assert not waiting.done(), "an eighth of a quarter of 64 places"
+    waiting.cancel()
+
+
+async def test_searches_and_other_requests_that_wait_are_let_in_by_turns() -> None:
+    gate, order = gate_of(4, 5), list[str]()
+
+    async def one(name: str, *, is_search: bool) -> None:
+        assert await gate.enter(is_search=is_search)
+        order.append(name)
+        gate.leave(is_search=is_search)
+
+    assert all([await gate.enter() for _ in range(4)])
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(one(f"other {number}", is_search=False))
+            await settle()
+        for number in range(2):
+            group.create_task(one(f"search {number}", is_search=True))
+            await settle()
+        gate.leave()
+    assert order == ["search 0", "other 0", "search 1", "other 1", "other 2"]
+
+
 async def test_whoever_finds_no_place_is_refused_after_the_wait() -> None:
     gate, until = gate_of(1, 0.01), asyncio.Event()
     first = asyncio.create_task(hold(gate, until))
@@ -177,40 +221,44 @@ async def test_whoever_is_cancelled_at_the_turn_that_gave_him_a_place_gives_it_b
     assert gate.in_flight == 0
 
 
-@given(st.lists(st.sampled_from(["enter", "leave", "cancel", "lag", "calm", "turn"]), max_size=60))
+@given(st.lists(st.sampled_from(["search", "other", "leave", "cancel", "lag", "calm", "turn"]), max_size=80))
 def test_no_place_is_lost_or_given_twice(steps: list[str]) -> None:
     """However requests come, go and give up: as many are inside as were let in and have not left, never more than the limit."""
 
     async def play() -> None:
         loop = Turning()
-        gate, tasks, inside = gate_of(4, 5, loop.turns), list[asyncio.Task[bool]](), 0
-        for step in steps:
+        gate, tasks, inside = gate_of(16, 5, loop.turns), dict[asyncio.Task[bool], bool](), list[bool]()
+
+        def count() -> None:
+            for task in [each for each in tasks if each.done()]:
+                is_search = tasks.pop(task)
+                if not task.cancelled() and task.result():
+                    inside.append(is_search)
+
+        for step in [*["search", "other"] * 8, *steps]:
             match step:
-                case "enter":
-                    tasks.append(asyncio.create_task(gate.enter()))
+                case "search" | "other":
+                    tasks[asyncio.create_task(gate.enter(is_search=step == "search"))] = step == "search"
                 case "leave" if inside:
-                    gate.leave()
-                    inside -= 1
+                    gate.leave(is_search=inside.pop(0))
                 case "cancel" if tasks:
-                    tasks.pop(0).cancel()
+                    task = next(iter(tasks))
+                    del tasks[task]
+                    task.cancel()
                 case "lag" | "calm":
                     for _ in range(3):
                         loop.turn(1.0 if step == "lag" else 0.0)
                 case "turn":
                     await settle()
-            inside += sum(task.result() for task in tasks if task.done())
-            tasks = [task for task in tasks if not task.done()]
-            assert gate.in_flight <= 4
+            count()
+            assert gate.in_flight <= 16
         await settle()
-        inside += sum(task.result() for task in tasks if task.done())
-        tasks = [task for task in tasks if not task.done()]
+        count()
         while tasks or inside:
-            assert gate.in_flight == inside, "and whoever waits is let in, or nobody would be"
-            gate.leave()
-            inside -= 1
+            assert gate.in_flight == len(inside), "and whoever waits is let in, or nobody would be"
+            gate.leave(is_search=inside.pop(0))
             await settle()
-            inside += sum(task.result() for task in tasks if task.done())
-            tasks = [task for task in tasks if not task.done()]
+            count()
         assert gate.in_flight == 0
 
     asyncio.run(play())

@@ -76,7 +76,7 @@ def test_where_there_is_no_room_nothing_is_held() -> None:
 def test_one_search_alone_is_never_without_room() -> None:
     held = held_bytes(10)
     hold = taken(held, ONE, 24)
-    assert hold.fits(1 << 24)
+    assert hold.arriving()(1 << 24)
     hold.came(1 << 24)
     assert held.total == 1 << 24
     assert held.hold((1,), CANDIDATE_BYTES) is None
@@ -87,10 +87,11 @@ def test_one_search_alone_is_never_without_room() -> None:
 def test_a_reply_that_arrives_larger_than_expected_must_still_fit() -> None:
     held = held_bytes(4 * CANDIDATE_BYTES)
     beside, hold = taken(held, ONE, 2), taken(held, ONE, 1)
-    assert hold.fits(2 * CANDIDATE_BYTES)
-    assert not hold.fits(2 * CANDIDATE_BYTES + 1)
+    fits = hold.arriving()
+    assert fits(2 * CANDIDATE_BYTES)
+    assert not fits(2 * CANDIDATE_BYTES + 1)
     beside.release()
-    assert hold.fits(2 * CANDIDATE_BYTES + 1)
+    assert fits(2 * CANDIDATE_BYTES + 1)
 
 
 def test_a_second_reply_is_held_beside_the_first_until_the_search_ends() -> None:
@@ -98,11 +99,28 @@ def test_a_second_reply_is_held_beside_the_first_until_the_search_ends() -> None
     hold = taken(held, ONE, 1)
     hold.came(100)
     assert held.total == 100
-    assert hold.fits(50)
+    assert hold.arriving()(50)
     hold.came(50)
     assert held.total == 150
     hold.release()
     hold.release()
+    assert held.total == 0
+
+
+def test_replies_that_arrive_at_once_are_held_beside_each_other() -> None:
+    held = held_bytes(4 * CANDIDATE_BYTES)
+    beside, hold = taken(held, ONE, 1), taken(held, ONE, 1)
+    one, other = hold.arriving(), hold.arriving()
+    assert one(CANDIDATE_BYTES)
+    assert one(2 * CANDIDATE_BYTES)
+    assert other(CANDIDATE_BYTES)
+    assert held.total == 4 * CANDIDATE_BYTES
+    assert not other(CANDIDATE_BYTES + 1)
+    hold.came(2 * CANDIDATE_BYTES)
+    hold.came(CANDIDATE_BYTES)
+    assert held.total == 4 * CANDIDATE_BYTES, "none is counted twice"
+    hold.release()
+    beside.release()
     assert held.total == 0
 
 
@@ -130,7 +148,7 @@ def test_never_more_than_the_limit_and_one_reply(limit: int, steps: list[tuple[s
             case "hold" if who not in holds and (hold := held.hold((1 + size // 100,), 100)) is not None:
                 holds[who] = hold
                 alone = max(alone, held.total if len(holds) == 1 else 0)
-            case "arrive" if who in holds and holds[who].fits(size):
+            case "arrive" if who in holds and holds[who].arriving()(size):
                 holds[who].came(size)
                 alone = max(alone, held.total if len(holds) == 1 else 0)
             case "release" if who in holds:

@@ -8,19 +8,26 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
+from support.milvus_bodies import group
+from support.milvus_messages import message_type, pairs
+from support.milvus_model import NUMBERS, VECTORS, Row, Server
 from vecsieve.adapters.contract import Adapter, MalformedReplyError, Operation
+from vecsieve.adapters.fusions import SAME, Ending
+from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, needs_of
 from vecsieve.proxy.search.policy import Policies
-from vecsieve.proxy.search.retrievers import Retrievers
+from vecsieve.proxy.search.retrievers import Retrievers, Send
 from vecsieve.proxy.selection.policy import When
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -36,12 +43,12 @@ class Database:
     """Answers what it is sent with ``lists``: pairs of an id and a text."""
 
     def __init__(self, *lists: list[tuple[int, str]], answer: bytes | Exception | None = None) -> None:
-        self.sent: list[tuple[bytes, str]] = []
+        self.sent: list[tuple[bytes, Ending]] = []
         self._lists = lists
         self._answer = answer
 
-    async def __call__(self, body: bytes, *, suffix: str = "") -> bytes:
-        self.sent.append((body, suffix))
+    async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes:
+        self.sent.append((body, ending))
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer or json.dumps({"result": [{"points": _points(each)} for each in self._lists]}).encode()
@@ -55,25 +62,38 @@ def _points(listed: list[tuple[int, str]]) -> list[dict[str, Any]]:
 
 
 class Rig:
-    def __init__(self, body: dict[str, Any], adapter: Adapter | None = None) -> None:
+    def __init__(
+        self,
+        body: dict[str, Any] | bytes,
+        adapter: Adapter | None = None,
+        operation: Operation = QUERY,
+        known: object | None = None,
+    ) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry, backend="qdrant")
-        adapter = QdrantRest() if adapter is None else adapter
+        self.backend = operation.backend
+        self.metrics = Metrics(self.registry, backend=operation.backend)
+        self.adapter = adapter = QdrantRest() if adapter is None else adapter
         scaling = Scaling(None, None, lambda _profile, _event: None)
-        policy = Policies(Settings()).resolve("qdrant", "c")
-        call = adapter.parse_request(QUERY, json.dumps(body).encode(), needs_of(policy, None))
+        policy = replace(Policies(Settings()).resolve("qdrant", "c"), per_retriever=True)
+        self.grants = 0
+        self.own = own = OwnReads(0.0, metrics=self.metrics, clock=ManualClock())
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        call = adapter.parse_request(operation, raw, needs_of(policy, None, known=known))
         self.widened = adapter.widen(call, [50])
         self.attempt = Attempt(call=call, policy=policy, plan=(50,), watch=Stopwatch(ManualClock()))
-        self.retrievers = Retrievers(adapter, self.metrics, scaling, LongWork())
+        self.retrievers = Retrievers(adapter, self.metrics, scaling, LongWork(), own)
 
-    def fetch(self, database: Database) -> bytes:
-        return run(self.retrievers.fetch(self.attempt, self.widened, database))
+    def fetch(self, database: Send) -> bytes:
+        return run(self.retrievers.fetch(self.attempt, self.widened, database, granted=self._granted))
+
+    def _granted(self) -> None:
+        self.grants += 1
 
     def counted(self) -> dict[str, float | None]:
-        def count(result: str) -> float | None:
-            return self.registry.get_sample_value("vecsieve_fusions_total", {"backend": "qdrant", "result": result})
+        return {result: self.count(result) for result in ("divided", "nested", "member")}
 
-        return {result: count(result) for result in ("divided", "nested", "member")}
+    def count(self, result: str) -> float | None:
+        return self.registry.get_sample_value("vecsieve_fusions_total", {"backend": self.backend, "result": result})
 
 
 def run(awaited: Awaitable[T]) -> T:
@@ -95,8 +115,8 @@ THIRD = " ".join(f"place{number}" for number in range(40))
 def test_a_fusion_is_sent_as_the_batch_of_its_searches_and_nothing_else() -> None:
     rig, database = Rig(FUSION), Database([(1, LONG), (2, OTHER)], [(2, OTHER)])
     assert ranked(rig.fetch(database)) == [(2, pytest.approx(0.8333334)), (1, 0.5)]
-    ((body, suffix),) = database.sent
-    assert suffix == "/batch"
+    ((body, ending),) = database.sent
+    assert ending == Ending(new="/batch")
     assert [each["query"] for each in json.loads(body)["searches"]] == [each["query"] for each in LEAVES]
 
 
@@ -123,15 +143,24 @@ def test_scores_below_the_threshold_are_left_out_of_copies_and_of_others() -> No
 def test_what_cannot_be_divided_is_sent_as_it_is_and_counted() -> None:
     rig, database = Rig(FUSION | {"params": {"exact": True}}), Database(answer=b"the reply")
     assert rig.fetch(database) == b"the reply"
-    assert database.sent == [(rig.widened, "")]
+    assert database.sent == [(rig.widened, SAME)]
     assert rig.counted() == {"divided": 0, "nested": 0, "member": 1}
     assert not rig.attempt.is_divided
+
+
+def test_a_larger_pool_is_made_of_the_lists_that_were_fetched() -> None:
+    rig, database = Rig(FUSION), Database([(1, LONG), (2, OTHER)], [(3, THIRD)])
+    first = rig.fetch(database)
+    rig.widened = rig.adapter.widen(rig.attempt.call, [1000])
+    assert rig.fetch(database) == first
+    assert len(database.sent) == rig.grants == 1
+    assert rig.counted() == {"divided": 1, "nested": 0, "member": 0}
 
 
 def test_a_search_that_is_no_fusion_is_sent_as_it_is_and_not_counted() -> None:
     rig, database = Rig({"query": [1.0, 0.0], "limit": 4}), Database(answer=b"the reply")
     assert rig.fetch(database) == b"the reply"
-    assert database.sent == [(rig.widened, "")]
+    assert database.sent == [(rig.widened, SAME)]
     assert not any(rig.counted().values())
 
 
@@ -185,3 +214,93 @@ def test_the_policys_tenants_are_kept_apart_in_each_list() -> None:
     reply = rig.fetch(Database(answer=json.dumps({"result": [{"points": points}, {"points": []}]}).encode()))
     assert ranked(reply) == [(1, 0.5), (2, 0.33333334)]
     assert rig.attempt.policy.selection.when is When.REDUNDANT
+
+
+# A database without batches: each list is a request.
+
+
+class Milvus:
+    """Answers searches with ``lists`` by their fields; ``fails``: those that raise, ``stuck``: those that never end."""
+
+    def __init__(self, lists: dict[str, Server], *, fails: tuple[str, ...] = (), stuck: tuple[str, ...] = ()) -> None:
+        self.sent: list[str] = []
+        self.under_way = self.most = 0
+        self._lists, self._fails, self._stuck = lists, fails, stuck
+
+    async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes:
+        if ending == SAME:
+            self.sent.append("whole")
+            return b"the reply"
+        asked = message_type("SearchRequest").FromString(body)
+        (field,) = [pair.value for pair in asked.search_params if pair.key == "anns_field"]
+        self.sent.append(field)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(0)
+            if field in self._fails:
+                raise RejectedReplyError(FailOpen.OVERFETCH_STATUS)
+            if field in self._stuck:
+                await asyncio.Event().wait()
+            return self._lists[field].answer(body)
+        finally:
+            self.under_way -= 1
+
+
+def row_of(number: int, text: str, score: float) -> Row:
+    vectors: dict[str, bytes | None] = {
+        name: np.zeros(8, "<f4").tobytes() if name == "vec" else b"" for name in VECTORS
+    }
+    return Row(id=number, score=score, values=dict.fromkeys(NUMBERS) | {"text": text}, vectors=vectors, meta={})
+
+
+LISTS = {
+    "vec": Server(lists=((row_of(1, LONG, 0.9), row_of(9, LONG, 0.8), row_of(2, OTHER, 0.7)),), nullable=True),
+    "half": Server(lists=((row_of(3, THIRD, 0.9),),), nullable=True),
+}
+
+
+def hybrid_rig() -> Rig:
+    asked = message_type("HybridSearchRequest")(collection_name="c")
+    for field in LISTS:
+        part = asked.requests.add(nq=1, placeholder_group=group(101, [np.ones(8, "<f4").tobytes()]))
+        pairs(part.search_params, topk=10, anns_field=field)
+    asked.output_fields.extend(["text"])
+    pairs(asked.rank_params, strategy="rrf", params='{"k":60}', limit=4)
+    adapter = MilvusGrpc()
+    known = adapter.parse_description(LISTS["vec"].schema.SerializeToString())
+    return Rig(
+        asked.SerializeToString(), adapter, Operation(backend="milvus", name="hybrid_search", collection="c"), known
+    )
+
+
+def ranked_rows(raw: bytes) -> list[tuple[int, float]]:
+    results = message_type("SearchResults").FromString(raw).results
+    return list(zip(results.ids.int_id.data, results.scores, strict=True))
+
+
+def test_lists_that_are_requests_each_are_asked_for_at_once_and_their_copies_come_last() -> None:
+    rig, milvus = hybrid_rig(), Milvus(LISTS)
+    found = ranked_rows(rig.fetch(milvus))
+    assert [number for number, _ in found] == [1, 3, 2, 9]
+    assert [score for _, score in found] == pytest.approx([1 / 61, 1 / 61, 1 / 62, 1 / 62])
+    assert (sorted(milvus.sent), milvus.most, rig.grants) == (["half", "vec"], 2, 1)
+    assert rig.counted()["divided"] == 1
+
+
+def test_the_further_lists_are_reads_of_ours_and_are_withheld_after_a_refusal() -> None:
+    rig, milvus = hybrid_rig(), Milvus(LISTS)
+    rig.own.refused("c")
+    assert rig.fetch(milvus) == b"the reply"
+    assert milvus.sent == ["whole"]
+    assert rig.count("withheld") == 1
+    other = hybrid_rig()
+    other.fetch(Milvus(LISTS))
+    assert other.registry.get_sample_value("vecsieve_own_reads_total", {"kind": "retrievers"}) == 1
+
+
+def test_the_first_failure_ends_the_other_requests() -> None:
+    rig, milvus = hybrid_rig(), Milvus(LISTS, fails=("half",), stuck=("vec",))
+    with pytest.raises(RejectedReplyError):
+        rig.fetch(milvus)
+    assert (sorted(milvus.sent), milvus.under_way) == (["half", "vec"], 0)

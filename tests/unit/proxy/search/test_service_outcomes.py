@@ -14,6 +14,7 @@ from support.toy_backend import OUT_OF_QUOTA, ToyAdapter, ToyDialect, families_o
 from support.toy_exchange import OWN, ToyExchange, shadowed, toys
 from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.process.resources import MemoryGuard
 from vecsieve.proxy.search.exchange import Fits
@@ -102,7 +103,7 @@ async def test_there_is_no_room_when_as_many_as_may_be_are_improved() -> None:
     there, go_on = made(most=1), asyncio.Event()
 
     class Slow(ToyExchange):
-        async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+        async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
             await go_on.wait()
             return await ToyExchange.send(self, body, seconds=seconds, fits=fits)
 

@@ -52,8 +52,8 @@ def test_what_was_stored_under_a_path_is_there_after_a_restart(tmp_path: Path) -
 
 
 def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    program = "import pathlib, sys\nfrom vecsieve.proxy.demo.embedded.rest import run\n"
-    program += "run(listen='127.0.0.1:0', path=pathlib.Path(sys.argv[1]))"
+    program = "import pathlib, sys\nfrom vecsieve.proxy.demo.embedded.rest import Arguments, run\n"
+    program += "run(Arguments(listen='127.0.0.1:0', path=pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -67,7 +67,7 @@ def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_cleanly_even_with_a_connection_open(number: signal.Signals) -> None:
-    program = "from vecsieve.proxy.demo.embedded.rest import run\nrun(listen='127.0.0.1:0', path=None)"
+    program = "from vecsieve.proxy.demo.embedded.rest import Arguments, run\nrun(Arguments(listen='127.0.0.1:0'))"
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -99,6 +99,10 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
         "no new one was left out for less"
     )
     assert {int(fate) for fate in found.fates[keep]} <= {K, F}
+    if found is not whole:
+        assert found.wanting == top_k - len([row for row in keep if row in new]), (
+            "a larger pool may have more that is new"
+        )
 
 
 def test_a_short_page_is_filled_by_no_copy_where_the_policy_allows_it() -> None:
@@ -158,7 +162,12 @@ async def test_without_the_header_each_list_is_chosen_alone() -> None:
     assert await lists(alone, range(20), range(20)) == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
-async def test_a_list_fills_from_its_own_pool_alone() -> None:
+async def test_a_list_whose_pool_was_shown_asks_for_deeper_ranks() -> None:
     found = await lists(policy(), *[range(130)] * 12, top_k=10)
+    assert sorted(itertools.chain.from_iterable(found)) == list(range(120)), "a first pool has fifty candidates"
+
+
+async def test_a_list_that_may_not_grow_fills_from_its_own_pool() -> None:
+    found = await lists(policy(fetch={"cap": 50}), *[range(130)] * 12, top_k=10)
     assert [len(set(page)) for page in found] == [10] * 12
-    assert sorted(itertools.chain.from_iterable(found[:5])) == list(range(50)), "a pool has fifty candidates"
+    assert sorted(itertools.chain.from_iterable(found[:5])) == list(range(50))

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.proxy.search.memory.lookups import REQUESTS, Repeats
-from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
+from vecsieve.adapters.contract import Pool, Search
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.memory.lookups import REQUESTS, Enough, Repeats, arranged, candidates_needed, settled_order
+from vecsieve.proxy.search.memory.points import QUIET_SECONDS, Decided, FeatureMemory
+from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.report import figures
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Caps, Fixed, Linkage, Relevance, Similarity, Strategy
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Metric
+
+POLICY = Policies(Settings()).resolve("qdrant", "c").selection
 
 
 @pytest.fixture
@@ -102,3 +117,119 @@ def test_the_longest_unanswered_are_dropped_beyond_the_bound(repeats: Repeats) -
         answered(repeats, b"%d" % number)
     assert not is_known(repeats, b"0")
     assert is_known(repeats, b"%d" % REQUESTS)
+
+
+def enough_of(repeats: Repeats, body: bytes) -> int | None:
+    enough = repeats.of("c", body).enough
+    return None if enough is None else enough.candidates
+
+
+def shown(repeats: Repeats, candidates: int, *, is_missed: bool = False) -> None:
+    """An answer to the same request that depended on so many candidates of the whole pool."""
+    enough = Enough(candidates, POLICY)
+    repeats.answered(repeats.of("c", b"a"), has_until=math.inf, enough=enough, is_missed=is_missed)
+
+
+def test_how_many_candidates_were_enough_is_believed_for_the_time_limit(repeats: Repeats, clock: ManualClock) -> None:
+    answered(repeats, b"a")
+    assert enough_of(repeats, b"a") is None
+    shown(repeats, 13)
+    assert enough_of(repeats, b"a") == 13
+    clock.advance(400.0)
+    confirmed = repeats.of("c", b"a")
+    repeats.answered(confirmed, has_until=math.inf, enough=confirmed.enough)  # of the first candidates alone
+    assert enough_of(repeats, b"a") == 13
+    clock.advance(201.0)
+    assert enough_of(repeats, b"a") is None, "the whole pool was last looked at 601 s ago"
+    shown(repeats, 14)
+    assert enough_of(repeats, b"a") == 14
+
+
+def test_a_request_whose_first_candidates_changed_is_not_tried_again_for_the_time_limit(
+    repeats: Repeats, clock: ManualClock
+) -> None:
+    shown(repeats, 13)
+    shown(repeats, 13, is_missed=True)
+    shown(repeats, 13)
+    assert enough_of(repeats, b"a") is None
+    clock.advance(601.0)
+    shown(repeats, 13)
+    assert enough_of(repeats, b"a") == 13
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_what_a_full_page_depends_on_holds_all_that_is_kept_and_all_that_stands_for_it(top_k: int, seed: int) -> None:
+    """Invariant: the first candidates alone say the same of each of them, and no full page needs more than the pool."""
+    draw = np.random.default_rng(seed)
+    bases = draw.normal(size=(12, 32))
+    vectors = (
+        bases[draw.integers(0, 12, 40)] + draw.choice([0.0, 0.05, 0.5], 40)[:, None] * draw.normal(size=(40, 32))
+    ).astype(np.float32)
+    scores = np.sort(draw.random(40))[::-1].copy()
+    selection = select(Candidates(scores=scores, vectors=vectors, metric=Metric.COSINE), top_k=top_k, policy=POLICY)
+    needed = candidates_needed(selection, scores, POLICY)
+    if needed is None:
+        assert selection.wanting or selection.restrained or selection.keep.max() == 39
+        return
+    assert top_k <= needed < 40
+    pool, search = Pool(scores=scores, vectors=vectors), Search(top_k=top_k, offset=0, pages=False, query=None)
+    decided = Decided(selection, figures(search, pool, selection), POLICY, np.arange(40), math.inf)
+    part = arranged(decided, range(needed))
+    assert part.selection.keep.tolist() == selection.keep.tolist()
+    assert (part.selection.representative < needed).all()
+    assert part.selection.fates.tolist() == selection.fates[:needed].tolist()
+    assert part.selection.distinct == len(set(selection.labels[:needed].tolist()))
+    assert part.figures is decided.figures
+    assert part.slots.tolist() == list(range(needed))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"representative": Strategy.CENTROID},
+        {"diversifier": Mmr(weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED)},
+        {"threshold": Fixed(value=0.1), "linkage": Linkage.AVERAGE},
+        {"caps": Caps(per_cluster=2, per_document=None, per_source=None)},
+        {"caps": Caps(per_cluster=1, per_document=1, per_source=None)},
+    ],
+    ids=["centroid", "diversifier", "average linkage", "two of a cluster", "one of a document"],
+)
+def test_under_a_policy_that_looks_at_the_whole_pool_no_part_is_enough(other: dict[str, Any]) -> None:
+    generator = np.random.default_rng(1)
+    vectors = generator.normal(size=(20, 32)).astype(np.float32)
+    scores = np.linspace(1.0, 0.5, 20)
+    selection = select(Candidates(scores=scores, vectors=vectors, metric=Metric.COSINE), top_k=5, policy=POLICY)
+    assert candidates_needed(selection, scores, POLICY) == 5
+    assert candidates_needed(selection, scores, replace(POLICY, **other)) is None
+
+
+@pytest.mark.parametrize(("ties", "needed"), [(1, 5), (4, 8), (16, None)])
+def test_of_candidates_with_one_score_all_are_needed(ties: int, needed: int | None) -> None:
+    vectors = np.random.default_rng(1).normal(size=(20, 32)).astype(np.float32)
+    scores = np.linspace(1.0, 0.5, 20)
+    scores[4 : 4 + ties] = scores[4]
+    selection = select(Candidates(scores=scores, vectors=vectors, metric=Metric.COSINE), top_k=5, policy=POLICY)
+    assert candidates_needed(selection, scores, POLICY) == needed
+
+
+@given(st.data())
+def test_a_decision_is_the_same_in_whatever_order_candidates_of_one_score_come(data: st.DataObject) -> None:
+    """Invariant: settled and arranged back, each candidate has the fate and the representative that it had, by its id."""
+    scores = np.sort(data.draw(st.lists(st.sampled_from([0.5, 0.6, 0.7]), min_size=6, max_size=6)))[::-1].copy()
+    ids = [b"%d" % number for number in range(6)]
+    again = [ids[place] for place in sorted(range(6), key=lambda place: (-scores[place], data.draw(st.integers())))]
+    vectors = np.repeat(np.random.default_rng(1).normal(size=(3, 32)), 2, axis=0).astype(np.float32)
+    selection = select(Candidates(scores=scores, vectors=vectors, metric=Metric.COSINE), top_k=3, policy=POLICY)
+    pool, search = (
+        Pool(scores=scores, vectors=vectors, ids=tuple(ids)),
+        Search(top_k=3, offset=0, pages=False, query=None),
+    )
+    decided = Decided(selection, figures(search, pool, selection), POLICY, np.arange(6), math.inf)
+    settled = arranged(decided, settled_order(pool, 6))
+    order = settled_order(replace(pool, ids=tuple(again)), 6)
+    now = arranged(settled, np.argsort(order)).selection
+    assert [again[place] for place in now.keep] == [ids[place] for place in selection.keep]
+    for place, name in enumerate(again):
+        before = ids.index(name)
+        assert now.fates[place] == selection.fates[before]
+        assert again[now.representative[place]] == ids[selection.representative[before]]

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.floods import BEGUN, DATA, RST_STREAM, frame, head_of
+from support.http2_frames import frames_of
 from support.shared_ports import ALONE, METHOD, BothServers, both_servers
-from vecsieve.proxy.grpc.frames import ANY_RATIO_BYTES, MOST_RATIO, Calls, Inflated, Messages
+from vecsieve.proxy.grpc.frames import Calls
+from vecsieve.proxy.grpc.messages import ANY_RATIO_BYTES, MOST_RATIO, Inflated, Messages, Unfinished
 
 MIB = 1024 * 1024
 
@@ -188,3 +191,74 @@ async def test_messages_that_shrink_as_vectors_do_pass_whole_and_are_forgotten_w
         await released(both)
         assert both.heard.answered == []
     assert sum(freed) == 5 * len(content)
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 3]), st.integers(0, 40), st.integers(1, 60)), max_size=30))
+def test_of_unfinished_messages_what_has_come_is_held(pieces: list[tuple[int, int, int]]) -> None:
+    """Invariant: held is what has come of the messages that are not whole, of all calls, and nothing stays with their connection's end."""
+    unfinished = Unfinished()
+    messages = Messages(unlimited(), unfinished)
+    left, come = {1: 0, 3: 0}, {1: 0, 3: 0}
+    for stream, length, size in pieces:
+        data = b"" if left[stream] else prefixed(b"x" * length, compressed=False)[:5]
+        if data:
+            left[stream], come[stream] = length, 0
+        content = min(size, left[stream])
+        messages.follow(stream, data + b"x" * content, 0, len(data) + content)
+        left[stream] -= content
+        come[stream] += content
+        assert unfinished.held == sum(come[each] for each in come if left[each])
+    messages.close()
+    assert unfinished.held == 0
+    assert not messages.refused
+
+
+def test_beyond_the_bound_the_connection_with_most_loses_what_has_waited_longest() -> None:
+    unfinished, shed = Unfinished(1000), list[str]()
+    first, second = Messages(unlimited(), unfinished), Messages(unlimited(), unfinished)
+    first.shed = lambda: shed.append("first")
+    for stream in (1, 3):
+        begin(first, stream, 400)
+    first.follow(1, bytes(10), 0, 10)  # so that 3 has waited longest
+    begin(second, 1, 150)
+    assert (unfinished.held, first.refused, shed) == (960, [], [])
+    second.follow(1, bytes(100), 0, 100)
+    assert (unfinished.held, first.refused, second.refused, shed) == (660, [3], [], ["first"])
+
+
+def test_one_unfinished_message_may_grow_alone_and_beside_another_not() -> None:
+    unfinished, shed = Unfinished(1000), list[str]()
+    messages = Messages(unlimited(), unfinished)
+    messages.shed = lambda: shed.append("while it is followed")
+    begin(messages, 1, 5000)
+    assert (unfinished.held, messages.refused) == (5000, [])
+    begin(messages, 3, 1)
+    assert (unfinished.held, messages.refused, shed) == (1, [1], [])
+
+
+def begin(messages: Messages, stream: int, size: int) -> None:
+    """So much of a message that does not end."""
+    data = (b"\0" + (1_000_000).to_bytes(4)) + bytes(size)
+    messages.follow(stream, data, 0, len(data))
+
+
+async def test_unfinished_messages_by_the_dozen_are_refused_while_their_client_is_silent() -> None:
+    calls = Calls(unfinished=Unfinished(30_000))  # a peer may send 65,535 bytes before it must wait
+    async with asyncio.timeout(60), both_servers(calls=calls) as both:
+        hoarders = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(*both.address.rsplit(":", 1))
+            begun = prefixed(b"", compressed=False)[:1] + MIB.to_bytes(4) + bytes(500)
+            sent = [head_of(stream) + frame(DATA, 0, stream, begun) for stream in range(1, 81, 2)]
+            writer.write(BEGUN + b"".join(sent))
+            hoarders.append((reader, writer))
+            await asyncio.sleep(0.1)
+        for reader, writer in hoarders:
+            refused, wire = 0, b""
+            while refused < 5:
+                wire += await reader.read(2**16)
+                refused = [kind for kind, _, _ in frames_of(wire)].count(RST_STREAM)
+            writer.close()
+        assert set(both.heard.answered) == {"inflates"}
+        while calls.unfinished.held:
+            await asyncio.sleep(0.01)

@@ -1,0 +1,188 @@
+"""The messages in an HTTP/2 connection's DATA: how much of them is held, unfinished and inflated."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Buffer = bytes | memoryview
+# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default limit of every gRPC server
+# the ratio is not looked at: an upload of empty vectors is one.
+MOST_RATIO = 100
+ANY_RATIO_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 256 * 1024
+# Inflating so many bytes takes as long as following a frame: 1,000 frames a turn of the loop are 2 MiB.
+BYTES_A_FRAME = 2048
+_PREFIX_BYTES = 5  # whether it is compressed (1), length (4)
+_AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, by their heads: `gzip` and `deflate` of gRPC
+
+
+@dataclass(slots=True)
+class Inflated:
+    """The inflated bytes of a process's compressed messages. ``message_bytes``: the largest message. ``most``: all at
+    once.
+    """
+
+    message_bytes: int
+    most: int
+    held: int = 0
+
+    def has_room(self, more: int, *, own: int) -> bool:
+        """Whether a message of ``own`` bytes may grow by ``more``. A single message always may, up to its own bound."""
+        return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
+
+
+class Unfinished:
+    """The bytes of a process's messages that are not whole yet. ``most``: of all of them.
+
+    The core grants each call's message a window and holds what came: 49 MiB of a thousand calls on one connection, for as long as a
+    body may take. When there is too much, the connection that has most loses the message that has waited longest for its next bytes.
+    """
+
+    __slots__ = ("_of", "held", "most")
+
+    def __init__(self, most: int = sys.maxsize) -> None:
+        self.most = most
+        self.held = 0
+        self._of: dict[Messages, int] = {}
+
+    def change(self, messages: Messages, more: int) -> None:
+        """Count ``more`` bytes of a connection, or fewer."""
+        self.held += more
+        size = self._of.pop(messages, 0) + more
+        if size:
+            self._of[messages] = size
+        while more > 0 and self.held > self.most:
+            if not max(self._of, key=self._of.__getitem__).refuse_oldest(is_alone=len(self._of) == 1):
+                return
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The messages of one call. ``left``: bytes of the current one, ``taken``: those that have come; ``inflated``: size of the last
+    compressed one.
+    """
+
+    prefix: bytes = b""
+    left: int = 0
+    taken: int = 0
+    inflated: int = 0
+    engine: zlib._Decompress | None = field(default=None)
+
+
+class Messages:
+    """Counts the size of one connection's messages as they pass: of unfinished ones what has come, of compressed ones what they
+    inflate to. ``refused``: streams whose messages are too large. ``shed``: called when one is refused while nothing of this
+    connection is followed.
+
+    The gRPC core inflates a whole message at once and holds it: 200 kB may become 200 MiB, on a thousand calls. So each
+    compressed message is inflated here piece by piece and only counted, and a call whose message becomes too large is
+    reset before the core has all of it. Uncompressed messages are skipped by their length.
+    """
+
+    __slots__ = ("_inflated", "_is_followed", "_streams", "_unfinished", "refused", "shed")
+
+    def __init__(self, inflated: Inflated, unfinished: Unfinished | None = None) -> None:
+        self._inflated = inflated
+        self._unfinished = Unfinished() if unfinished is None else unfinished
+        self._streams: dict[int, _Stream] = {}  # the one that waited longest for DATA is the first
+        self._is_followed = False
+        self.refused: list[int] = []
+        self.shed: Callable[[], None] = _nothing
+
+    def follow(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """Follow DATA of a stream; returns the cost in frames."""
+        known = self._streams.pop(stream, None)
+        if known is None:
+            if stop - start >= _PREFIX_BYTES and not data[start] & 1:
+                length = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES])
+                if stop - start - _PREFIX_BYTES == length:
+                    return 0  # the common case: one whole message, not compressed
+            known = _Stream()
+        self._streams[stream] = known
+        cost, self._is_followed = 0, True
+        while start < stop and stream in self._streams:
+            if known.left:
+                step = min(known.left, stop - start)
+                known.left -= step
+                known.taken += step
+                self._unfinished.change(self, step if known.left else step - known.taken)
+                if known.engine is not None:
+                    cost += self._inflate(stream, known, data[start : start + step])
+                start += step
+            else:
+                start = self._begin(known, data, start, stop)
+                cost += 1
+        self._is_followed = False
+        return cost
+
+    def refuse_oldest(self, *, is_alone: bool) -> bool:
+        """Refuse the unfinished message that has waited longest. False, and none, where ``is_alone`` is true of the connection and
+        there is no second one.
+        """
+        unfinished = [stream for stream, known in self._streams.items() if known.left and known.taken]
+        if is_alone and len(unfinished) < 2:
+            return False
+        self.refused.append(unfinished[0])
+        self.end(unfinished[0])
+        if not self._is_followed:
+            self.shed()
+        return True
+
+    def end(self, stream: int) -> int:
+        """Forget a call; returns the size of its last compressed message."""
+        known = self._streams.pop(stream, None)
+        if known is None:
+            return 0
+        self._inflated.held -= known.inflated
+        if known.left and known.taken:
+            self._unfinished.change(self, -known.taken)
+        return known.inflated
+
+    def close(self) -> None:
+        for stream in list(self._streams):
+            self.end(stream)
+
+    def _begin(self, known: _Stream, data: Buffer, start: int, stop: int) -> int:
+        """Read the prefix of a message, or what there is of it; returns where it ends."""
+        end = min(stop, start + _PREFIX_BYTES - len(known.prefix))
+        known.prefix += bytes(data[start:end])
+        if len(known.prefix) == _PREFIX_BYTES:
+            known.left, known.taken = int.from_bytes(known.prefix[1:]), 0
+            self._inflated.held -= known.inflated  # of the message before
+            known.inflated = 0
+            known.engine = zlib.decompressobj(_AUTOMATIC) if known.prefix[0] & 1 else None
+            known.prefix = b""
+        return end
+
+    def _inflate(self, stream: int, known: _Stream, data: Buffer) -> int:
+        """Count a piece of a message; returns the cost in frames. Damaged data is the core's to refuse."""
+        engine, before = known.engine, known.inflated
+        assert engine is not None  # noqa: S101 - asked for compressed messages alone
+        more: Buffer = data
+        while more:
+            try:
+                size = len(engine.decompress(more, PIECE_BYTES))
+            except zlib.error:
+                known.engine = None
+                break
+            if not self._may_hold(known, size):
+                known.engine = None
+                self.refused.append(stream)
+                break
+            known.inflated += size
+            self._inflated.held += size
+            more = engine.unconsumed_tail
+        return (known.inflated - before) // BYTES_A_FRAME
+
+    def _may_hold(self, known: _Stream, size: int) -> bool:
+        total = known.inflated + size
+        if total > max(ANY_RATIO_BYTES, MOST_RATIO * known.taken):
+            return False
+        return self._inflated.has_room(size, own=known.inflated)
+
+
+def _nothing() -> None:
+    pass
