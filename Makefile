@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak sweep fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak sweep killed-sweep killed-gate runners fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -41,7 +41,21 @@ memory-soak: .venv/.installed
 
 # `vecsieve sweep` over planted copies: what it finds, and what it takes; POINTS=1000000 for more.
 sweep: .venv/.installed
-	PYTHONPATH=tests:. $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000)
+	PYTHONPATH=tests:. $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000) $(or $(KEEP),newest)
+
+# `vecsieve sweep --apply` on the embedded engine, killed four times, and `vecsieve undo`; POINTS=100000 for more.
+killed-sweep: .venv/.installed
+	PYTHONHASHSEED=0 PYTHONPATH=tests:. $(BIN)/python -m prove.killed_sweep $(or $(POINTS),20000)
+
+# Upserts with 30 % copies through the write gate (skip, merge) under kill -9, restarts of the database and broken connections.
+killed-gate: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.killed_gate $(or $(UPSERTS),10000)
+
+# The join of `vecsieve sweep --runner ray`, by Daft alone and on a Ray of its own: the pairs that DuckDB finds. 600 MB beside the environment.
+runners: .venv/.installed
+	$(BIN)/pip install --quiet --target .clients/daft 'daft[ray]>=0.7'
+	PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/sweep/test_joining.py
+	SWEEP_ON_RAY=1 PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/sweep/test_joining.py
 
 # Coverage-guided, a minute for each reader of strangers' bytes; SECONDS_EACH=600 before a release. Inputs that fail are kept in
 # .fuzz-findings. Atheris, which has no wheel for some systems, lies beside the environment and not in it.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.chroma import calls as chroma
 from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest
+from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import (
     Adapter,
     DescribesCollections,
@@ -29,14 +30,15 @@ from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.pinecone import calls as pinecone
 from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
-from vecsieve.adapters.pinecone.hosts import RULES as PINECONE_INDEXES
+from vecsieve.adapters.pinecone.rest import RULES as PINECONE_INDEXES
 from vecsieve.adapters.pinecone.rest import PineconeDialect, PineconeRest
+from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
 from vecsieve.adapters.qdrant import calls as qdrant
 from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
-from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.qdrant.rest import QdrantRest
-from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
+from vecsieve.adapters.qdrant.writes.grpc import QdrantGrpcWrites
+from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.weaviate import calls as weaviate
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
 from vecsieve.adapters.weaviate.rest import WeaviateDialect, WeaviateRest
@@ -139,6 +141,7 @@ _PINECONE = Backend(
         dialect=PineconeDialect,
         collection_of=pinecone.index_named,
         reshaped=pinecone.reshaped,
+        writes=PineconeRestWrites,
     ),
     grpc=Transport(
         adapter=PineconeGrpc,
@@ -152,7 +155,7 @@ _PINECONE = Backend(
 )
 _CHROMA = Backend(
     name=chroma.BACKEND,
-    rest=Transport(adapter=ChromaRest, dialect=ChromaDialect, reshaped=chroma.reshaped),
+    rest=Transport(adapter=ChromaRest, dialect=ChromaDialect, reshaped=chroma.reshaped, writes=ChromaWrites),
     operations=(chroma.QUERY,),
     naming=chroma.ChromaNames,
 )

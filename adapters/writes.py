@@ -79,30 +79,53 @@ class Neighbours:
 
 @runtime_checkable
 class LeavesPointsOut(Protocol):
-    """Further verbs of a transport on which points can be left out of a write. All are pure."""
+    """Further verbs of a transport on which points can be left out of a write, or the whole write refused. All are pure.
+
+    A point alone is the JSON that `vecsieve undo` stores: of one form for all transports of a backend.
+    """
+
+    conflict: int
+    """The status of a refusal: something like it is there already."""
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """One point as the backend takes it alone, in the client's own bytes."""
+        """One point alone. Raises UnsupportedError for one that has no exact JSON form."""
         ...
 
     def partition(self, points: NewPoints) -> bytes:
-        """The part of the collection that the write names, as it is spelled there; b"" without one."""
+        """The part of the collection that the write names, as JSON; b"" without one."""
         ...
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """The write without some of its points, but not all. All other bytes are the client's."""
         ...
 
-    def ask_stored(self, write: Operation, points: NewPoints, rows: Sequence[int]) -> Question:
-        """One read for which of these points' ids are stored."""
+    def ask_stored(self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Question:
+        """One read for which of these ids are stored. ``whole``: with all that is stored of them."""
         ...
 
-    def stored(self, body: bytes) -> frozenset[bytes]:
-        """The ids in the answer, as of ``NewPoints``. Raises MalformedReplyError, nothing else."""
+    def stored(self, body: bytes) -> Mapping[bytes, bytes]:
+        """By id, as of ``NewPoints``, the points in the answer, each alone. Raises MalformedReplyError, nothing else."""
         ...
 
-    def acknowledged(self, write: Operation, query: str) -> NativeAnswer:
+    def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
+        ...
+
+
+@runtime_checkable
+class MergesPoints(LeavesPointsOut, Protocol):
+    """Further verbs of a transport on which a new point can take a stored one's place. All are pure."""
+
+    def waits(self, points: NewPoints, query: str) -> bool:
+        """Whether the client is answered when its write has been carried out, not when it was accepted."""
+        ...
+
+    def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The write without some of its points, and with others in place of some, each alone. The rest are the client's bytes."""
+        ...
+
+    def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Question:
+        """Remove stored points, by their ids, unless they changed: as far as the database can compare them with these points alone."""
         ...
 
 
@@ -123,12 +146,12 @@ class WriteAdapter(Protocol):
         """Whether the scores of this vector are cosine similarities; False where the description does not tell. Never raises."""
         ...
 
-    def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Question:
-        """One read for the neighbours of all points of the inquiry."""
+    def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """The reads for the neighbours of all points of the inquiry, one where the database takes a batch."""
         ...
 
-    def found(self, points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
-        """Read the successful answer to `ask`. Raises MalformedReplyError, nothing else."""
+    def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """Read the successful answers to `ask`, in its order. Raises MalformedReplyError, nothing else."""
         ...
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:

@@ -37,6 +37,7 @@ from vecsieve.config.backends import INDEXES
 from vecsieve.config.fields import models_in
 from vecsieve.config.policy import CoefficientSettings
 from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.proxy.cli import COMMANDS
 from vecsieve.proxy.selection.certainty import FEATURES
 from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.telemetry.labels import OverrideName
@@ -71,6 +72,7 @@ LAZY = {
     "mcp",
     "uvicorn",
     "chromadb",
+    "daft",
     "duckdb",
     "google",
     "httpx",
@@ -289,6 +291,7 @@ CALLED_BY_A_LIBRARY = {
 WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Problem", "Profile", "Status"}
 WRITTEN_WHOLE |= {"Done", "KeptChunk", "OptimizeResponse", "RemovedChunk", "Stats"}
 WRITTEN_WHOLE |= {"FuseResponse", "FuseStats", "FusedResult", "RemovedResult"}
+WRITTEN_WHOLE |= {"Added", "AddedBatch", "Checked"}
 # Read by the names of a closed set: which overrides the settings allow, which text signals are on.
 # Read whole: what tells two tables apart, and what a payload says, a column at a time.
 # Two options of the API have one legal meaning, which their types check.
@@ -334,8 +337,9 @@ PRODUCT = {name: parsed(path) for name, path in MODULES.items()}
 
 
 def test_every_public_name_is_read_by_product_code() -> None:
-    """What tests alone read goes, with its tests."""
-    assert unread_of_modules(PRODUCT) == []
+    """What tests alone read goes, with its tests. A command's module is named by its row."""
+    by_row = {f"vecsieve.proxy.{module}.{name}" for module, _ in COMMANDS.values() for name in ("Arguments", "run")}
+    assert set(unread_of_modules(PRODUCT)) - by_row == set()
 
 
 def test_every_public_member_is_read_by_product_code() -> None:
@@ -376,10 +380,10 @@ def read_as_settings() -> set[str]:
 
 def test_every_setting_is_read_outside_the_checks_of_settings() -> None:
     """Presets are laid on a policy in config/; overrides, signals of text and coefficients are read by their registered names; the
-    section of indexes is read as ``Settings.indexes``.
+    section of indexes is read as ``Settings.indexes``, and `write.custom` by the function that it names (``custom_policy``).
     """
     settings = {name for model in models_of(Settings) - {OverrideSettings} for name in model.model_fields}
-    assert settings - read_as_settings() - {"preset", INDEXES, *SIGNALS, *FEATURES} == set()
+    assert settings - read_as_settings() - {"preset", "custom", INDEXES, *SIGNALS, *FEATURES} == set()
     assert list(OverrideSettings.model_fields) == [each.value for each in OverrideName]
 
 

@@ -3,22 +3,99 @@
 Supported: query of every API version, records search since 2025-01, documents search of 2026-07, and fetch for the vectors of a records
 search. The answer is upstream's bytes without the other matches and without what was added; around the matches only usage may
 change. A search without values has ``"values":[]`` and no sparse values: clients fail on null.
+
+A description of an index is the whole document or an element of its ``indexes``. Clients connect to ``private_host`` before ``host``
+(TypeScript 8 and later) or to ``host``, so both are replaced, in place. Assistants have a ``host`` too, in other documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
-from vecsieve.adapters.contract import Found, Lookup, NativeAnswer, Needs, Operation, Reply, Search, SearchCall
+from vecsieve.adapters.contract import (
+    Found,
+    IndexRules,
+    Lookup,
+    NativeAnswer,
+    Needs,
+    Operation,
+    Reply,
+    Search,
+    SearchCall,
+)
 from vecsieve.adapters.pinecone import calls, rest_reply, rest_request
 from vecsieve.adapters.pinecone import lookups as pinecone_lookups
-from vecsieve.adapters.pinecone.calls import is_of_the_control_plane
+from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, is_of_the_control_plane
 from vecsieve.adapters.pinecone.rest_reply import Match, ReplyDocument
 from vecsieve.adapters.pinecone.rest_request import Document
-from vecsieve.adapters.wire.json import Span, cuts, whole
+from vecsieve.adapters.wire.json import Span, cuts, elements, members, splice, string, whole, without_surrogates
 from vecsieve.adapters.wire.json_vectors import Edit, cut_list
+
+HOSTS = ("host", "private_host")
+INDEXES = "indexes"
+
+# list, create; describe, configure, create-for-model. A deletion has an empty answer.
+_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
+_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
+# The last segments of an index's paths.
+_ENDINGS = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
+_OBJECT, _ARRAY, _STRING = b"{", b"[", b'"'
+
+
+def renamed(body: bytes, rename: Callable[[str], str | None]) -> bytes:
+    """The body with the hosts of its indexes replaced; ``rename`` gives None for a host that stays. A body that cannot be parsed
+    unambiguously is returned unchanged. Never raises.
+    """
+    text = without_surrogates(body)
+    try:
+        spans = list(_hosts(text))
+        edits = [(start, end, _renamed(body[start:end], rename)) for start, end in spans]
+    except ValueError:
+        return body
+    return splice(body, edits)
+
+
+def _renamed(host: bytes, rename: Callable[[str], str | None]) -> bytes:
+    new = rename(string(host))
+    return host if new is None else json.dumps(new).encode()
+
+
+def _hosts(text: bytes) -> Iterator[Span]:
+    """The spans of the hosts that are strings. Raises ValueError."""
+    span = whole(text)
+    if text[span[0] : span[0] + 1] != _OBJECT:
+        return
+    yield from _of_one(text, span)
+    listed = members(text, span).get(INDEXES)
+    if listed is None or text[listed.value : listed.value + 1] != _ARRAY:
+        return
+    for start, end in elements(text, (listed.value, listed.end)):
+        if text[start : start + 1] == _OBJECT:
+            yield from _of_one(text, (start, end))
+
+
+def _of_one(text: bytes, span: Span) -> Iterator[Span]:
+    found = members(text, span)
+    for name in HOSTS:
+        member = found.get(name)
+        if member is not None and text[member.value : member.value + 1] == _STRING:
+            yield member.value, member.end
+
+
+def _is_misplaced(path: str) -> bool:
+    first = path.lstrip("/").partition("/")[0]
+    return first not in OF_AN_INDEX and not is_of_the_control_plane(path) and _ENDINGS.search(path) is not None
+
+
+def _describes(method: str, path: str) -> bool:
+    return method in _METHODS and _DESCRIBING.fullmatch(path) is not None
+
+
+RULES = IndexRules(segments=OF_AN_INDEX, is_misplaced=_is_misplaced, describes=_describes, rename=renamed)
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:

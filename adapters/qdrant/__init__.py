@@ -9,11 +9,10 @@ rest_request  parses and widens a search
 rest_query    the kind of its query
 rest_fusion   a fusion divided into a batch of searches, and fused again
 rest_reply    lists, points and vectors of a reply
-rest_write    upserts: their points, the query for their neighbours, notes in payloads
 grpc          the gRPC adapter; the client's answer
 grpc_request  parses and widens a search
 grpc_fusion   a fusion divided and fused again
 grpc_points   the points of a list, in one pass or field by field
 grpc_reply    lists, vectors and pools of a reply
-grpc_write    upserts: their points, the query for their neighbours, notes in payloads
+writes        upserts, over both transports
 """

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
 
 from vecsieve.adapters.base import own
 from vecsieve.adapters.contract import Reason, Reply, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.fusions import Divided, Fused, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from vecsieve.adapters.qdrant import grpc_request
 from vecsieve.adapters.qdrant.grpc_points import RESULT, SCORE
 from vecsieve.adapters.qdrant.grpc_reply import ReplyDocument
@@ -26,6 +26,7 @@ from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
     Field,
+    copied,
     encoded,
     fields,
     length_field,
@@ -114,7 +115,7 @@ def _batch(call: SearchCall, request: Plan, body: bytes, root: list[Field], fusi
         raise UndividedError(Undivided.MANY)
     if fusion.weights is not None and len(fusion.weights) != len(prefetches):
         raise UndividedError(Undivided.MEMBER)  # the server refuses it
-    shared = _copied(body, root, _SHARED)
+    shared = copied(body, root, _SHARED)
     held = only(root, _QUERY.filter, LENGTH)
     searches, plans, items = [], [], []
     for index, span in enumerate(prefetches):
@@ -123,11 +124,11 @@ def _batch(call: SearchCall, request: Plan, body: bytes, root: list[Field], fusi
         searches.append(search)
         plans.append(plan)
         items.append(length_field(_SEARCHES, shared + _filter_before(body, held, leaf) + leaf))
-    text = _copied(body, root, {_COLLECTION}) + b"".join(items) + _copied(body, root, _OF_BATCH, _OF_BATCH)
+    text = copied(body, root, {_COLLECTION}) + b"".join(items) + copied(body, root, _OF_BATCH, _OF_BATCH)
     framed = tuple(field for field in fields(text) if field.number == _SEARCHES)
     document = Document(body=text, plans=tuple(plans), items=framed)
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
-    return Divided(suffix="Batch", body=text, call=read, fusion=fusion)
+    return Divided(ending=Ending(new="Batch"), parts=(Part(text, read),), fusion=fusion)
 
 
 def _as_search(body: bytes, found: list[Field]) -> bytes:
@@ -137,7 +138,7 @@ def _as_search(body: bytes, found: list[Field]) -> bytes:
         raise UndividedError(Undivided.NESTED)
     if numbers - _LEAF.keys():
         raise UndividedError(Undivided.MEMBER)
-    return _copied(body, found, _LEAF, _LEAF)
+    return copied(body, found, _LEAF, _LEAF)
 
 
 def _read(leaf: bytes, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
@@ -178,19 +179,6 @@ def _is_conjunction(data: bytes, field: Field) -> bool:
     return {inner.number for inner in fields(data, field.span)} <= _CONJUNCTIONS
 
 
-def _copied(
-    data: bytes, found: list[Field], numbers: Collection[int], renumbered: Mapping[int, int] | None = None
-) -> bytes:
-    """The fields with these numbers, with other numbers where ``renumbered`` says so."""
-    pieces: list[bytes] = []
-    for field in found:
-        if field.number in numbers:
-            number = field.number if renumbered is None else renumbered[field.number]
-            size = encoded(field.end - field.value) if field.wire == LENGTH else b""
-            pieces += (encoded(number << 3 | field.wire), size, data[field.value : field.end])
-    return b"".join(pieces)
-
-
 def _last(body: bytes, found: list[Field], number: int) -> int | None:
     """Of a number that may be set twice the value that counts. Raises ValueError."""
     those = [field for field in found if field.number == number]
@@ -206,13 +194,14 @@ def _finite(value: float) -> float:
     return value
 
 
-def fused(reply: Reply, ranked: Fused) -> bytes:
+def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     """As in the contract. Servers leave out a score of 0, and write the others behind the payload."""
+    (reply,) = replies
     document = own(reply.document, ReplyDocument)
     data = document.data
     pieces: list[bytes] = []
     for index, row, score in ranked:
-        _, start, end = document.lists[index].points.each[row].place
+        start, end = document.lists[index].points.each[row].place[1:]
         found = fields(data, (start, end))
         old = only(found, SCORE, FIXED32)
         behind = next((field.start for field in found if field.number > SCORE), end)
@@ -220,4 +209,4 @@ def fused(reply: Reply, ranked: Fused) -> bytes:
         shown = _SCORE_TAG + struct.pack("<f", score) if score else b""
         pieces.append(length_field(RESULT, data[start:cut] + shown + data[until:end]))
     outside = [field for field in fields(data) if field.number != RESULT]
-    return b"".join((*pieces, _copied(data, outside, {field.number for field in outside})))
+    return b"".join((*pieces, copied(data, outside, {field.number for field in outside})))

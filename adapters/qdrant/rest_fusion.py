@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 import orjson
 
 from vecsieve.adapters.base import own
 from vecsieve.adapters.contract import Reply, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.fusions import Divided, Fused, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
 from vecsieve.adapters.qdrant import rest_query
 from vecsieve.adapters.qdrant.ranking import Kind
 from vecsieve.adapters.qdrant.rest_reply import ReplyDocument
@@ -97,7 +98,7 @@ def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fus
     text = b'{"searches":[%s]}' % b",".join(items)
     document = Document(body=text, plans=tuple(plans), batch=len(plans), in_object=True)
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
-    return Divided(suffix="/batch", body=text, call=read, fusion=fusion)
+    return Divided(ending=Ending(new="/batch"), parts=(Part(text, read),), fusion=fusion)
 
 
 def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
@@ -172,8 +173,9 @@ def _number(body: bytes, span: Span) -> float:
     return value
 
 
-def fused(reply: Reply, ranked: Fused) -> bytes:
+def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
     """As in the contract. A score is written as servers write a float32: with as few digits as tell it from its neighbours."""
+    (reply,) = replies
     document = own(reply.document, ReplyDocument)
     source, text = document.source, document.text
     result = members(text, whole(text))["result"]

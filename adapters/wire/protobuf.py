@@ -7,7 +7,7 @@ Groups, which are deprecated, are refused.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -195,6 +195,19 @@ def encoded(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def copied(
+    data: bytes, found: Iterable[Field], numbers: Collection[int], renumbered: Mapping[int, int] | None = None
+) -> bytes:
+    """The fields with these numbers, with other numbers where ``renumbered`` says so."""
+    pieces: list[bytes] = []
+    for field in found:
+        if field.number in numbers:
+            number = field.number if renumbered is None else renumbered[field.number]
+            size = encoded(field.end - field.value) if field.wire == LENGTH else b""
+            pieces += (encoded(number << 3 | field.wire), size, data[field.value : field.end])
+    return b"".join(pieces)
 
 
 def replaced(data: bytes, span: Span, fields: Iterable[Span], shown: Sequence[bytes]) -> bytes:

@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 
 from support.api import TOKEN, token_file
+from support.embedded import start_embedded_process
 from support.stack import command
 
-ARGUMENTS = ("serve", "--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-EXAMPLES = "100"
+ARGUMENTS = ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+EXAMPLES = "30"
 
 
 @pytest.mark.parametrize("has_token", [False, True])
 def test_the_document_holds(has_token: bool, tmp_path: Path) -> None:
     environment = {"VECSIEVE_API_TOKEN_FILE": token_file(tmp_path)} if has_token else {}
     head = ("-H", f"Authorization: Bearer {TOKEN}") if has_token else ()
-    with command(*ARGUMENTS, "--api", "127.0.0.1:0", environment=environment) as running:
+    with (
+        start_embedded_process() as engine,
+        command(*ARGUMENTS, "--upstream", engine, "--api", "127.0.0.1:0", environment=environment) as running,
+    ):
         url = running.addresses(3)["API"]
         done = subprocess.run(
             [
@@ -31,7 +35,7 @@ def test_the_document_holds(has_token: bool, tmp_path: Path) -> None:
             text=True,
             check=False,
             cwd=tmp_path,
-            timeout=100,
+            timeout=200,
         )
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) generated, (\d+) passed", done.stdout)

@@ -104,6 +104,16 @@ def test_a_restart_forgets_sessions_in_memory_and_answers(engine: str, tmp_path:
             assert set(ids(proxy, "kept")).isdisjoint(plain)
 
 
+def test_turns_reach_deeper_than_one_pool(engine: str, tmp_path: Path) -> None:
+    file = tmp_path / "vecsieve.yaml"
+    file.write_text("limits: {own_reads_share: 1.0}\n")  # each turn may grow its pool; by default one in ten
+    with stack.serve(engine, "--config", str(file)) as (proxy, admin):
+        turns = [ids(proxy, "deep") for _ in range(4)]
+        text = exchange(admin, "GET", "/metrics").body.decode()
+    assert len({one for turn in turns for one in turn}) == 4 * LIMIT, "the first pool has eight texts"
+    assert 'vecsieve_own_reads_total{kind="grow"} 2' in text
+
+
 @NEEDS_REDIS
 def test_replicas_share_sessions_in_one_store_and_outlive_one_another_and_it(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "vecsieve.yaml"

@@ -9,13 +9,15 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import pytest
 
 from support import stack
-from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
+from support.demo_runs import is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
@@ -26,9 +28,25 @@ from vecsieve.proxy.search.policy import Policies
 QUESTIONS = 42
 
 
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A demo that goes on. ``out``: the story; ``instructions``: what was printed behind it; ``seconds``: until then."""
+
+    process: subprocess.Popen[str]
+    out: str
+    instructions: str
+    seconds: float
+
+
 @pytest.fixture(scope="module")
-def plain() -> Done:
-    return run()
+def plain() -> Iterator[Story]:
+    """With --keep: what a demo prints without it is told by those of Chroma and Pinecone, which end by themselves."""
+    with keeping() as process:
+        started = time.monotonic()
+        text = read_until(process, "What was left out, and why: ")
+        out, kept, instructions = text.partition("Still running until Ctrl-C:")
+        assert kept
+        yield Story(process, out, instructions, time.monotonic() - started)
 
 
 @pytest.fixture
@@ -37,13 +55,7 @@ def kept() -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Done) -> None:
-    assert plain.code == 0, plain.err
-    assert plain.err == ""
-    assert plain.seconds < 60
-
-
-def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
+def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Story) -> None:
     assert "Asked directly" in plain.out
     assert "Asked through VecSieve" in plain.out
     assert "7 of 8 repeat a result above, 7 left out" in plain.out
@@ -52,17 +64,17 @@ def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done)
     assert plain.out.count("+ came in, was number") == 7
 
 
-def test_the_demo_fits_the_plain_width(plain: Done) -> None:
+def test_the_demo_fits_the_plain_width(plain: Story) -> None:
     assert max(len(line) for line in plain.out.splitlines()) <= 100
     assert "\x1b" not in plain.out
 
 
-def test_the_demo_says_what_was_added_and_what_the_number_is_worth(plain: Done) -> None:
+def test_the_demo_says_what_was_added_and_what_the_number_is_worth(plain: Story) -> None:
     assert re.search(r"Added time: [+-]\d+\.\d ms", plain.out)
     assert "not built for speed" in plain.out
 
 
-def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) -> None:
+def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Story) -> None:
     by_vector, by_wording = (
         re.search(rf"by {measure} *│ *(\d+) \(\d+%\) │ *(\d+) \(", plain.out) for measure in ("vector", "wording")
     )
@@ -78,7 +90,7 @@ def test_over_all_questions_copies_go_and_the_first_result_stays(plain: Done) ->
     assert int(stay[1]) - int(stay[2]) <= 14
 
 
-def test_answers_without_copies_come_back_unchanged(plain: Done) -> None:
+def test_answers_without_copies_come_back_unchanged(plain: Story) -> None:
     unchanged = re.search(r"(\d+) had nothing to collapse", plain.out)
     assert unchanged is not None
     assert int(unchanged[1]) >= 1
@@ -99,10 +111,6 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
             explained = explain(corpus, pool, direct.ask(vector, limit=8)).kept
             given = asked.ask(vector, limit=8).rows
             assert [corpus.chunks[row].text for row in explained] == [corpus.chunks[row].text for row in given]
-
-
-def test_the_demo_ends_by_saying_what_to_try_next(plain: Done) -> None:
-    assert plain.out.splitlines()[-1].endswith("vecsieve demo --keep")
 
 
 @pytest.mark.deep  # a whole demo of its own
@@ -128,20 +136,21 @@ def test_the_users_own_settings_do_not_bend_the_demo(monkeypatch: pytest.MonkeyP
     assert "+ came in" in done.out
 
 
-def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subprocess.Popen[str]) -> None:
-    text = read_until(kept, 'print(url, *(point.payload["document"]')
+def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything_without_a_complaint(plain: Story) -> None:
+    assert plain.seconds < 60
+    text, kept = plain.instructions, plain.process
     children = wait_for_children(kept.pid, 2)
     lines = [shlex.split(line) for line in text.splitlines() if line.strip().startswith("curl")]
     answers = [json.loads(pasted_curl(words))["result"]["points"] for words in lines]
     assert [len(points) for points in answers] == [8, 8]
     assert answers[0] != answers[1]
-    python = text[text.index("from qdrant_client") :]
+    python = text[text.index("from qdrant_client") : text.index("What was left out")]
     pasted = subprocess.run([sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60)
     assert len(pasted.stdout.split()) == 18  # two URLs with eight documents each
     metrics = re.search(r"http://\S+/metrics", text)
     assert metrics is not None
     assert stack.exchange(metrics[0].removesuffix("/metrics"), "GET", "/metrics").status == 200
-    page = re.search(r"http://\S+/$", read_until(kept, "What was left out, and why: ").rstrip())
+    page = re.search(r"http://\S+/$", text.rstrip())
     assert page is not None
     assert stack.exchange(page[0], "GET", "/").status == 200
     newest, *_ = json.loads(stack.exchange(page[0], "GET", "/api/searches").body)["searches"]
@@ -149,7 +158,8 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything(kept: subpr
     shown = json.loads(stack.exchange(page[0], "GET", f"/api/searches/{newest['number']}").body)
     assert all(each["text"] for each in shown["kept"]), "the demo's texts are public, and shown"
     kept.send_signal(signal.SIGINT)
-    assert kept.wait(timeout=30) == 0
+    _, complaints = kept.communicate(timeout=30)
+    assert (kept.returncode, complaints) == (0, "")
     assert not [pid for pid in children if is_alive(pid)]
 
 

@@ -84,7 +84,7 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
 def test_without_its_package_the_demo_says_what_to_install() -> None:
     program = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *r: None if n == 'chromadb' else f(n, *r); "
     program += (
-        "from vecsieve.proxy.demo.command import run; raise SystemExit(run(query=None, keep=False, backend='chroma'))"
+        "from vecsieve.proxy.demo.command import Arguments, run; raise SystemExit(run(Arguments(backend='chroma')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +18,9 @@ from support.memory_source import families
 from support.pinecone_loading import KEY, index_url, loaded
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
-from vecsieve.proxy.jobs.databases import DATABASES, Opened, Wanted, opened
-from vecsieve.proxy.jobs.source import PointId, SourceError
+from vecsieve.proxy.jobs.databases import DATABASES, Opened, Wanted, opened, points_opened
+from vecsieve.proxy.jobs.points import Points
+from vecsieve.proxy.jobs.source import PointId, SourceError, Whole, mark_of
 from vecsieve.proxy.search.collections.profiles import decoded
 
 # chromadb's close leaves its connections to the garbage collector.
@@ -203,6 +204,51 @@ def test_calibrate_puts_the_cut_between_copies_and_strangers(there: There, tmp_p
     profile = decoded((tmp_path / "p.json").read_bytes(), name="p.json")
     assert (profile.collection, profile.dimension) == (there.wanted.collection, DIMENSION)
     assert 0.0001 < profile.cut < 0.5
+
+
+def whole(points: Points, ids: Sequence[PointId]) -> list[Whole]:
+    return sorted(points.whole(ids), key=lambda each: str(each.id))
+
+
+def contents(points: Sequence[Whole]) -> list[dict[str, object]]:
+    """With six digits: Chroma makes the vectors of a cosine collection units again, which may change the last bit."""
+    return [json.loads(each.body, parse_float=lambda text: round(float(text), 6)) for each in points]
+
+
+def test_points_that_were_deleted_are_stored_again_as_they_were(there: There) -> None:
+    chosen = sorted((there.ids[place] for place in (3, 40, 41)), key=str)
+    with closing(points_opened(there.wanted, there.environment)) as points, closing(there.open()) as source:
+        before, payloads = whole(points, chosen), [each.payload for each in source.read(there.ids)]
+        assert [each.id for each in before] == chosen
+        assert [each.mark for each in before] == [mark_of(each.vector, each.payload) for each in source.read(chosen)]
+        points.delete(before)
+        points.delete(before)  # again, as after a kill
+        assert not points.whole(chosen)
+        keys = [each.key for each in before]
+        assert not points.present(b"", keys)
+        points.put(b"", [each.body for each in before])
+        assert points.present(b"", keys) == frozenset(keys)
+        after = whole(points, chosen)
+        assert contents(after) == contents(before)
+        assert after == before or there.wanted.backend == "chroma"
+        assert [each.payload for each in source.read(there.ids)] == payloads
+
+
+def test_a_sweep_deletes_what_undo_stores_again(there: There, tmp_path: Path) -> None:
+    journal, copies = str(tmp_path / "journal.db"), FAMILIES * (COPIES - 1)
+    with closing(there.open()) as source:
+        before = [(each.id, each.payload) for each in source.read(there.ids)]
+    folder = ("--work", str(tmp_path / "work"), "--keep", "first")
+    code, out, err = there.command("sweep", *folder, "--apply", "--journal", journal)
+    assert (code, err) == (0, "")
+    assert f"{copies} were deleted" in " ".join(out.split())
+    with closing(there.open()) as source:
+        assert [each.id for each in source.read(there.ids)] == list(there.ids[::COPIES])
+    code, out, err = there.command("undo", "--journal", journal, "--apply")
+    assert (code, err) == (0, "")
+    assert f"{copies} were stored; 0 have" in " ".join(out.split())
+    with closing(there.open()) as source:
+        assert [(each.id, each.payload) for each in source.read(there.ids)] == before
 
 
 def test_a_collection_that_does_not_exist_is_named_in_one_line(there: There) -> None:

@@ -191,5 +191,5 @@ def life() -> Iterator[type[Life]]:
 
 def test_the_life_of_a_collection(life: type[Life]) -> None:
     """Invariant: after any steps, a search is answered byte for byte as without a memory."""
-    examples = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 4
+    examples = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 3
     run_state_machine_as_test(life, settings=settings(max_examples=examples, stateful_step_count=15))

@@ -71,7 +71,7 @@ def requests(one: list[float], other: list[float]) -> dict[str, tuple[str, str, 
 async def test_requests_of_all_kinds_share_a_memory_and_are_answered_as_without_one(
     transport: str, policy: dict[str, Any]
 ) -> None:
-    count = 3 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 2
+    count = 3 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 1
     pairs = list(zip(ONE.questions(count), OTHER.questions(count), strict=True))
     async with shadowed(policy=policy) as sides:
         await loaded(sides)

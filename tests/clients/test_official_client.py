@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -157,7 +158,7 @@ def through(on: str) -> Iterator[QdrantClient]:
     client.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(engine: str, on: str) -> AsyncIterator[tuple[AsyncQdrantClient, AsyncQdrantClient]]:
     both = AsyncQdrantClient(url=engine, timeout=30), AsyncQdrantClient(url=on, timeout=30)
     yield both
@@ -170,6 +171,7 @@ def test_a_call_gives_what_it_gives_directly(name: str, direct: QdrantClient, th
     assert told(READS[name], through) == told(READS[name], direct)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", READS)
 async def test_an_async_call_gives_what_it_gives_directly(
     name: str, pair: tuple[AsyncQdrantClient, AsyncQdrantClient]

@@ -16,8 +16,8 @@ import pytest
 from support.faultup import FaultyUpstream, RawClient, Talk, reply
 from support.stack import Command, command, exchange
 
-HARD = 1024
-SILENT = 1100
+HARD = 512
+SILENT = 560
 KEPT = 20
 GET = b"GET /collections HTTP/1.1\r\nHost: db\r\n\r\n"
 GRPC = ("--grpc-upstream", "127.0.0.1:9")  # nobody is there: what counts is that a connection may be gRPC's
@@ -118,5 +118,5 @@ async def test_limits_that_do_not_fit_are_lowered_and_it_is_said_at_start() -> N
     match = re.search(r"^vecsieve_connections_limit (\S+)$", metrics, re.MULTILINE)
     assert match is not None
     in_force = int(float(match[1]))
-    assert 200 < in_force < HARD
+    assert 100 < in_force < HARD
     assert [(each["level"], each["connections"]) for each in said] == [("warning", in_force)]

@@ -61,13 +61,23 @@ async def test_the_database_sees_what_the_client_framed_and_nothing_else(plane: 
     assert await probed(*plane, probe) == []
 
 
+Relay = tuple[FaultyUpstream, int]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def relay() -> AsyncIterator[Relay]:
+    async with FaultyUpstream(answering(reply(b"seen"))) as upstream, bare_relay(upstream.url) as relay:
+        yield upstream, relay.port
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "probe", [each for each in PROBES if each.status is not None and not each.begins], ids=lambda probe: probe.name
 )
-async def test_a_refusal_says_who_refused_and_needs_no_connection_to_the_database(probe: Probe) -> None:
-    async with FaultyUpstream(answering(reply(b"seen"))) as upstream, bare_relay(upstream.url) as relay:
-        answer = await raw_exchange(relay.port, probe.data + POISON)
-        assert upstream.connections == 0
+async def test_a_refusal_says_who_refused_and_needs_no_connection_to_the_database(relay: Relay, probe: Probe) -> None:
+    upstream, port = relay
+    answer = await raw_exchange(port, probe.data + POISON)
+    assert upstream.connections == 0
     assert answer.split(b" ")[1] == b"%d" % (probe.status or 0)
     assert b"x-vecsieve-origin: proxy" in answer
     assert b"Server:" not in answer

@@ -62,10 +62,12 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
 
 @lru_cache(maxsize=1)
 def vectors() -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Fifty, of which every two are near enough for their texts to be read."""
-    drawn = np.random.default_rng(7).normal(size=(POINTS, DIMENSIONS)).astype(np.float32)
-    drawn[POINTS // 2 :] = drawn[: POINTS // 2] + 0.01
-    return drawn
+    """Fifty in two neighbourhoods: the 600 pairs within one are nearer than the median, so that their texts are compared, and too far
+    apart for the vectors to decide.
+    """
+    drawn = np.random.default_rng(7)
+    centres, around = drawn.normal(size=(2, DIMENSIONS)), drawn.normal(size=(POINTS, DIMENSIONS))
+    return (centres[np.arange(POINTS) % 2] + 0.6 * around).astype(np.float32)
 
 
 @lru_cache(maxsize=len(TEXTS))

@@ -65,12 +65,12 @@ def header_list(head: bytes) -> list[tuple[bytes, bytes]]:
 
 async def chunks(reader: asyncio.StreamReader) -> bytes:
     """A chunked body as it came, without trailers, its last chunk included."""
-    body, size = b"", -1
+    body, size = bytearray(), -1  # bytes would be copied with each chunk: 0.3 s of one loop for the 300 MiB of a flood
     while size != 0:
         line = await reader.readuntil(b"\r\n")
         size = int(line.split(b";")[0], 16)
         body += line + await reader.readexactly(size + 2)
-    return body
+    return bytes(body)
 
 
 def unchunked(body: bytes) -> bytes:

@@ -66,7 +66,7 @@ def numbered(piece: Callable[[int], bytes]) -> Callable[[], Iterator[bytes]]:
     return more
 
 
-def _asked(stream: int) -> bytes:
+def head_of(stream: int) -> bytes:
     return frame(HEADERS, END_HEADERS, stream, FIELDS)
 
 
@@ -83,8 +83,8 @@ FLOODS = (
         repeated(frame(CONTINUATION, 0, 1, b"\x10\x01a\x7f\x81\x7d" + bytes(16_000))),
     ),
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
-    Flood("streams opened and reset", BEGUN, numbered(lambda stream: _asked(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
-    Flood("streams of a head alone", BEGUN, numbered(_asked)),
+    Flood("streams opened and reset", BEGUN, numbered(lambda stream: head_of(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
+    Flood("streams of a head alone", BEGUN, numbered(head_of)),
     Flood(
         "DATA frames of one byte",
         ASKED + frame(DATA, 0, 1, b"\0\x10\0\0\0"),

@@ -20,12 +20,13 @@ MESSAGES: Mapping[str, str] = {
     "SearchRequest": (
         "2 db_name string | 3 collection_name string | 4 partition_names string* | 5 dsl string"
         " | 6 placeholder_group bytes | 7 dsl_type int32 | 8 output_fields string* | 9 search_params KeyValuePair*"
-        " | 11 guarantee_timestamp uint64 | 12 nq int64 | 15 use_default_consistency bool"
+        " | 11 guarantee_timestamp uint64 | 12 nq int64 | 14 consistency_level int32 | 15 use_default_consistency bool"
         " | 16 search_by_primary_keys bool | 19 function_score Status | 22 ids IDs"
     ),
     "HybridSearchRequest": (
-        "2 db_name string | 3 collection_name string | 5 requests SearchRequest* | 6 rank_params KeyValuePair*"
-        " | 8 guarantee_timestamp uint64 | 10 output_fields string*"
+        "2 db_name string | 3 collection_name string | 4 partition_names string* | 5 requests SearchRequest*"
+        " | 6 rank_params KeyValuePair* | 8 guarantee_timestamp uint64 | 10 output_fields string*"
+        " | 11 consistency_level int32 | 12 use_default_consistency bool"
     ),
     "Status": "1 error_code int32 | 2 reason string | 3 code int32",
     "BoolArray": "1 data bool*",

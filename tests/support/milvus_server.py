@@ -41,12 +41,19 @@ def planted() -> Iterator[str]:
         _plant(running, has_two_vectors=False)
         yield running
         return
+    with started() as url:
+        _plant(url, has_two_vectors=True)
+        yield url
+
+
+@contextmanager
+def started() -> Iterator[str]:
+    """The URL of a server without collections."""
     serve = import_module("milvus_lite.adapter.grpc.server").start_server_in_thread
     with tempfile.TemporaryDirectory() as folder:
         server, database, port = serve(folder)
         url = f"http://127.0.0.1:{port}"
         try:
-            _plant(url, has_two_vectors=True)
             yield url
         finally:
             connected(url).close()

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
-from vecsieve.proxy.jobs.evaluate.evaluation import Columns, SetOutcome, columns
-from vecsieve.proxy.jobs.evaluate.judging import Judged
+from vecsieve.proxy.jobs.evaluate.judging import Columns, Judged, SetOutcome, columns
 
 JUDGED = Judged(
     returned=8.0,

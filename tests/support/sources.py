@@ -37,13 +37,24 @@ def functions(path: Path) -> Iterator[Function]:
     return (node for node in ast.walk(parsed(path)) if isinstance(node, Function))
 
 
+def is_for_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def reached(tree: ast.Module, *, is_late: bool) -> Iterator[ast.AST]:
+    """All nodes; without ``is_late`` those that run when the module is loaded."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if is_late or not (isinstance(node, Function) or is_for_checkers(node)):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
+
+
 @cache
 def imported(path: Path, *, top_level_only: bool) -> set[str]:
-    inside = {child for node in functions(path) for child in ast.walk(node)} if top_level_only else set()
     found: set[str] = set()
-    for node in ast.walk(parsed(path)):
-        if node in inside:
-            continue
+    for node in reached(parsed(path), is_late=not top_level_only):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -59,17 +70,12 @@ MODULES = {module_name(path): path for path in SOURCES if "/data/" not in path.a
 def at_import(path: Path) -> set[str]:
     """Our modules that a module needs before it can be used: not what functions load, nor what only a checker reads."""
     found: set[str] = set()
-    waiting: list[ast.AST] = [parsed(path)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Function) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            continue
+    for node in reached(parsed(path), is_late=False):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
             found.update(inner or {node.module or ""})
-        waiting.extend(ast.iter_child_nodes(node))
     return found & MODULES.keys()
 
 
@@ -78,10 +84,9 @@ COLLECTED = {"DIVERSIFIERS", "SIGNALS"}
 
 
 def names_bound(node: ast.stmt) -> list[str]:
-    """The public names that a statement of a module or a class defines; none for a command, which its decorator calls."""
+    """The public names that a statement of a module or a class defines."""
     if isinstance(node, Function | ast.ClassDef):
-        is_command = any(ast.unparse(each).startswith(("app.command", "app.callback")) for each in node.decorator_list)
-        names = [] if is_command else [node.name]
+        names = [node.name]
     elif isinstance(node, ast.Assign):
         names = [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

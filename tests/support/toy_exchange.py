@@ -13,6 +13,7 @@ from support.manual_time import Timers
 from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUpstream, call, ranking
 from support.turning import calm
 from vecsieve.adapters.contract import Bounds, Operation, Question
+from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings, Settings
 from vecsieve.proxy.process.resources import MemoryGuard
 from vecsieve.proxy.process.runtime import LongWork
@@ -88,7 +89,7 @@ class ToyExchange:
     sent: list[tuple[bytes, float]] = field(default_factory=list)
     originals: list[AttemptKind] = field(default_factory=list)
 
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, suffix: str = "") -> bytes:
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         self.sent.append((body, seconds))
         answer = await self.upstream.fetch(body) if self.answering is None else self.answering(body)
         if isinstance(answer, BaseException):
@@ -195,3 +196,13 @@ def attempt(*, reason: FailOpen | None = None, deadline: float = 0.0) -> Attempt
 def shadowed(exchange: ToyExchange) -> ToyExchange:
     """The same exchange in mode shadow."""
     return replace(exchange, policy=replace(exchange.policy, mode="shadow"))
+
+
+def prepared(around: Toys, exchange: ToyExchange) -> Attempt:
+    attempt = around.service.prepare(exchange)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+async def answered(around: Toys, exchange: ToyExchange) -> tuple[ToyAnswer, Report]:
+    return await around.service.best_answer(exchange, prepared(around, exchange))
