@@ -2,8 +2,8 @@
 
 ``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier, caps or gate. The same
 policy gives the same page as ``select`` and ``paging``, but for: representatives other than the best-ranked; near-text signals other
-than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; pages beyond the first 50 ranks by
-another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
+than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; what fills a page, where a selection
+knows doubts beyond the cut by their bounds; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
 """
 
 from __future__ import annotations

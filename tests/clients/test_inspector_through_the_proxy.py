@@ -64,9 +64,10 @@ def test_searches_are_there_without_a_setting_and_without_texts(engine: str, wor
         cost = read(admin, "/api/cost")
         assert cost["outcomes"] == {"dedup": 8}
         assert len(json.loads(exchange(admin, "GET", "/explain").body)["records"]) == 8
-        while (total := judged(admin, "threshold=0"))["searches"] < 4 and time.monotonic() < deadline:
+        while (total := judged(admin, "threshold=0"))["searches"] < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert total["searches"] >= 4  # of a burst not all are taken
+        # Of a burst not all are taken, and a question asked again fetches no whole pool.
+        assert total["searches"] >= 2
         assert total["dropped_now"] == 2 * total["searches"]
         assert judged(admin, "preset=vectors&mmr_lambda=0.5")["searches"] >= total["searches"]
         assert exchange(admin, "GET", "/api/whatif?certainty=2").status == 400

@@ -32,10 +32,10 @@ def operation() -> Operation:
 
 
 def text(rank: int, family: int) -> str:
-    """The text of a record, as JSON: one word of four is its family's. Such texts alone show no copies, and equal vectors of short
-    texts without a common word are a copy with a probability of .84, too little for the second result.
+    """The text of a record, as JSON: the second half of its words is its family's. Such texts alone show no copies, and equal vectors of
+    short texts without a common word are a copy with too low a probability for the second result.
     """
-    return json.dumps(f"{json.loads(WORDS[rank])} {'w' * (family + 1)}")
+    return json.dumps(f"{json.loads(WORDS[rank])} {json.loads(WORDS[-1 - family])}")
 
 
 def policy(integrated: str = "fetch") -> ResolvedPolicy:
