@@ -30,6 +30,7 @@ from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.pinecone import calls as pinecone
 from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
+from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
 from vecsieve.adapters.pinecone.rest import RULES as PINECONE_INDEXES
 from vecsieve.adapters.pinecone.rest import PineconeDialect, PineconeRest
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
@@ -148,6 +149,7 @@ _PINECONE = Backend(
         dialect=GrpcDialect,
         collection_of=pinecone.index_named,
         unary=PINECONE_UNARY,
+        writes=PineconeGrpcWrites,
     ),
     operations=(pinecone.QUERY, pinecone.RECORDS_SEARCH, pinecone.DOCUMENTS_SEARCH),
     indexes=PINECONE_INDEXES,

@@ -7,4 +7,5 @@ rest_reply    the matches of a reply
 rest_write    upserts, for the write gate
 lookups       vectors fetched by id for searches that return none
 grpc          the gRPC adapter: request, reply and answer
+grpc_write    upserts over gRPC, for the write gate
 """

@@ -59,16 +59,16 @@ from vecsieve.adapters.wire.vectors import (
     without_vector,
 )
 
-_NAMESPACE, _TOP_K, _FILTER, _INCLUDE_VALUES, _INCLUDE_METADATA = 1, 2, 3, 4, 5
-_VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11
+NAMESPACE, TOP_K, FILTER, INCLUDE_VALUES, INCLUDE_METADATA = 1, 2, 3, 4, 5
+VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11
 
 # Fields that are set once at most. Not supported: the legacy ``queries``.
 _QUERY_SINGLE: Mapping[int, int] = {
-    _NAMESPACE: LENGTH,
-    _TOP_K: VARINT,
-    _FILTER: LENGTH,
-    _INCLUDE_VALUES: VARINT,
-    _INCLUDE_METADATA: VARINT,
+    NAMESPACE: LENGTH,
+    TOP_K: VARINT,
+    FILTER: LENGTH,
+    INCLUDE_VALUES: VARINT,
+    INCLUDE_METADATA: VARINT,
     _QUERY_ID: LENGTH,
     _SPARSE_VECTOR: LENGTH,
     _SCAN_FACTOR: FIXED32,
@@ -92,9 +92,9 @@ class Document:
 def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
     """Read a rest_request. Raises UnsupportedError, nothing else."""
     single, packed = _read_query(body)
-    top_k = _number(body, single.get(_TOP_K)) or 0
+    top_k = _number(body, single.get(TOP_K)) or 0
     check_page(top_k, 0)
-    if needs.payload_fields and not _number(body, single.get(_INCLUDE_METADATA)):
+    if needs.payload_fields and not _number(body, single.get(INCLUDE_METADATA)):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     vector, self_id, is_sparse = row(packed), _text(body, single.get(_QUERY_ID)), _SPARSE_VECTOR in single
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
@@ -104,10 +104,10 @@ def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
         offset=0,
         pages=False,
         query=usable(vector),
-        partition=_partition(_text(body, single.get(_NAMESPACE))),
+        partition=_partition(_text(body, single.get(NAMESPACE))),
         most=rest_request.within(candidates, numbers=len(vector), is_sparse=is_sparse),
     )
-    is_forced = not _number(body, single.get(_INCLUDE_VALUES)) and needs.vectors
+    is_forced = not _number(body, single.get(INCLUDE_VALUES)) and needs.vectors
     return search, Document(body=body, top_k=top_k, emptied=is_forced, self_id=self_id)
 
 
@@ -116,8 +116,8 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     (count,) = fetch_k
     if not count:
         return document.body
-    raised = b"" if count == document.top_k else number_field(_TOP_K, count)
-    return document.body + raised + (number_field(_INCLUDE_VALUES, 1) if document.emptied else b"")
+    raised = b"" if count == document.top_k else number_field(TOP_K, count)
+    return document.body + raised + (number_field(INCLUDE_VALUES, 1) if document.emptied else b"")
 
 
 def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
@@ -126,11 +126,11 @@ def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
         found = fields(body)
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    if not {field.number for field in found} <= {*_QUERY_SINGLE, _VECTOR}:
+    if not {field.number for field in found} <= {*_QUERY_SINGLE, VECTOR}:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     try:
         single = {number: only(found, number, wire) for number, wire in _QUERY_SINGLE.items()}
-        packed = packed_floats(body, found, _VECTOR)
+        packed = packed_floats(body, found, VECTOR)
     except ValueError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
     return {number: field for number, field in single.items() if field is not None}, packed
@@ -200,14 +200,14 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
 
 
 def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    matches = tuple(_match(body, field) for field in fields(body) if field.number == _MATCHES)
+    matches = matches_in(body)
     vectors = _vectors(body, matches)
     unusable = without_vector(vectors)
     wanted = Wanted(needs.payload_fields, needs.optional_fields)
     pool = Pool(
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
-        fields=_all_fields(body, matches, wanted),
+        fields=metadata_of(body, matches, wanted),
         # As over REST: both transports share remembered vectors.
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
@@ -216,6 +216,11 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
         alone=tuple(place for place, match in enumerate(matches) if match.id == request.self_id),
     )
     return pool, ReplyDocument(body=body, matches=matches)
+
+
+def matches_in(body: bytes) -> tuple[Match, ...]:
+    """Of a reply, in the order of the wire. Raises ValueError."""
+    return tuple(_match(body, field) for field in fields(body) if field.number == _MATCHES)
 
 
 def _match(body: bytes, field: Field) -> Match:
@@ -242,10 +247,15 @@ def _match(body: bytes, field: Field) -> Match:
 
 def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
     """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError."""
-    dense = matrix([packed_floats(body, match.inside, _VALUES) for match in matches])
+    dense = matrix([values_of(body, match) for match in matches])
     if dense.shape[1]:
         return dense
     return union_matrix([None if match.sparse is None else _sparse(body, match.sparse) for match in matches])
+
+
+def values_of(body: bytes, match: Match) -> bytes:
+    """The packed floats of a match, b"" without any. Raises ValueError."""
+    return packed_floats(body, match.inside, _VALUES)
 
 
 def _sparse(body: bytes, field: Field) -> SparseRow | None:
@@ -254,7 +264,7 @@ def _sparse(body: bytes, field: Field) -> SparseRow | None:
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
 
 
-def _all_fields(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
+def metadata_of(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
     """Per match the JSON of each wanted field, None where absent. Raises ValueError."""
     rows: list[tuple[bytes | None, ...]] = []
     left = REPLY_FIELDS

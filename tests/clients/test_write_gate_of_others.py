@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pinecone import Pinecone
+from pinecone.grpc import GrpcIndex
 
 from support import chroma_server as chroma
 from support.chroma_server import NEEDS_CHROMA
-from support.pinecone_loading import KEY, loaded
+from support.pinecone_loading import KEY, loaded, loaded_emulator
+from support.running import running
 from support.stack import exchange, serve
 from vecsieve.proxy.demo.chroma import chroma_server
 
@@ -115,25 +118,45 @@ def test_copies_in_pinecone_are_annotated_in_their_namespace(control: str, name:
         Pinecone(api_key=KEY, host=url) as client,
         client.index(name) as index,
     ):
-        first = [{"id": each, "values": vector(0), "metadata": {"text": "alpha", "team": each}} for each in ("x", "y")]
-        assert index.upsert(vectors=first, namespace="n").upserted_count == 2
-        eventually(lambda: sorted(index.fetch(ids=["x", "y"], namespace="n").vectors), ["x", "y"])
-        more: list[Any] = [
-            {"id": "a", "values": vector(0), "metadata": {"text": "Alpha", "team": "y", "tags": ["t"]}},
-            {"id": "b", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
-            {"id": "c", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
-            {"id": "x", "values": vector(0), "metadata": {"text": "alpha", "team": "x"}},
-            {"id": "bare", "values": vector(0)},
-        ]
-        assert index.upsert(vectors=more, namespace="n").upserted_count == 5
-        assert index.upsert(vectors=more[:1], namespace="other").upserted_count == 1
+        store_and_check(index)
 
-        def seen() -> dict[str, Any]:
-            found = index.fetch(ids=["x", "y", "a", "b", "c", "bare"], namespace="n").vectors
-            return {key: originals([each.metadata])[0] for key, each in found.items()}
 
-        eventually(seen, {"x": None, "y": None, "a": "y", "b": None, "c": "b", "bare": None})
-        assert originals([index.fetch(ids=["a"], namespace="other").vectors["a"].metadata]) == [None]
+@pytest.mark.parametrize("name", ["cosine", "euclidean"])
+async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and_tenant(name: str) -> None:
+    policy = {"tenant_keys": ("team",), "write": {"mode": "annotate"}}
+    with loaded_emulator(plan(), grpc=True) as emulator:
+        own = {"index_host": emulator.project.indexes[name].host}
+        async with running(emulator.url, backend="pinecone", policy=policy, pinecone=own) as proxy:
+            await asyncio.to_thread(store_over_grpc, f"http://127.0.0.1:{proxy.port}")
+            assert proxy.count("write_copies_total", backend="pinecone") == 2
+
+
+def store_over_grpc(url: str) -> None:
+    with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+        store_and_check(index)
+
+
+def store_and_check(index: Any) -> None:
+    """Copies, an update, other tenants and another namespace."""
+    first = [{"id": each, "values": vector(0), "metadata": {"text": "alpha", "team": each}} for each in ("x", "y")]
+    assert index.upsert(vectors=first, namespace="n").upserted_count == 2
+    eventually(lambda: sorted(index.fetch(ids=["x", "y"], namespace="n").vectors), ["x", "y"])
+    more: list[Any] = [
+        {"id": "a", "values": vector(0), "metadata": {"text": "Alpha", "team": "y", "tags": ["t"]}},
+        {"id": "b", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
+        {"id": "c", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
+        {"id": "x", "values": vector(0), "metadata": {"text": "alpha", "team": "x"}},
+        {"id": "bare", "values": vector(0)},
+    ]
+    assert index.upsert(vectors=more, namespace="n").upserted_count == 5
+    assert index.upsert(vectors=more[:1], namespace="other").upserted_count == 1
+
+    def seen() -> dict[str, Any]:
+        found = index.fetch(ids=["x", "y", "a", "b", "c", "bare"], namespace="n").vectors
+        return {key: originals([each.metadata])[0] for key, each in found.items()}
+
+    eventually(seen, {"x": None, "y": None, "a": "y", "b": None, "c": "b", "bare": None})
+    assert originals([index.fetch(ids=["a"], namespace="other").vectors["a"].metadata]) == [None]
 
 
 def test_observing_counts_and_changes_nothing(control: str) -> None:

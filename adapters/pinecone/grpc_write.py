@@ -1,0 +1,223 @@
+"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata.
+
+As over REST a query has one vector, and a note is JSON as a string. It is one more entry at the end of the metadata: of equal keys the
+last one counts, for all readers of protobuf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from struct import pack
+
+import numpy as np
+import orjson
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
+from vecsieve.adapters.pinecone.calls import BACKEND, index_of
+from vecsieve.adapters.pinecone.grpc import (
+    FILTER,
+    INCLUDE_METADATA,
+    INCLUDE_VALUES,
+    NAMESPACE,
+    PATH,
+    TOP_K,
+    VECTOR,
+    matches_in,
+    metadata_of,
+    values_of,
+)
+from vecsieve.adapters.pinecone.rest_write import UPSERT
+from vecsieve.adapters.wire.protobuf import (
+    FIXED64,
+    LENGTH,
+    Field,
+    encoded,
+    fields,
+    length_field,
+    messages_in,
+    number_field,
+    only,
+    replaced,
+)
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
+from vecsieve.adapters.wire.vectors import matrix, packed_floats
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+# UpsertRequest.
+_VECTORS, _NAMESPACE = 1, 2
+_UPSERT = Shape(frozenset({_NAMESPACE}), frozenset({_VECTORS}))
+# Vector. Numbers may be packed, in one field or several.
+_ID, _VALUES, _METADATA, _SPARSE = 1, 2, 3, 4
+_POINT = Shape(frozenset({_ID, _METADATA, _SPARSE}), frozenset({_VALUES}))
+_ENTRIES = 1  # of a Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed upsert: for each vector its field, its metadata and its packed floats, None and b"" where absent."""
+
+    data: bytes
+    points: tuple[Field, ...]
+    metadata: tuple[Field | None, ...]
+    values: tuple[bytes, ...]
+    namespace: bytes
+
+
+def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    found = read(body, (0, len(body)), _UPSERT)
+    points = messages(found, _VECTORS)
+    if len(points) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    each = [read(body, point.span, _POINT) for point in points]
+    metadata = tuple([message(point, _METADATA) for point in each])
+    wanted = Wanted(needs.keys)
+    try:
+        values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
+        read_fields = tuple(
+            [
+                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
+                for field in metadata
+            ]
+        )
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    namespace = message(found, _NAMESPACE)
+    return NewPoints(
+        ids=tuple([_id(body, point) for point in each]),
+        vectors=matrix([packed or None for packed in values]),
+        vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
+        keys=needs.keys,
+        fields=read_fields,
+        document=Document(
+            data=body,
+            points=tuple(points),
+            metadata=metadata,
+            values=values,
+            namespace=b"" if namespace is None else body[namespace.value : namespace.end],
+        ),
+    )
+
+
+def _id(data: bytes, point: Found) -> bytes:
+    """As over REST. Raises UnsupportedError."""
+    return orjson.dumps(text_of(data, message(point, _ID)))
+
+
+def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """A query for each vector."""
+    document = own(points.document, Document)
+    shared = number_field(TOP_K, inquiry.count) + number_field(INCLUDE_METADATA, 1)
+    shared += length_field(NAMESPACE, document.namespace) if document.namespace else b""
+    shared += number_field(INCLUDE_VALUES, 1) if inquiry.vectors else b""
+    return [
+        Question(method="POST", target=PATH, body=length_field(VECTOR, document.values[row]) + shared + _filter(tenant))
+        for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+    ]
+
+
+def _filter(tenant: Tenant) -> bytes:
+    each = [_struct(key, _object(_struct("$eq", _value(orjson.loads(value))))) for key, value in tenant]
+    if not each:
+        return b""
+    several = length_field(6, b"".join(length_field(1, _object(one)) for one in each))
+    return length_field(FILTER, each[0] if len(each) == 1 else _struct("$and", several))
+
+
+def _struct(key: str, value: bytes) -> bytes:
+    """A Struct of one entry. ``value``: a Value."""
+    return length_field(_ENTRIES, length_field(1, key.encode()) + length_field(2, value))
+
+
+def _object(struct: bytes) -> bytes:
+    return length_field(5, struct)
+
+
+def _value(value: object) -> bytes:
+    """A Value. Numbers are doubles."""
+    if isinstance(value, str):
+        return length_field(3, value.encode())
+    if isinstance(value, bool):
+        return number_field(4, int(value))
+    assert isinstance(value, int)  # noqa: S101 - a tenant is text, an integer or a boolean
+    return encoded(2 << 3 | FIXED64) + pack("<d", value)
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises MalformedReplyError, nothing else."""
+    wanted = Wanted(points.keys)
+    try:
+        lists = [matches_in(body) for body in bodies]
+        packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
+        fielded = [
+            row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)
+        ]
+    except ValueError as error:
+        raise MalformedReplyError(str(error)) from None
+    matches = [match for each in lists for match in each]
+    return Neighbours(
+        of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+        ids=tuple([orjson.dumps(match.id) for match in matches]),
+        scores=np.array([match.score for match in matches], np.float64),
+        vectors=matrix([each or None for each in packed]),
+        fields=tuple(fielded),
+    )
+
+
+_METRIC = 5  # of the statistics, since 2025
+
+
+def is_cosine(body: bytes, _: str) -> bool:
+    """From the statistics of an index, where they name the metric. Never raises."""
+    try:
+        metric = only(fields(body), _METRIC, LENGTH)
+    except ValueError:
+        return False
+    return metric is not None and body[metric.value : metric.end] == b"cosine"
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the metadata of some vectors."""
+    document = own(points.document, Document)
+    rows = sorted(notes)
+    places = [document.points[row].whole for row in rows]
+    return replaced(document.data, (0, len(document.data)), places, [_noted(document, row, notes[row]) for row in rows])
+
+
+def _noted(document: Document, row: int, note: bytes) -> bytes:
+    data, point, metadata = document.data, document.points[row], document.metadata[row]
+    added = _struct(NOTE, _value(note.decode()))
+    if metadata is None:
+        return length_field(_VECTORS, data[point.value : point.end] + length_field(_METADATA, added))
+    shown = length_field(_METADATA, data[metadata.value : metadata.end] + added)
+    return length_field(_VECTORS, replaced(data, point.span, [metadata.whole], [shown]))
+
+
+class PineconeGrpcWrites:
+    """The verbs of the contract."""
+
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The call of one upsert; None for any other. Never raises."""
+        if head.path != "/VectorService/Upsert":
+            return None
+        return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
+
+    def describe(self, _: Operation) -> Question:
+        """The statistics of the index."""
+        return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")

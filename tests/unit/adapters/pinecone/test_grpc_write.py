@@ -1,0 +1,159 @@
+"""Upserts over gRPC, against protobuf's own library: what is read of them, the queries for neighbours, messages with notes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.pinecone.grpc_messages import message_type
+
+from support.pinecone_messages import SPARSE, UNKNOWN, read
+from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = PineconeGrpcWrites()
+PATH = "/VectorService/Upsert"
+HOST = "docs-1.svc.pinecone.io"
+NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
+
+
+def row(identifier: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": identifier, "values": [1, 0.5], **more}
+
+
+def written(*rows: dict[str, Any], **more: Any) -> bytes:
+    return bytes(message_type("UpsertRequest")(vectors=rows, **more).SerializeToString())
+
+
+def parsed(message: bytes, *, most: int = 9, vector_name: str | None = None) -> NewPoints:
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    return WRITES.parse(write, message, WriteNeeds(vector_name=vector_name, keys=("text",), most=most))
+
+
+@pytest.mark.parametrize("method", ["Upsert", "Query", "Update", "Delete"])
+def test_an_upsert_is_told_by_its_method(method: str) -> None:
+    found = WRITES.classify(RequestHead(method="POST", path=f"/VectorService/{method}", host=HOST))
+    assert (None if found is None else found.collection) == ("docs-1" if method == "Upsert" else None)
+
+
+def test_vectors_are_read_with_ids_and_wanted_keys() -> None:
+    found = parsed(
+        written(row("ü", metadata={"text": "größe", "n": 1}), row("b"), {"id": "s", "sparse_values": SPARSE})
+    )
+    assert [json.loads(each) for each in found.ids] == ["ü", "b", "s"]
+    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (written(row()) + UNKNOWN, Reason.UNSUPPORTED_FIELD),
+        (length_field(1, written() + UNKNOWN), Reason.UNSUPPORTED_FIELD),
+        (written(row(), namespace="a") + written(namespace="b"), Reason.AMBIGUOUS_FIELD),
+        (written({"id": "a", "sparse_values": SPARSE}), Reason.NOTHING_TO_DO),
+        (written(), Reason.NOTHING_TO_DO),
+        (written(*[row()] * 10), Reason.TOO_MANY_PARTS),
+        (b"\x0a", Reason.UNSUPPORTED_FIELD),
+    ],
+)
+def test_what_is_not_read(message: bytes, reason: Reason) -> None:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(message)
+    assert failure.value.reason is reason
+
+
+def test_each_vector_has_a_query_of_its_own() -> None:
+    message = written(row("a", values=[1.5, 2]), row("b", values=[3, 4]), row("c", values=[5, 6]), namespace="größe")
+    found = parsed(message)
+    tenants = ((("t", b'"x"'),), (("t", b"true"), ("u", b"-7")), ())
+    asked = Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=False)
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST))
+    assert write is not None
+    questions = WRITES.ask(write, found, asked)
+    assert {each.target for each in questions} == {"/VectorService/Query"}
+    made = message_type("QueryRequest")
+    shared = {"top_k": 5, "include_metadata": True, "namespace": "größe"}
+    both = {"$and": [{"t": {"$eq": True}}, {"u": {"$eq": -7.0}}]}
+    assert [read("QueryRequest", each.body) for each in questions] == [
+        made(vector=[1.5, 2], filter={"t": {"$eq": "x"}}, **shared),
+        made(vector=[3, 4], filter=both, **shared),
+        made(vector=[5, 6], **shared),
+    ]
+    wanted = Inquiry(which=(2,), tenants=((),), count=2, vectors=True)
+    (question,) = WRITES.ask(write, parsed(written(row(), row(), row())), wanted)
+    assert read("QueryRequest", question.body) == made(
+        vector=[1, 0.5], top_k=2, include_metadata=True, include_values=True
+    )
+
+
+def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
+    found = parsed(written(row("a"), row("b")))
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    hits = [
+        {"id": "x", "score": 0.5, "values": [1, 2], "metadata": {"text": "t"}},
+        {"id": "y", "score": 0.25, "values": [3, 4]},
+    ]
+    reply = message_type("QueryResponse")(matches=hits, namespace="n", usage={"read_units": 5}).SerializeToString()
+    near = WRITES.found(found, asked, [b"", reply])
+    assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([1, 1], (b'"x"', b'"y"'), [0.5, 0.25])
+    assert near.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert near.fields == ((b'"t"',), (None,))
+    with pytest.raises(MalformedReplyError):
+        WRITES.found(found, asked, [b"", reply[:-3]])
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
+def test_a_note_is_the_only_change(metadata: dict[str, Any] | None) -> None:
+    message = written(row("a"), row("b", **({} if metadata is None else {"metadata": metadata})), namespace="n")
+    changed = read("UpsertRequest", WRITES.annotated(parsed(message), {1: NOTE}))
+    assert changed.vectors[1].metadata["_vecsieve"] == NOTE.decode()
+    expected = read("UpsertRequest", message)
+    expected.vectors[1].metadata["_vecsieve"] = NOTE.decode()
+    assert changed == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (message_type("DescribeIndexStatsResponse")(metric="cosine", dimension=2).SerializeToString(), True),
+        (message_type("DescribeIndexStatsResponse")(metric="dotproduct").SerializeToString(), False),
+        (b"", False),
+        (b"\x2a", False),
+    ],
+)
+def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> None:
+    assert WRITES.is_cosine(body, "") is expected
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+@given(st.binary(max_size=30), st.integers(0, 140), st.integers(0, 20))
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
+    """Damage raises UnsupportedError or nothing; what is read has one of everything for each vector; without notes it is the same bytes."""
+    message = written(row("a", metadata={"text": "a"}), row("b", values=[0.123456789] * 12), namespace="n")
+    damaged = message[:at] + junk + message[at + cut :]
+    try:
+        found = parsed(damaged)
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    assert WRITES.annotated(found, {}) == damaged
+    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+@given(st.binary(max_size=60))
+def test_a_reply_that_cannot_be_read_is_malformed(body: bytes) -> None:
+    """Any bytes are neighbours or malformed, and no other error is raised; statistics tell or do not."""
+    asked = Inquiry(which=(0,), tenants=((),), count=2, vectors=True)
+    WRITES.is_cosine(body, "")
+    try:
+        near = WRITES.found(parsed(written(row())), asked, [body])
+    except MalformedReplyError:
+        return
+    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
