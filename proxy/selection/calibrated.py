@@ -14,22 +14,22 @@ from types import MappingProxyType
 
 TEXTS: Mapping[str, float] = MappingProxyType(
     {
-        "one": -3.153,
-        "short": -2.755,
-        "far": -2.064,
+        "one": -3.157,
+        "short": -2.751,
+        "far": -2.078,
         "short_far": -2.979,
         "short_near": -1.134,
-        "contained": 5.089,
-        "covered": 2.826,
-        "figures": -1.791,
-        "both_figures": -0.743,
-        "names": -1.582,
-        "both_names": -2.331,
+        "contained": 5.104,
+        "covered": 2.804,
+        "figures": -1.789,
+        "both_figures": -0.742,
+        "names": -1.590,
+        "both_names": -2.326,
         "rare_shared": 3.172,
         "rare_contained": 0.918,
         "short_both_figures": 0.000,
-        "repetition": 15.172,
-        "sentences": -11.960,
+        "repetition": 15.173,
+        "sentences": -12.091,
         "opening": -1.174,
     }
 )

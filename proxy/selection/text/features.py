@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.text.bounds import LONGEST, UNPRICED, beyond_ascii, cost
 from vecsieve.proxy.selection.text.canonical import folded, unwrapped
-from vecsieve.proxy.selection.text.margins import Edges, edges
+from vecsieve.proxy.selection.text.margins import Edges, Margins, edges
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.shingles import grams
 from vecsieve.proxy.selection.text.tokens import Hashes, hashed, mixed
@@ -147,14 +147,18 @@ class Text:
             self.whole = Form(body if len(body) <= LONGEST else "")
         return self.whole
 
-    def without(self, first: int, last: int) -> Form:
-        """Its form of the lines ``first`` to ``last`` of its edges."""
-        assert self.edges is not None  # noqa: S101 - who asks has seen its lines
+    def within(self, margins: Margins) -> Form:
+        """Its form without these header and footer lines. Only for a text that is read."""
+        whole, known = self.whole or self.unwrap(), self.edges
+        if known is None or (known.head not in margins.headers and known.tail not in margins.footers):
+            return whole
+        depths = known.depths(margins)
         if self._forms is None:
             self._forms = {}
-        found = self._forms.get((first, last))
+        found = self._forms.get(depths)
         if found is None:
-            found = self._forms[first, last] = Form("\n".join(self.edges.lines[first:last]))
+            lines = known.without(*depths)
+            found = self._forms[depths] = whole if len(lines) == len(known.lines) else Form("\n".join(lines))
         return found
 
     @property
@@ -185,7 +189,7 @@ class Text:
         if self.edges is not None:
             taken += self.edges.nbytes
         for form in (self._forms or {}).values():
-            taken += form.nbytes + sys.getsizeof(form.body)
+            taken += 0 if form is self.whole else form.nbytes + sys.getsizeof(form.body)
         return taken
 
 

@@ -38,14 +38,13 @@ class Edges:
     for equal lines, in this process. ``length``: of all lines, in characters.
     """
 
-    __slots__ = ("_masked", "_remaining", "head", "key", "length", "lines", "tail")
+    __slots__ = ("_masked", "head", "key", "length", "lines", "tail")
 
     def __init__(self, lines: tuple[str, ...]) -> None:
         self.lines = lines
         self.head, self.tail = _masked(lines[0]), _masked(lines[-1])
         self.key, self.length = hash(lines), sum(map(len, lines))
         self._masked: tuple[list[str], list[str]] | None = None
-        self._remaining: dict[tuple[int, int], tuple[int, int]] = {}
 
     @property
     def masked(self) -> tuple[list[str], list[str]]:
@@ -55,15 +54,16 @@ class Edges:
             self._masked = [self.head, *map(_masked, heads)], [self.tail, *map(_masked, tails)]
         return self._masked
 
-    def without(self, headers: int, footers: int) -> tuple[int, int]:
-        """The first line and the one behind the last one when so many are taken off; all lines where too little would remain."""
-        found = self._remaining.get((headers, footers))
-        if found is None:
-            count = len(self.lines)
-            off = sum(map(len, self.lines[:headers])) + sum(map(len, self.lines[count - footers :]))
-            is_much = self.length - off >= max(REMAINING_AT_LEAST, REMAINING_SHARE * self.length)
-            found = self._remaining[headers, footers] = (headers, count - footers) if is_much else (0, count)
-        return found
+    def depths(self, margins: Margins) -> tuple[int, int]:
+        """How many of its outermost lines, from the head and from the foot, are margins."""
+        heads, tails = self.masked
+        return _depth(heads, margins.headers), _depth(tails, margins.footers)
+
+    def without(self, headers: int, footers: int) -> tuple[str, ...]:
+        """Its lines when so many are taken off; all lines where too little would remain."""
+        inner = self.lines[headers : len(self.lines) - footers]
+        is_much = sum(map(len, inner)) >= max(REMAINING_AT_LEAST, REMAINING_SHARE * self.length)
+        return inner if is_much else self.lines
 
     @property
     def nbytes(self) -> int:
@@ -99,14 +99,6 @@ def learn(known: Sequence[Edges]) -> Margins:
     headers = _repeated(distinct, [each.head for each in distinct], 0)
     footers = _repeated(distinct, [each.tail for each in distinct], 1)
     return Margins(headers, footers) if headers or footers else NO_MARGINS
-
-
-def remaining(known: Edges, margins: Margins) -> tuple[int, int]:
-    """The first line that is no margin, and behind the last one; all lines where too little would remain."""
-    if known.head not in margins.headers and known.tail not in margins.footers:
-        return 0, len(known.lines)
-    heads, tails = known.masked
-    return known.without(_depth(heads, margins.headers), _depth(tails, margins.footers))
 
 
 def _repeated(known: list[Edges], outermost: list[str], end: int) -> frozenset[str]:

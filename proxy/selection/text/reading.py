@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from vecsieve.proxy.selection.policy import TextRules
 from vecsieve.proxy.selection.text.bounds import POOL_WORDS, lengths_of, portions, readable, short
-from vecsieve.proxy.selection.text.features import NOTHING, RECORD, Form, Text, Tokens, complete, learn_words
-from vecsieve.proxy.selection.text.margins import Margins, learn, remaining
+from vecsieve.proxy.selection.text.features import NOTHING, RECORD, Form, Tokens, complete, learn_words
+from vecsieve.proxy.selection.text.margins import Margins, learn
 from vecsieve.proxy.selection.text.tokens import Hashes
 from vecsieve.proxy.selection.values import FloatVector, Indices, Metadata, Steps
 
@@ -68,7 +68,7 @@ class Texts:
         """The form of candidate i's text; None where no text is read."""
         found, text = self._forms[i], self.given[i]
         if found is None and text is not None:
-            found = self._forms[i] = self._form(text)
+            found = self._forms[i] = text.within(self._learnt())
         return found
 
     def canonical(self, i: int) -> str | None:
@@ -122,7 +122,7 @@ class Texts:
             if text is None
             else text.whole
             if (known := text.edges) is None or (known.head not in headers and known.tail not in footers)
-            else self._form(text)
+            else text.within(margins)
             for text in self.given
         ]
 
@@ -263,14 +263,6 @@ class Texts:
         at = np.minimum(values.searchsorted(words), len(values) - 1)
         found = np.where(values.take(at) == words, counts.take(at), 1)
         return weight(texts, found)
-
-    def _form(self, text: Text) -> Form:
-        whole, known = text.unwrap(), text.edges
-        if known is not None:
-            first, last = remaining(known, self._learnt())
-            if (first, last) != (0, len(known.lines)):
-                return text.without(first, last)
-        return whole
 
     def _learnt(self) -> Margins:
         if self._margins is None:

@@ -77,7 +77,9 @@ def of_spans(spans: FloatVector, rows: Indices, columns: Indices) -> FloatMatrix
     """
     # Halved: the length of any finite span is finite then.
     start, end = spans[:, 0] / 2.0, spans[:, 1] / 2.0
-    with np.errstate(invalid="ignore"):
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # far apart, and one is as short as numbers allow: minus infinity
         length = end - start
         length[~(np.isfinite(length) & (length > 0.0))] = np.nan
         both = np.minimum(end[rows][:, None], end[columns][None, :])

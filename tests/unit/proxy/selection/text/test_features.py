@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.texts import ANY_TEXT, ODD_TEXT, forget, gram_sets, hostile_text, passages, texts
 from vecsieve.proxy.selection.text.canonical import folded
 from vecsieve.proxy.selection.text.features import BITS, MOST_TOKENS, RECORD, Form, Text, complete, learn_words, text_of
+from vecsieve.proxy.selection.text.margins import NO_MARGINS, Margins
 from vecsieve.proxy.selection.text.tokens import hashed, words
 
 
@@ -144,8 +145,9 @@ def test_a_text_that_is_remembered_is_not_made_again() -> None:
 
 
 def test_the_lines_of_a_text_are_kept_once_for_each_of_its_forms() -> None:
-    text = Text("one\ntwo\nthree")
+    body = "a line of the body, long enough to be more than a record, and longer than what stands above and below it"
+    text, margins = Text(f"header 7\n{body}\nthree"), Margins(frozenset({"header #"}), frozenset())
     assert text.unwrap() is text.unwrap()
-    assert text.without(1, 3) is text.without(1, 3)
-    assert text.without(1, 3).canonical == "two three"
-    assert text.unwrap().canonical == "one two three"
+    assert text.within(margins) is text.within(Margins(frozenset({"header #", "other"}), frozenset()))
+    assert text.within(margins).body == f"{body}\nthree"
+    assert text.within(NO_MARGINS) is text.unwrap()

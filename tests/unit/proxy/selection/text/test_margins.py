@@ -16,7 +16,6 @@ from vecsieve.proxy.selection.text.margins import (
     Margins,
     edges,
     learn,
-    remaining,
 )
 
 BODIES = (
@@ -41,8 +40,8 @@ PAGES = [page(number, text) for number, text in enumerate(BODIES, 1)]
 def stripped(text: str, margins: Margins) -> str:
     known = edges(text)
     assert known is not None
-    first, last = remaining(known, margins)
-    return text if (first, last) == (0, len(known.lines)) else "\n".join(known.lines[first:last])
+    lines = known.without(*known.depths(margins))
+    return text if lines == known.lines else "\n".join(lines)
 
 
 def test_running_headers_and_footers_go_whatever_their_page_number() -> None:
@@ -136,10 +135,12 @@ def test_margins_do_not_depend_on_the_order_of_the_texts(texts: list[list[str]],
 
 @given(st.lists(st.text(st.sampled_from("ab1\n "), max_size=300), min_size=1, max_size=12))
 def test_a_body_is_never_empty_and_is_made_of_the_texts_own_lines(texts: list[str]) -> None:
-    """Invariant: the lines of the body are a slice of the lines of the text, and at least half of its characters."""
+    """Invariant: the lines of the body are those of the text but for its outermost ones, and at least half of its characters."""
     known = of(*texts)
     margins = learn(known)
     for each in known:
-        first, last = remaining(each, margins)
-        assert 0 <= first < last <= len(each.lines)
-        assert sum(map(len, each.lines[first:last])) * 2 >= sum(map(len, each.lines))
+        headers, footers = each.depths(margins)
+        lines = each.without(headers, footers)
+        assert lines
+        assert lines in {each.lines, each.lines[headers : len(each.lines) - footers]}
+        assert sum(map(len, lines)) * 2 >= sum(map(len, each.lines))

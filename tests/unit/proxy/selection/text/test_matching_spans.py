@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vecsieve.proxy.selection.text.matching import shares
@@ -53,6 +53,7 @@ def test_spans_of_different_or_unknown_documents_have_nothing_in_common(document
 
 
 @given(st.lists(st.tuples(st.sampled_from(["d", "e", None]), NUMBER, NUMBER), max_size=6))
+@example([("d", -1e308, 1e-300), ("d", 1e308, 1.1e308), ("d", 0.0, 1e-300)])
 def test_shares_are_symmetric_and_between_zero_and_one(known: list[tuple[str | None, float, float]]) -> None:
     """Invariant: any float64 at all gives a symmetric matrix in [0, 1] without NaN, and one on the diagonal of real spans."""
     spans = np.array([row[1:] for row in known], np.float64).reshape(len(known), 2)
