@@ -44,6 +44,7 @@ from vecsieve.proxy.search.memory.lookups import (
     VectorFetches,
     arranged,
     asked_of,
+    begins_with,
     candidates_needed,
     complete,
     identified,
@@ -223,9 +224,10 @@ class Searcher:
         asked = decided = None
         if attempt.spare is not None and self._memory is not None:
             asked, decided = self._decided(attempt, reply, self._memory)
-            if decided is None and attempt.enough is not None:  # the ranking has changed
-                attempt.enough, attempt.is_missed = None, True
+            if decided is None and attempt.enough is not None:
+                part, attempt.enough = reply.pools[0], None
                 reply = await self._fetched(attempt, fetch, sizes := attempt.first_sizes)
+                attempt.is_missed = not begins_with(reply.pools[0], part)
                 asked, decided = self._decided(attempt, reply, self._memory)
             if decided is None:
                 whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
@@ -252,9 +254,8 @@ class Searcher:
         asked = asked_of(attempt, known, self._rest)
         if asked is None:
             return None, None
-        decided = memory.decided(
-            attempt.call.operation.collection, asked, counts=not (attempt.rounds or attempt.is_repeated)
-        )
+        counts, is_part = not (attempt.rounds or attempt.is_repeated), order is not None
+        decided = memory.decided(attempt.call.operation.collection, asked, counts=counts, is_part=is_part)
         if decided is not None:
             attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
             if order is not None:
@@ -290,7 +291,7 @@ class Searcher:
             return None
         order = settled_order(pool, needed)
         part = Asked.of(asked.key, identified(pool, order), query, asked.rest)
-        memory.decide(attempt.call.operation.collection, part, arranged(decided, order))
+        memory.decide(attempt.call.operation.collection, part, arranged(decided, order), is_part=True)
         return Enough(needed, decided.policy)
 
     def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:

@@ -77,6 +77,7 @@ def poison(memory: FeatureMemory, seed: int, *, is_proved: bool, rows: bool = Tr
     """Give every point a random row and the text of another. ``is_proved``: whether scores still are to prove rows."""
     draw = np.random.default_rng(seed)
     memory._decided.clear()  # from an equal pool nobody looks at rows again
+    memory._decided_parts.clear()
     for shelf in memory._shelves.values():
         held = [slot for slot, owner in enumerate(shelf.owners) if owner is not None]
         other = draw.permutation(held).tolist()
@@ -165,6 +166,7 @@ async def test_a_row_of_another_point_is_caught_by_its_score(seed: int) -> None:
         (slot,) = [slot for slot, name in enumerate(shelf.names) if name.startswith(b"%d@" % best)]
         shelf.values[slot] = np.roll(shelf.values[slot], 1)
         sides.memory._decided.clear()  # from an equal pool nobody looks at rows again
+        sides.memory._decided_parts.clear()
         warm, cold = await sides.both("c", questions[0])
         assert warm == cold
         assert sides.memory.score_failures == 1

@@ -129,8 +129,8 @@ class Repeat(NamedTuple):
 
 class _Answered(NamedTuple):
     """``quiet_ended``: of the collection, at that time. ``until``: when the points are too old, minus infinity where they are new ones each
-    time. ``enough``: as in Repeat, believed until ``looked_until``; None also where the first candidates were others than those of the whole pool:
-    then that is not tried again before.
+    time. ``enough``: as in Repeat, believed until ``looked_until``. None with such a time: the first candidates were others than those of the
+    whole pool, and are not tried again before.
     """
 
     quiet_ended: float
@@ -171,13 +171,13 @@ class Repeats:
             if repeat.is_known:
                 self._held.hold(key, _Answered(at, _NEVER))
         elif had is None or had.quiet_ended < at or had.until != _NEVER:
-            looked_until, is_barred = (_NEVER, True) if had is None else (had.looked_until, had.enough is None)
+            looked_until = _NEVER if had is None or self._memory.is_past(had.looked_until) else had.looked_until
             if is_missed:
                 enough, looked_until = None, self._memory.believed_until()
-            elif self._memory.is_past(looked_until):
-                looked_until = _NEVER if enough is None or enough is repeat.enough else self._memory.believed_until()
-            elif is_barred:
+            elif had is not None and had.enough is None and looked_until != _NEVER:
                 enough = None  # it was missed a while ago
+            elif enough is None or enough is not repeat.enough:
+                looked_until = _NEVER if enough is None else self._memory.believed_until()
             self._held.hold(key, _Answered(at, has_until, enough, looked_until))
 
 
@@ -221,6 +221,14 @@ def settled_order(pool: Pool, count: int) -> list[int]:
     for _, tied in groupby(range(count), scores.__getitem__):
         order += sorted(tied, key=ids.__getitem__)
     return order
+
+
+def begins_with(whole: Pool, part: Pool) -> bool:
+    """Whether the first candidates of the ``whole`` are those of the ``part``."""
+    order = settled_order(whole, part.size)
+    return part.size <= whole.size and [whole.ids[place] for place in order] == [
+        part.ids[place] for place in settled_order(part, part.size)
+    ]
 
 
 def arranged(decided: Decided, order: Sequence[int] | Indices) -> Decided:

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.memory.lookups import REQUESTS, Enough, Repeats, arranged, candidates_needed, settled_order
+from vecsieve.proxy.search.memory.lookups import (
+    REQUESTS,
+    Enough,
+    Repeats,
+    arranged,
+    begins_with,
+    candidates_needed,
+    settled_order,
+)
 from vecsieve.proxy.search.memory.points import QUIET_SECONDS, Decided, FeatureMemory
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
@@ -155,6 +163,30 @@ def test_a_request_whose_first_candidates_changed_is_not_tried_again_for_the_tim
     clock.advance(601.0)
     shown(repeats, 13)
     assert enough_of(repeats, b"a") == 13
+
+
+def test_an_answer_from_a_whole_pool_whose_decision_was_pushed_out_bars_nothing(repeats: Repeats) -> None:
+    shown(repeats, 13)
+    answered(repeats, b"a")  # decided anew, and not shown to be enough yet
+    assert enough_of(repeats, b"a") is None
+    shown(repeats, 14)
+    assert enough_of(repeats, b"a") == 14
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_a_pool_begins_with_any_order_of_its_ties_and_with_no_other_points(size: int, count: int, seed: int) -> None:
+    """Invariant: the first candidates are the same whatever the order of equal scores that are whole in both."""
+    draw = np.random.default_rng(seed)
+    scores = np.sort(draw.integers(0, 10, size).astype(float))[::-1]
+    whole = Pool(scores=scores, vectors=np.empty((size, 0), np.float32), ids=tuple(b"%d" % row for row in range(size)))
+    if count > size or (count < size and count and scores[count] == scores[count - 1]):
+        return
+    order = np.lexsort((draw.random(count), -scores[:count])).tolist()
+    part = Pool(scores=scores[:count], vectors=whole.vectors[:count], ids=tuple(whole.ids[row] for row in order))
+    assert begins_with(whole, part)
+    if count:
+        assert not begins_with(whole, replace(part, ids=(b"new", *part.ids[1:])))
+        assert not begins_with(part, replace(whole, scores=np.append(scores, -1.0), ids=(*whole.ids, b"more")))
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))

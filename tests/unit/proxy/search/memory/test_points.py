@@ -17,6 +17,7 @@ from vecsieve.proxy.search.candidates import Record
 from vecsieve.proxy.search.memory.lookups import Asked
 from vecsieve.proxy.search.memory.points import (
     COLLECTIONS,
+    DECIDED,
     QUIET_SECONDS,
     WINDOW,
     Decided,
@@ -415,6 +416,18 @@ def test_a_decision_is_given_back_for_equal_points_scores_and_questions_alone(me
     assert memory.decided("c", question(points._replace(names=points.names[::-1]))) is None
     memory.forget("c")
     assert memory.decided("c", question(points)) is None
+
+
+def test_pools_that_are_seen_once_push_out_no_decision_about_first_candidates(memory: FeatureMemory) -> None:
+    made = Collection()
+    taught(memory, made, [0, 1, 2])
+    points = made.asked([0, 1, 2])[0]
+    memory.decide("c", question(points), held := decision(made), is_part=True)
+    assert memory.decided("c", question(points)) is None, "of a whole pool nothing was decided"
+    for number in range(DECIDED + 1):
+        memory.decide("c", question(points, (number, 2)), decision(made))
+    assert memory.decided("c", question(points, (0, 2))) is None
+    assert memory.decided("c", question(points), is_part=True) is held
 
 
 def test_a_decision_ends_with_the_oldest_of_its_records(memory: FeatureMemory, clock: ManualClock) -> None:
