@@ -1,6 +1,7 @@
 """The settings: frozen models, every default once with its reason.
 
 schema          the settings, section by section
+applications    the sections of our own endpoints and of events
 policy          the settings of a policy: how results are chosen
 presets         policies by name, and how a rule's policy is put together
 backends        defaults and traits that depend on the backend

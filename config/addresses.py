@@ -200,11 +200,21 @@ def grpc_url(text: str) -> str:
     return url.removesuffix("/")
 
 
+def hook_url(url: str) -> str:
+    """The same URL. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
+    parse_upstream(origin_of(url))
+    path_prefix(urlsplit(url).path.removesuffix("/"))
+    return url
+
+
 def collector_url(url: str) -> str:
-    """The URL without a trailing slash. Raises ValueError for everything but ``http(s)://host[:port][/path]``."""
-    path = urlsplit(url).path
-    parse_upstream(url.removesuffix(path) if path else url)
-    return url.removesuffix(path) + path_prefix(path.removesuffix("/"))
+    """The URL without a trailing slash. Raises ValueError as `hook_url`."""
+    return hook_url(url).removesuffix("/")
+
+
+def origin_of(url: str) -> str:
+    """A URL without its path."""
+    return url.removesuffix(path) if (path := urlsplit(url).path) else url
 
 
 def _port(text: str) -> int | None:

@@ -10,11 +10,12 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import combinations
 
-from vecsieve.config.addresses import Address, parse_address, parse_upstream
+from vecsieve.config.addresses import Address, origin_of, parse_address, parse_upstream
+from vecsieve.config.applications import ApiSettings, WebhookSettings
 from vecsieve.config.backends import INDEXES, TRAITS
 from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
 from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
-from vecsieve.config.schema import ApiSettings, PineconeSettings, RuleSettings, Settings, TracingSettings
+from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from vecsieve.config.values import alternatives
 
 
@@ -68,6 +69,8 @@ def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
     found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
+    if settings.webhook.url is not None:
+        found["webhook", "url"] = (origin_of(settings.webhook.url), "a receiver of events")
     own = settings.indexes
     if own is None:
         return found
@@ -120,6 +123,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from _of_tracing(settings.tracing)
     yield from _of_explain(settings)
     yield from _of_api(settings.api)
+    yield from _of_webhook(settings.webhook)
     yield from _of_preload(settings)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
@@ -156,6 +160,12 @@ def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
     if api.tokenizer is not None and find_spec("tiktoken") is None:
         wanted = "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'"
         yield contradiction(("api", "tokenizer"), shown(api.tokenizer), wanted)
+
+
+def _of_webhook(webhook: WebhookSettings) -> Iterator[Contradiction]:
+    if webhook.url is not None and webhook.secret_file is None:
+        wanted = "a file, because webhook.url is given"
+        yield contradiction(("webhook", "secret_file"), "none", wanted, ("webhook", "url"))
 
 
 def _is_installed() -> bool:

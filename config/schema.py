@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from vecsieve.config.addresses import parse_address
+from vecsieve.config.applications import ApiSettings, WebhookSettings
 from vecsieve.config.backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.values import (
@@ -25,7 +26,6 @@ from vecsieve.config.values import (
     IndexUrl,
     Mode,
     Model,
-    Name,
     OrNone,
     PathPrefix,
     Pattern,
@@ -382,35 +382,6 @@ class SessionStoreSettings(Model):
     results: Count = setting(1000, "digests of a session, two or three for each result; those given first go first")
 
 
-class ApiSettings(Model):
-    """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a listener of their own. Off unless `listen` is
-    given. Data ports are not affected.
-    """
-
-    listen: OrNone[HostPort] = setting(
-        None, "host:port of the listener, such as 127.0.0.1:9466; every worker serves it. none: off. Flag: --api"
-    )
-    token_file: OrNone[str] = setting(
-        None,
-        "file with a token that every request then needs, as `Authorization: Bearer …`; required where `api.listen` is not "
-        "on loopback. Read once, when the process starts",
-    )
-    body_bytes: Count = setting(
-        16 * 1024 * 1024,
-        "a larger request is answered with 413. 500 chunks with 1,536 numbers each are 8 to 16 MB of JSON",
-    )
-    tokenizer: OrNone[Name] = setting(
-        None,
-        "an encoding of tiktoken that counts tokens, such as o200k_base; its vocabulary is loaded when the process starts. "
-        "none: a fourth of the bytes, rounded up",
-    )
-    in_flight: Count = setting(
-        8,
-        "requests whose bodies are held, per process: with the default size 128 MiB at most. Further ones wait for "
-        "`limits.in_flight_queue_seconds`, then 503",
-    )
-
-
 class OverrideSettings(Model):
     """Which per-request headers are accepted. A forbidden one is answered with 400: ignoring it would look like acceptance."""
 
@@ -467,6 +438,7 @@ class Settings(Model):
     explain: ExplainSettings = ExplainSettings()
     tracing: TracingSettings = TracingSettings()
     api: ApiSettings = ApiSettings()
+    webhook: WebhookSettings = WebhookSettings()
     sessions: SessionStoreSettings = SessionStoreSettings()
     overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()

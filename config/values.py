@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from vecsieve.config.addresses import (
     collector_url,
     grpc_url,
+    hook_url,
     index_url,
     parse_address,
     parse_pattern,
@@ -127,6 +128,13 @@ CollectorUrl = Annotated[
     str,
     AfterValidator(collector_url),
     Wanted("http or https, host, port and perhaps a path such as http://127.0.0.1:4318, without credentials or query"),
+]
+HookUrl = Annotated[
+    str,
+    AfterValidator(hook_url),
+    Wanted(
+        "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query"
+    ),
 ]
 QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
 StoreUrl = Annotated[

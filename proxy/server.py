@@ -27,6 +27,7 @@ from vecsieve.proxy.admin.knowledge import Knowledge, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from vecsieve.proxy.admin.workers import asking, open_to_admin
+from vecsieve.proxy.api.webhook import SECRET_FILE
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.process import resources
 from vecsieve.proxy.process.assembly import Process, api_key_of
@@ -59,6 +60,8 @@ FIXED = (
     "explain.token_file",
     "explain.judgements",
     "api",
+    "webhook",
+    "journal",
     "memory",
 )
 
@@ -92,10 +95,10 @@ class Instance:
     """One data plane with its signals, its reloads and its loop lag. Make it inside the event loop.
 
     ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs.
-    ``descriptors``: as for `Process`.
+    ``descriptors``, ``registry``: as for `Process`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as of `Process`
         self,
         source: Source,
         settings: Settings,
@@ -105,6 +108,7 @@ class Instance:
         number: int = 0,
         beat: Callable[[], None] = lambda: None,
         descriptors: Budget | None = None,
+        registry: CollectorRegistry,
     ) -> None:
         self._source = source
         self._settings = settings
@@ -118,6 +122,7 @@ class Instance:
             seed=number,
             workers=settings.workers,
             descriptors=descriptors,
+            registry=registry,
         )
         self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress)
         self.lifecycle = Lifecycle(
@@ -259,7 +264,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     started = time.monotonic()
     given = resources.claim(settings)
     resources.say(given, settings)
-    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), descriptors=given)
+    instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), descriptors=given, registry=registry)
     admin = AdminServer(
         Pages(
             is_ready=lambda: instance.lifecycle.is_ready,
@@ -367,6 +372,7 @@ async def _work(
         number=worker.number,
         beat=beat,
         descriptors=resources.claim(settings),
+        registry=shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names),
     )
     to_admin = await open_to_admin(worker.metrics_directory, worker.number, instance.knowledge)
     try:
@@ -446,6 +452,7 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     context_of(settings)  # report an unusable certificate before the first fork
     headers_of(settings.tracing.headers_file)  # and an unusable headers file
     token_in(settings.explain.token_file, TOKEN_FILE)  # and an unusable token
+    token_in(settings.webhook.secret_file, SECRET_FILE)
     api_key_of(settings.memory.preload)
     keep_freed_blocks(glibc_mallopt())
     if settings.workers > 1:

@@ -1,4 +1,5 @@
-"""Server-sent events in answer to lines that are still coming (`application/x-ndjson` in, `text/event-stream` out).
+"""Server-sent events: in answer to lines that are still coming (`application/x-ndjson` in, `text/event-stream` out), and the feed of
+the write gate's events.
 
 A line's events are sent before the next lines are read, and reading waits until the client has taken them: a client that does not read
 is not read from either. Every wait has a deadline. Before the first event the answer may still be a problem with its own status; after
@@ -21,6 +22,7 @@ from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault
+from vecsieve.proxy.writes.events import MOST_READERS, Feed
 
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
 # A stream holds one of the places of api.in_flight. Its lines come from retrievers, which take seconds.
@@ -39,6 +41,36 @@ def abort(request: web.BaseRequest) -> None:
     """End the connection of an answer that cannot be finished."""
     if request.transport is not None:
         request.transport.abort()
+
+
+HEARTBEAT_SECONDS = 15.0  # proxies cut what is silent for 30 to 60 s; half of that
+LISTENING, HEARTBEAT = b": listening\n\n", b": alive\n\n"
+
+
+async def watched(request: web.BaseRequest, feed: Feed, limits: LimitSettings) -> tuple[RawResponse, int]:
+    """The feed as it comes, until the client goes or the process ends. Raises ProblemError where there is no place."""
+    reader = feed.reader()
+    if reader is None:
+        raise ProblemError(Kind.BUSY, f"{MOST_READERS} read already", fields=(("Retry-After", "15"),))
+    response = RawResponse(200, "OK", _HEAD, is_ready=False)
+
+    async def put(data: bytes) -> None:
+        async with asyncio.timeout(limits.stream_idle_timeout_seconds):
+            await response.put(data)
+            await response.emptied()
+
+    try:
+        await response.prepare(request)
+        await put(LISTENING)
+        while (taken := await reader.take(seconds=HEARTBEAT_SECONDS)) is not None:
+            events = b"".join(event(told.name, told.data) for told in taken.events)
+            lost = event("dropped", b'{"events":%d}' % taken.dropped) if taken.dropped else b""
+            await put(events + lost or HEARTBEAT)
+    except (TimeoutError, ConnectionError):
+        abort(request)  # the client does not read, or is gone
+    finally:
+        feed.leave(reader)
+    return response, response.status
 
 
 class LineWork(Protocol):

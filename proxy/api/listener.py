@@ -21,7 +21,7 @@ from aiohttp import web
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
-from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort
+from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort, watched
 from vecsieve.proxy.api.openapi import PATH, described
 from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
 from vecsieve.proxy.api.routes import JSON, Route
@@ -37,6 +37,7 @@ from vecsieve.proxy.search.limits import Admission, Turns
 from vecsieve.proxy.telemetry.labels import ApiRoute
 from vecsieve.proxy.telemetry.log import FIELDS, place_of
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.writes.events import Feed
 
 LOGGER = logging.getLogger("vecsieve.api")
 TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting
@@ -79,9 +80,15 @@ class Api:
         return self._listener.ports[0]
 
     def drain(self) -> None:
-        """From now on every answer closes its connection."""
+        """From now on every answer closes its connection, and feeds end."""
+        self._hang_up()
         if self._listener is not None:
             self._listener.drain()
+
+    def _hang_up(self) -> None:
+        for route in self._routes.values():
+            if route.feed is not None:
+                route.feed.hang_up()
 
     def stop_accepting(self) -> None:
         if self._listener is not None:
@@ -89,6 +96,7 @@ class Api:
 
     async def close(self, *, grace_seconds: float) -> None:
         """Let requests finish for the grace period, then cut them."""
+        self._hang_up()
         if self._listener is not None:
             await self._listener.close(grace_seconds=grace_seconds)
         self._work.close()
@@ -120,6 +128,8 @@ class Api:
             if route.takes is None and route.work is not None:
                 response = _response(200, route.work(b""), ("Content-Type", JSON))
                 return response, response.status
+            if route.feed is not None:
+                return await self._watched(request, route.feed)
             return await self._worked(request, route)
         except ProblemError as problem:
             return _refusal(problem), problem.kind.status
@@ -138,21 +148,31 @@ class Api:
                 fields=(("WWW-Authenticate", "Bearer"),),
             )
 
+    async def _watched(self, request: web.BaseRequest, feed: Feed) -> tuple[RawResponse, int]:
+        """Raises ProblemError. Readers have places of their own, and hold up no end of the process."""
+        accepted = request.headers.get("Accept", "*/*").lower()
+        if EVENTS not in accepted and "*/*" not in accepted:
+            raise _not_acceptable()
+        if self._memory.pressure() is not Pressure.NONE:
+            raise _busy("ask again in a moment")
+        return await watched(request, feed, self._limits)
+
     async def _worked(self, request: web.BaseRequest, route: Route) -> tuple[RawResponse, int]:
-        """The answer to a request with a body. Raises ProblemError."""
-        streams = _check_body(request, route, self._body_bytes)
+        """The answer to a request with a body, or with a query. Raises ProblemError."""
+        streams = None if route.takes is None else _check_body(request, route, self._body_bytes)
         if self._memory.pressure() is not Pressure.NONE or not await self._places.enter():
-            raise ProblemError(Kind.BUSY, "ask again in a moment", fields=(("Retry-After", "1"),))
+            raise _busy("ask again in a moment")
         try:
             if streams is not None:
                 return await EventStream(request, streams(), self._work, self._limits, self._body_bytes).answer()
-            pieces = await self._read(request)
+            query = request.raw_path.partition("?")[2].encode("utf-8", "surrogateescape")
+            pieces = [query] if route.takes is None else await self._read(request)
             if route.asks is not None:
                 answer = await route.asks(b"".join(pieces), request.headers.get("api-key"))
             else:
                 answer = await self._work.run(partial(_work_on, route, pieces))
         except TimeoutError:
-            raise ProblemError(Kind.BUSY, "the work took too long", fields=(("Retry-After", "1"),)) from None
+            raise _busy("the work took too long") from None
         finally:
             self._places.leave()
         return _response(200, answer, ("Content-Type", JSON)), 200
@@ -205,7 +225,7 @@ def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Rou
 
 
 def _check_method(request: web.BaseRequest, route: Route) -> None:
-    allowed = ("GET", "HEAD") if route.takes is None else ("POST",)
+    allowed = ("POST",) if route.takes is not None else ("GET", "HEAD") if route.feed is None else ("GET",)
     if request.method not in allowed:
         words = ", ".join(allowed)
         raise ProblemError(Kind.METHOD, f"{route.path} takes {words}", fields=(("Allow", words),))
@@ -221,9 +241,7 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
             Kind.MEDIA_TYPE, "the body has another form", where="Content-Type", saw=essence or "nothing", wanted=wanted
         )
     if streams is not None and EVENTS not in request.headers.get("Accept", "").lower():
-        raise ProblemError(
-            Kind.NOT_ACCEPTABLE, "lines are answered with events", where="Accept", saw="others", wanted=EVENTS
-        )
+        raise _not_acceptable()
     coding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if coding != "identity":
         raise ProblemError(
@@ -238,6 +256,14 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
     if length is not None and int(length) > limit_bytes:
         raise _too_large(f"{length} bytes", limit_bytes)
     return streams
+
+
+def _not_acceptable() -> ProblemError:
+    return ProblemError(Kind.NOT_ACCEPTABLE, "the answer is events", where="Accept", saw="others", wanted=EVENTS)
+
+
+def _busy(detail: str) -> ProblemError:
+    return ProblemError(Kind.BUSY, detail, fields=(("Retry-After", "1"),))
 
 
 def _too_large(saw: str, limit_bytes: int) -> ProblemError:

@@ -69,12 +69,13 @@ def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, A
     if route.asks is not None:
         kinds = (*kinds, *_WITH_DATABASE)
     schema = {"type": "object"} if route.gives is None else known[route.gives]
+    answer = {JSON: {"schema": schema}, **events} if route.feed is None else {EVENTS: {"schema": schema}}
     operation: dict[str, Any] = {
         "operationId": route.name.value,
         "summary": route.summary,
         "description": route.description,
         "responses": {
-            "200": {"description": "The answer.", "content": {JSON: {"schema": schema}, **events}},
+            "200": {"description": "The answer.", "content": answer},
             **{str(kind.status): {"$ref": f"#/components/responses/{kind.name}"} for kind in kinds},
         },
     }

@@ -6,7 +6,6 @@ answered: who asks here wants to know, and can ask again. So nothing is stored w
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +32,6 @@ from vecsieve.proxy.writes.journal import JournalError, Kind, LeftOut
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.plans import Judged
 
-LOGGER = logging.getLogger("vecsieve.writes")
 ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # whose upserts are made here
 MOST_POINTS = 1000
 WORDS = 300  # characters of a refusal that are passed on
@@ -107,6 +105,14 @@ class AddedBatch(Struct, frozen=True, kw_only=True, rename="camel"):
     duration_ms: float
 
 
+class _Count(Struct):
+    count: int
+
+
+class _Counted(Struct):
+    result: _Count
+
+
 _ONE, _SEVERAL = msgspec.json.Decoder(PointRequest), msgspec.json.Decoder(PointsRequest)
 
 
@@ -162,6 +168,18 @@ class Points:
         (result,) = await self._added(asked, [asked.point], key, began)
         return _encoded(result)
 
+    async def count(self, collection: str, key: str | None) -> int:
+        """How many points a collection has. Raises ProblemError."""
+        operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=collection)
+        seconds = self._gate.any_policy_of(operation).write.deadline_seconds
+        target = f"/collections/{quote(collection, safe='')}/points/count"
+        question = Question(method="POST", target=target, body=b'{"exact":false}')
+        body = await _asked(_Write(self._sender, operation, b"", key), question, seconds)
+        try:
+            return msgspec.json.decode(body, type=_Counted).result.count
+        except msgspec.DecodeError:
+            raise ProblemError(Trouble.NO_DATABASE, "its answer is no number of points") from None
+
     async def add_batch(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
         asked = await self._gate.beside(partial(decoded, _SEVERAL, body))
@@ -184,26 +202,22 @@ class Points:
     ) -> list[Added]:
         write, policy = await self._written(asked, points, key)
         judged, change = await self._judged(write, policy, is_write=True)
-        if change is not None and change.body is None and not change.left_out:
+        if change.answer is not None and not change.left_out:
             raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
-        body = write.plain if change is None else change.body
+        body = change.body if change.body is not None or change.answer is not None else write.plain
         await self._stored(write, policy, body, change)
-        rows = () if change is None else change.left_out
-        self._log(rows, len(points))
         taken = self._since(began)
-        return [_result(judged, row, rows, taken) for row in range(len(points))]
+        return [_result(judged, row, change.left_out, taken) for row in range(len(points))]
 
-    async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change | None) -> None:
+    async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change) -> None:
         try:
             if body is not None:
                 target = f"/collections/{quote(write.operation.collection, safe='')}/points{_QUERY}"
                 await _asked(write, Question(method="PUT", target=target, body=body), policy.write.deadline_seconds)
         except ProblemError:
-            if change is not None:
-                await self._settled(change, write, policy, is_success=False)
+            await self._settled(change, write, policy, is_success=False)
             raise
-        if change is not None:
-            await self._settled(change, write, policy, is_success=True)
+        await self._settled(change, write, policy, is_success=True)
 
     async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> None:
         try:
@@ -211,7 +225,7 @@ class Points:
         except UpstreamExchangeError:
             raise ProblemError(Trouble.FAILED, "the journal cannot be written") from None
 
-    async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change | None]:
+    async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
         try:
             return await self._gate.told(write, policy, query=_QUERY, is_write=is_write)
@@ -229,13 +243,6 @@ class Points:
 
     def _since(self, began: float) -> float:
         return round((self._clock() - began) * 1000.0, 3)
-
-    @staticmethod
-    def _log(rows: Sequence[LeftOut], count: int) -> None:
-        """The events of a write, as the gate logs its own."""
-        removed = sum(row.kind == Kind.REMOVED for row in rows)
-        left = sum(row.kind == Kind.LEFT_OUT for row in rows)
-        LOGGER.info("added", extra={"fields": {"points": count - left, "skipped": left, "evicted": removed}})
 
 
 def _upsert(points: Sequence[Point], name: str | None) -> bytes:
@@ -258,14 +265,14 @@ def _native(point: Point, name: str | None, where: str) -> bytes:
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vector, bytes(point.payload))
 
 
-async def _asked(write: _Write, question: Question, seconds: float) -> None:
+async def _asked(write: _Write, question: Question, seconds: float) -> bytes:
     """Raises ProblemError."""
     try:
-        await write.ask(question, seconds=seconds)
+        return await write.ask(question, seconds=seconds)
     except RefusedReplyError as refused:
         raise _declined(refused) from None
     except LostReplyError:
-        raise ProblemError(Trouble.NO_DATABASE, "whether the points were stored is not known") from None
+        raise ProblemError(Trouble.NO_DATABASE, "no answer came: a write may have been carried out") from None
 
 
 def _declined(refused: RefusedReplyError) -> ProblemError:

@@ -18,11 +18,13 @@ from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
 from vecsieve.proxy.api.lines import OptimizeLines
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
 from vecsieve.proxy.api.points import Added, AddedBatch, Checked, PointRequest, Points, PointsRequest
+from vecsieve.proxy.api.stats import Statistics, Stats
 from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
+from vecsieve.proxy.writes.events import Event, Feed
 
 if TYPE_CHECKING:
-    from vecsieve.config.schema import ApiSettings
+    from vecsieve.config.applications import ApiSettings
 
 JSON = "application/json"
 
@@ -31,8 +33,8 @@ JSON = "application/json"
 class Route:
     """One endpoint. ``takes``: the type of its JSON body, None of a GET. ``gives``: the type of its answer, None for the document
     that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``asks``: in its
-    place, where the database is asked; gets the body and the database's credential that came with it. ``lines``: makes the work behind
-    a stream, where the endpoint takes lines as well.
+    place, where the database is asked; gets the body, of a GET the query, and the database's credential that came with it. ``lines``: makes
+    the work behind a stream, where the endpoint takes lines as well. ``feed``: whose events are the answer, each of the type ``gives``.
     """
 
     name: ApiRoute
@@ -44,6 +46,7 @@ class Route:
     asks: Callable[[bytes, str | None], Awaitable[bytes]] | None = None
     takes: type[msgspec.Struct] | None = None
     lines: Callable[[], LineWork] | None = None
+    feed: Feed | None = None
 
     @property
     def method(self) -> Literal["GET", "POST"]:
@@ -57,7 +60,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-def routes_of(settings: ApiSettings, points: Points | None = None) -> tuple[Route, ...]:
+def routes_of(
+    settings: ApiSettings,
+    points: Points | None = None,
+    *,
+    statistics: Statistics | None = None,
+    feed: Feed | None = None,
+) -> tuple[Route, ...]:
     """All endpoints but the document that describes them. ``points``: None where no backend's are checked here. Raises SettingsError."""
     health = msgspec.json.encode(Health(status="ok", version=version("vecsieve"))) + b"\n"
     tokens = tokenizer(settings.tokenizer, setting="api.tokenizer")
@@ -91,6 +100,31 @@ def routes_of(settings: ApiSettings, points: Points | None = None) -> tuple[Rout
             gives=FuseResponse,
         ),
         *(() if points is None else _of_points(points)),
+        *(() if statistics is None else (_of_statistics(statistics),)),
+        *(() if feed is None else (_of_events(feed),)),
+    )
+
+
+def _of_statistics(statistics: Statistics) -> Route:
+    return Route(
+        name=ApiRoute.STATS,
+        path="/v1/stats",
+        summary="What the write gate has seen and done.",
+        description="Since the process began, of all workers together. `?collection=NAME` also counts the points of that collection; the "
+        "request's `api-key` goes to the database.",
+        asks=statistics.tell,
+        gives=Stats,
+    )
+
+
+def _of_events(feed: Feed) -> Route:
+    return Route(
+        name=ApiRoute.EVENTS,
+        path="/v1/events",
+        summary="What becomes of points, as it happens.",
+        description="Server-sent events; the data of each is JSON of the type shown. `dropped` tells how many did not fit.",
+        gives=Event,
+        feed=feed,
     )
 
 

@@ -342,10 +342,10 @@ class Plane(grpc.GenericRpcHandler):
         if change is None:
             return await self._passed(call, told)
         try:
-            if change.body is None:
+            if change.answer is not None:
                 await gate.settle(change, questions, policy, is_success=True)
                 return local_answer(change.answer)
-            sent = replace(call, message=change.body)
+            sent = call if change.body is None else replace(call, message=change.body)
             answered = await self._passed(sent, told)
             await gate.settle(change, questions, policy, is_success=answered.is_success)
         except UpstreamExchangeError as failure:  # of the journal

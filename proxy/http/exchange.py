@@ -262,16 +262,16 @@ class HttpWrite:
         self._change = change = await self.gate.changed(questions, self.policy, query=query)
         if change is None:
             return None
-        if change.body is not None:
+        if change.answer is not None:
+            await self.gate.settle(change, questions, self.policy, is_success=True)
+        elif change.body is not None:
             self.body.replace(change.body)
-            return None
-        await self.gate.settle(change, questions, self.policy, is_success=True)
         return change.answer
 
     @property
     def settling(self) -> Callable[[int], Awaitable[None]] | None:
-        """Called with the status before the client is answered; None where nothing was left out."""
-        return None if self._change is None or not self._change.left_out else self._settled
+        """Called with the status before the client is answered; None where the write was not judged."""
+        return None if self._change is None else self._settled
 
     async def _settled(self, status: int) -> None:
         if self._change is not None and self._asked is not None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry
+
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
@@ -17,6 +19,8 @@ from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Sender
 from vecsieve.proxy.api.routes import routes_of
+from vecsieve.proxy.api.stats import Statistics
+from vecsieve.proxy.api.webhook import Webhook
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import CountedEvents
@@ -58,7 +62,8 @@ from vecsieve.proxy.telemetry.pools import Pools
 from vecsieve.proxy.telemetry.recent import Recent, kept_by
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
-from vecsieve.proxy.writes.gate import Room, WriteGate
+from vecsieve.proxy.writes.events import Feed
+from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
 from vecsieve.proxy.writes.journal import Journal
 
 if TYPE_CHECKING:
@@ -83,6 +88,7 @@ class Levels:
     admission: Admission
     pools: Callable[[], Census]
     shared: Callable[[], int]
+    feed: Feed
     features: FeatureMemory | None = None
     _opened: int = 0
     _evicted: int = 0
@@ -101,6 +107,7 @@ class Levels:
         ):
             metrics.upstream_connections.labels(state.value).set(count)
         metrics.upstream_requests_waiting.set(census.waiting)
+        metrics.event_readers.set(self.feed.readers)
         # A pool that was closed since the last update takes its count with it.
         metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
         self._opened = census.opened
@@ -122,10 +129,10 @@ class Process:
     """The data plane of one process with its listener. Make it inside the event loop.
 
     ``seed``: separates the jitter of workers. ``descriptors``: the budget of this process; None: as the settings say.
-    ``hedge_times``: tests wait longer. Raises SettingsError for an unusable certificate.
+    ``registry``: what /v1/stats reads, of all workers; None: nothing is told. ``hedge_times``: tests wait longer. Raises SettingsError for an unusable certificate.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that the composition root has made
         self,
         settings: Settings,
         *,
@@ -133,6 +140,7 @@ class Process:
         log: Callable[[Access], None],
         seed: int = 0,
         workers: int = 1,
+        registry: CollectorRegistry | None = None,
         descriptors: Budget | None = None,
         hedge_times: HedgeTimes = HEDGE_TIMES,
     ) -> None:
@@ -165,15 +173,23 @@ class Process:
         self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
+        self._feed = Feed(
+            now=time.time, dropped=lambda sink, count: metrics.events_dropped_total.labels(sink).inc(count)
+        )
         self.levels = self._levels(metrics)
-        self._write_room, self._write_work = Room(limits.writes_bytes_in_flight), LongWork()
-        self._gates: list[WriteGate] = []
         path = settings.journal.path
-        self._journal = None if path is None else Journal(Path(path), now=time.time)
+        self._gated = Shared(
+            Room(limits.writes_bytes_in_flight),
+            LongWork(),
+            None if path is None else Journal(Path(path), now=time.time),
+            self._feed,
+        )
+        self._gates: list[WriteGate] = []
+        self._webhook = self._own_webhook(metrics)
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
-        self._api = self._own_api(metrics)
+        self._api = self._own_api(metrics, registry)
         self._preload = self._preloading()
         self._is_leaving = False
         self._tls = context_of(settings)
@@ -249,9 +265,7 @@ class Process:
             dialect,
             self._services,
             breaker=Breaker(time.monotonic, jitter=spread(self._seed)),
-            room=self._write_room,
-            work=self._write_work,
-            journal=self._journal,
+            shared=self._gated,
         )
         self._gates.append(gate)
         return gate
@@ -266,7 +280,14 @@ class Process:
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 
-    def _own_api(self, metrics: Metrics) -> Api | None:
+    def _own_webhook(self, metrics: Metrics) -> Webhook | None:
+        """None where it is off."""
+        own = self._settings.webhook
+        if own.url is None:
+            return None
+        return Webhook(own, own.url, self._settings.upstream, self._feed, metrics=metrics, now=time.time)
+
+    def _own_api(self, metrics: Metrics, registry: CollectorRegistry | None) -> Api | None:
         """None where it is off."""
         settings, rest = self._settings, self._backend.rest
         if settings.api.listen is None:
@@ -276,7 +297,9 @@ class Process:
             gate = self._write_gate(rest, rest.dialect())
         sender = Sender(self._upstream, settings.upstream.path_prefix, settings.limits.reply_body_bytes)
         points = None if gate is None else Points(gate, sender, self._services.clock)
-        return Api(settings, routes_of(settings.api, points), metrics=metrics, memory=self._services.memory)
+        statistics = None if registry is None else Statistics(registry, points)
+        routes = routes_of(settings.api, points, statistics=statistics, feed=self._feed)
+        return Api(settings, routes, metrics=metrics, memory=self._services.memory)
 
     def _preloading(self) -> Preload | None:
         """What fills the feature memory before searches do; None where nothing is to be read."""
@@ -303,8 +326,15 @@ class Process:
         def shared() -> int:
             return 0 if self._grpc is None else self._grpc.connected
 
+        services = self._services
         return Levels(
-            metrics, self.recorder, self._services.admission, self._upstream.census, shared, self._services.features
+            metrics,
+            self.recorder,
+            services.admission,
+            self._upstream.census,
+            shared,
+            self._feed,
+            services.features,
         )
 
     async def listen(self, *data_ports: DataPort) -> tuple[int, ...]:
@@ -318,6 +348,8 @@ class Process:
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)
+        if self._webhook is not None:
+            self._webhook.start()
         if self._preload is not None:
             self._preload.start(self._settings.memory.preload.collections)
         ports = list(self._listener.ports)
@@ -383,12 +415,14 @@ class Process:
             await self._preload.close()
         for gate in self._gates:
             await gate.close()
-        self._write_work.close()
+        if self._webhook is not None:
+            await self._webhook.close()
+        self._gated.work.close()
         await self.pools.close()
         self._services.work.close()
         await self._writes.close(grace_seconds=grace_seconds)
-        if self._journal is not None:
-            await self._journal.close()
+        if self._gated.journal is not None:
+            await self._gated.journal.close()
         await self._upstream.close()
         await self._services.sessions.close()
         await self._services.tracing.close()

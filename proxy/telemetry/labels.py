@@ -118,6 +118,8 @@ class ApiRoute(LabelEnum):
     CHECK = "check"
     ADD = "add"
     ADD_BATCH = "add_batch"
+    STATS = "stats"
+    EVENTS = "events"
     OTHER = "other"  # no endpoint
 
 
@@ -186,6 +188,20 @@ class WriteOutcome(LabelEnum):
     REFUSED = "refused"  # the database refused the query for neighbours
     WITHHELD = "withheld"  # it refused for want of quota a moment ago, or kept failing
     FAILED = "failed"
+
+
+class EventSink(LabelEnum):
+    """Who listens to events of writes."""
+
+    READER = "reader"  # of the API's feed
+    WEBHOOK = "webhook"
+
+
+class Delivery(LabelEnum):
+    """How a request of the webhook ended."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"  # it is repeated, at most twice
 
 
 class Withheld(LabelEnum):

@@ -37,8 +37,10 @@ from vecsieve.proxy.telemetry.labels import (
     CodeClass,
     Collapse,
     ConnectionRejected,
+    Delivery,
     Divergence,
     Drifted,
+    EventSink,
     FailOpen,
     FusionOutcome,
     Guard,
@@ -230,10 +232,16 @@ class Metrics(Instruments):
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
     write_points_held_total = CounterSpec("Points that a guard kept from being copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
+    write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
-    write_points_merged_total = CounterSpec("Points that were stored with what copies of them had.", BACKEND)
+    write_points_merged_total = CounterSpec(
+        "Points that were stored in the place of copies, or with what these had.", BACKEND
+    )
     write_points_removed_total = CounterSpec("Stored points whose place a copy took; they are in the journal.", BACKEND)
     writes_rejected_total = CounterSpec("Writes that were refused because they had copies.", BACKEND)
+    event_readers = GaugeSpec("Readers of the feed of events.")
+    events_dropped_total = CounterSpec("Events of writes that did not reach who listens.", Label.of("sink", EventSink))
+    webhook_requests_total = CounterSpec("Requests of the webhook.", Label.of("result", Delivery))
     write_wait_seconds = HistogramSpec("How long writes waited to be judged.", WAIT, BACKEND)
 
     # The process

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Raw
 
 from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question, UnsupportedError
 from vecsieve.adapters.writes import (
@@ -42,7 +43,8 @@ from vecsieve.proxy.search.exchange import KNOWN_SECONDS, Questioner
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome
+from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome, WriteTier
+from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
 from vecsieve.proxy.writes.journal import Journal, JournalError, Kind, LeftOut, State
 from vecsieve.proxy.writes.judging import judge, keys_of, tenant_of
 from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, without_copies
@@ -70,12 +72,14 @@ class NotJudgedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What goes out in a write's place. ``body``: None where nothing does, and the client gets ``answer``. ``left_out``: in the journal.
-    ``removal``: sent when the write was carried out.
+    """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
+    gets ``answer``. ``stored``: the ids of the points that are then stored. ``left_out``: in the journal. ``removal``: sent when the write
+    was carried out.
     """
 
-    body: bytes | None
+    body: bytes | None = None
     answer: NativeAnswer | None = None
+    stored: tuple[bytes, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     removal: Question | None = None
 
@@ -100,10 +104,20 @@ class Room:
         self._held -= size
 
 
-class WriteGate:
-    """The gate of one transport. ``breaker``: apart from the one of searches; while queries for neighbours fail, none is sent.
-    ``work``: a thread apart from that of searches, which would wait for bulk uploads; closed by the process.
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the gates of a process share. ``work``: a thread apart from that of searches, which would wait for bulk uploads; closed by the
+    process.
     """
+
+    room: Room
+    work: LongWork
+    journal: Journal | None
+    feed: Feed
+
+
+class WriteGate:
+    """The gate of one transport. ``breaker``: apart from the one of searches; while queries for neighbours fail, none is sent."""
 
     def __init__(
         self,
@@ -112,17 +126,16 @@ class WriteGate:
         services: ProcessServices,
         *,
         breaker: Breaker,
-        room: Room,
-        work: LongWork,
-        journal: Journal | None,
+        shared: Shared,
     ) -> None:
         self.adapter = adapter
         self._dialect = dialect
         self._services = services
         self._breaker = breaker
-        self.room = room
-        self._work = work
-        self._journal = journal
+        self.room = shared.room
+        self._work = shared.work
+        self._journal = shared.journal
+        self._feed = shared.feed
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
@@ -145,14 +158,13 @@ class WriteGate:
         self._services.metrics.writes_total.labels(self._services.backend, outcome).inc()
 
     async def changed(self, exchange: Questioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
-        """What goes out in place of the write; None where it goes out as it came. What is left out of it is on the disk by then.
-        ``query``: of the client's target.
+        """What goes out in place of the write; None where it was not judged and goes out as it came. What is left out of it is on the
+        disk by then. ``query``: of the client's target.
         """
 
-        async def work(exchange: Questioner, policy: ResolvedPolicy, until: float) -> Change | None:
-            return await self._changed(
-                exchange, policy, await self._judged(exchange, policy, until), until, query=query
-            )
+        async def work(exchange: Questioner, policy: ResolvedPolicy, until: float) -> Change:
+            judged = await self._judged(exchange, policy, until)
+            return await self._changed(exchange, policy, judged, until, query=query)
 
         started = self._services.clock()
         found = await self._fenced(work, exchange, policy)
@@ -161,40 +173,67 @@ class WriteGate:
 
     async def told(
         self, exchange: Questioner, policy: ResolvedPolicy, *, query: str, is_write: bool
-    ) -> tuple[Judged, Change | None]:
+    ) -> tuple[Judged, Change]:
         """The verdicts as well. Raises what `changed` counts. ``is_write``: else nothing is changed, and nothing counted."""
         seconds = policy.write.deadline_seconds
         async with asyncio.timeout(seconds):
             until = self._services.clock() + seconds
             judged = await self._judged(exchange, policy, until, counts=is_write)
-            return judged, await self._changed(exchange, policy, judged, until, query=query) if is_write else None
+            if not is_write:
+                return judged, Change()
+            return judged, await self._changed(exchange, policy, judged, until, query=query)
 
     async def settle(self, change: Change, exchange: Questioner, policy: ResolvedPolicy, *, is_success: bool) -> None:
         """Write down how the database answered, and remove what was replaced, before the client is answered. Raises UpstreamExchangeError
         where the first fails: a write that is not in the journal must not be acknowledged.
         """
-        if self._journal is None or not change.left_out:
+        if self._journal is not None and change.left_out:
+            try:
+                await self._journal.settle(change.left_out, State.DONE if is_success else State.REFUSED)
+            except (JournalError, TimeoutError):
+                LOGGER.warning("the journal cannot be written: a write is not acknowledged")
+                raise UpstreamExchangeError(FailureKind.RESET, "the journal cannot be written") from None
+        if not is_success:
             return
-        try:
-            await self._journal.settle(change.left_out, State.DONE if is_success else State.REFUSED)
-        except (JournalError, TimeoutError):
-            LOGGER.warning("the journal cannot be written: a write is not acknowledged")
-            raise UpstreamExchangeError(FailureKind.RESET, "the journal cannot be written") from None
-        if is_success:
-            kinds = Counter(each.kind for each in change.left_out)
-            self._services.metrics.write_points_left_out_total.inc(kinds[Kind.LEFT_OUT])
-            self._services.metrics.write_points_merged_total.inc(kinds[Kind.CHANGED])
-            if change.removal is not None:
-                await self._removed(change.removal, kinds[Kind.REMOVED], exchange, policy)
+        self._stored(change, exchange.operation)
+        if change.removal is not None:
+            await self._removed(change.removal, change.left_out, exchange, policy)
 
-    async def _removed(self, removal: Question, count: int, exchange: Questioner, policy: ResolvedPolicy) -> None:
+    async def _removed(
+        self, removal: Question, rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy
+    ) -> None:
         """A stored point that stays beside the one that replaced it is a copy, no loss."""
 
         async def in_time() -> None:
             await exchange.ask(removal, seconds=policy.write.deadline_seconds)
-            self._services.metrics.write_points_removed_total.inc(count)
+            gone = [_told(row) for row in rows if row.kind == Kind.REMOVED]
+            self._services.metrics.write_points_removed_total.inc(len(gone))
+            self._tell(EventName.EVICTED, exchange.operation, gone)
 
         await first_success([in_time], self._fell)
+
+    def _stored(self, change: Change, write: Operation) -> None:
+        """Tell of a write that was carried out."""
+        metrics, rows = self._services.metrics, change.left_out
+        skipped = [_told(row) for row in rows if row.kind == Kind.LEFT_OUT]
+        merged = {row.survivor for row in rows if row.kind != Kind.LEFT_OUT}
+        added = [identifier for identifier in change.stored if identifier not in merged]
+        metrics.write_points_added_total.inc(len(added))
+        metrics.write_points_left_out_total.inc(len(skipped))
+        metrics.write_points_merged_total.inc(len(merged))
+        if rows or self._feed.is_heard:
+            self._tell(EventName.ADDED, write, [EventPoint(id=Raw(each)) for each in added], is_logged=bool(rows))
+        self._tell(EventName.SKIPPED, write, skipped)
+        self._tell(EventName.MERGED, write, [EventPoint(id=Raw(each)) for each in sorted(merged)])
+
+    def _tell(self, name: EventName, write: Operation, points: Sequence[EventPoint], *, is_logged: bool = True) -> None:
+        """A line of the log has numbers alone."""
+        if not points:
+            return
+        if is_logged:
+            LOGGER.info(name.value, extra={"fields": {"points": len(points)}})
+        if self._feed.is_heard:
+            self._feed.tell(name, write.collection, points)
 
     def observe(self, exchange: Questioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
         """Judge a write that was answered, soon. ``over``: called when that has ended, or does not begin."""
@@ -215,44 +254,48 @@ class WriteGate:
 
     async def _observed(self, exchange: Questioner, policy: ResolvedPolicy) -> None:
         async with self._alone:
-            await self._fenced(self._judged, exchange, policy)
+            judged = await self._fenced(self._judged, exchange, policy)
+            if judged is not None:
+                self._stored(Change(stored=judged.points.ids), exchange.operation)
 
     async def _changed(
         self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
-    ) -> Change | None:
+    ) -> Change:
         if policy.write.changes:
             return await self._cut(exchange, policy, judged, until, query=query)
         notes = judged.notes() if policy.write.mode == "annotate" else {}
         if not notes:
-            return None
+            return Change(stored=judged.points.ids)
         body = await self._done(exchange, partial(self.adapter.annotated, judged.points, notes))
         self._services.metrics.writes_annotated_total.inc()
-        return Change(body)
+        return Change(body, stored=judged.points.ids)
 
     async def _cut(
         self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
-    ) -> Change | None:
+    ) -> Change:
         verbs, journal, mode = self.adapter, self._journal, policy.write.mode
         is_able = isinstance(verbs, MergesPoints if mode == "merge" else LeavesPointsOut)
         if journal is None or not is_able or not isinstance(verbs, LeavesPointsOut):
             raise NotJudgedError(WriteOutcome.UNSUPPORTED)  # a reload brought the mode, without a journal
         write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
         if not ids:
-            return None
+            return Change(stored=judged.points.ids)
         question = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
         known = await self._done(exchange, partial(verbs.stored, await self._ask(exchange, question, until)))
         plan = await self._planned(exchange, judged, known, policy, query)
         if not plan.rows:
-            return None
+            return Change(stored=judged.points.ids)
         await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
+        gone = {row.id for row in plan.rows if row.kind == Kind.LEFT_OUT}
+        stored = tuple(each for each in judged.points.ids if each not in gone)
         removal = None
         if plan.removed and isinstance(verbs, MergesPoints):
             removal = verbs.ask_removed(write, judged.points, plan.removed)
-        return Change(plan.body, answer, plan.rows, removal)
+        return Change(plan.body, answer, stored, plan.rows, removal)
 
     async def _planned(
         self, exchange: Questioner, judged: Judged, known: Mapping[bytes, bytes], policy: ResolvedPolicy, query: str
@@ -317,7 +360,7 @@ class WriteGate:
         )
         judged = Judged(points, verdicts)
         if counts:
-            self._count(judged, policy)
+            self._count(judged, write)
         return judged
 
     async def _done(self, exchange: Questioner, work: Callable[[], T]) -> T:
@@ -417,20 +460,30 @@ class WriteGate:
         self._services.metrics.received(len(body))
         return body
 
-    def _count(self, judged: Judged, policy: ResolvedPolicy) -> None:
+    def _count(self, judged: Judged, write: Operation) -> None:
         metrics, backend = self._services.metrics, self._services.backend
         self.passed(WriteOutcome.JUDGED)
-        tiers = Counter(each.tier for each in judged.verdicts)
-        copies = Counter(each.tier for each in judged.verdicts if each.of is not None)
-        held = sum(each.is_held for each in judged.verdicts)
-        for tier, count in tiers.items():
+        for tier, count in Counter(each.tier for each in judged.verdicts).items():
             metrics.write_points_total.labels(backend, tier).inc(count)
-        metrics.write_copies_total.inc(sum(copies.values()))
-        metrics.write_points_held_total.inc(held)
-        if copies:
-            fields: dict[str, object] = {"mode": policy.write.mode, "points": len(judged.verdicts), "held": held}
-            fields |= {tier.value: count for tier, count in copies.items()}
-            LOGGER.info("duplicate-found", extra={"fields": fields})
+        metrics.write_points_held_total.inc(sum(each.is_held for each in judged.verdicts))
+        copies = [
+            EventPoint(id=Raw(own), duplicate_of=Raw(each.of), tier=each.tier, similarity=_short(each.similarity))
+            for own, each in zip(judged.points.ids, judged.verdicts, strict=True)
+            if each.of is not None
+        ]
+        metrics.write_copies_total.inc(len(copies))
+        self._tell(EventName.DUPLICATE_FOUND, write, copies)
+
+
+def _told(row: LeftOut) -> EventPoint:
+    """A point that another one stands for."""
+    return EventPoint(
+        id=Raw(row.id), duplicate_of=Raw(row.survivor), tier=WriteTier(row.tier), similarity=_short(row.similarity)
+    )
+
+
+def _short(similarity: float) -> float:
+    return round(similarity, 4)
 
 
 def _is_long(exchange: Questioner) -> bool:

@@ -19,6 +19,7 @@ from qdrant_client import QdrantClient, models
 
 from support import stack
 from support.commands import command_line
+from support.hook_receiver import receiving
 
 FAMILIES = 150
 COLLECTION = "planted"
@@ -117,6 +118,37 @@ def test_copies_are_deleted_through_kills_and_undo_stores_them_again(engine: str
     assert contents(engine) == before
 
 
+def test_its_end_is_told_to_a_webhook_signed_and_a_receiver_that_fails_changes_no_exit_code(
+    engine: str, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of a good length\n")
+    with receiving() as receiver:
+        receiver.statuses = [500]
+        told = ("--webhook", f"{receiver.url}/sweeps", "--webhook-secret", str(secret))
+        asked = arguments(engine, tmp_path / "work", "--keep", "first", *told)
+        failed, done = command_line(*asked), command_line(*asked)
+    assert (failed.returncode, done.returncode) == (0, 0)
+    assert "status 500" in failed.stderr
+    assert receiver.is_signed_by(b"a secret of a good length")
+    assert receiver.paths == ["/sweeps"] * 2
+    event = receiver.events[-1]
+    assert (event["event"], event["collection"]) == ("sweep-complete", COLLECTION)
+    assert event["counts"] | {"duplicatePairs": 0} == {
+        "totalScanned": 3 * FAMILIES,
+        "duplicatePairs": 0,
+        "duplicateCount": 2 * FAMILIES,
+        "clustersFound": FAMILIES,
+        "evictedCount": 0,
+    }
+
+
+def test_compact_names_itself_in_its_errors(tmp_path: Path) -> None:
+    """It printed the name of the other command."""
+    done = command_line("compact", *arguments("http://127.0.0.1:1", tmp_path / "work")[1:])
+    assert (done.returncode, done.stderr[:18]) == (1, "vecsieve compact: ")
+
+
 def test_compact_gives_survivors_what_they_lack_and_undo_takes_it_back(engine: str, tmp_path: Path) -> None:
     before, journal = contents(engine), tmp_path / "journal.db"
     asked = arguments(engine, tmp_path / "work", "--keep", "first", "--apply", "--journal", str(journal))
@@ -153,6 +185,8 @@ def rows_of(journal: Path) -> int:
         (("--backend", "weaviate"), 2, "--backend"),
         (("--apply",), 2, "--journal"),
         (("--journal", "/tmp/journal.db"), 2, "--apply"),
+        (("--webhook", "ftp://127.0.0.1"), 2, "--webhook"),
+        (("--webhook", "http://127.0.0.1:1"), 2, "--webhook-secret"),
         (("--vector", "other"), 1, "no dense vector 'other'"),
     ],
 )

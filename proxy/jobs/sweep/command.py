@@ -22,6 +22,7 @@ from vecsieve.proxy.jobs.sweep.joining import Runner
 from vecsieve.proxy.jobs.sweep.report import Report, as_json, as_page
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.jobs.sweep.store import Store, StoreError
+from vecsieve.proxy.jobs.sweep.telling import Receiver
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.writes.journal import Book, JournalError
 
@@ -49,20 +50,28 @@ class Arguments(Wanted):
     journal: Annotated[
         Path | None, typer.Option(help="Each point is written here before it is deleted; `undo` stores it again.")
     ] = None
+    webhook: Annotated[str | None, typer.Option(help="Send the event sweep-complete to this URL.")] = None
+    webhook_secret: Annotated[Path | None, typer.Option(help="File with the secret that signs it.")] = None
 
 
 Choice = Callable[[Book, str], Survivors]
 """What becomes of the survivors, by the journal and the name of the collection."""
 
 
-def run(arguments: Arguments, choice: Choice = lambda _book, _collection: Unchanged()) -> int:
-    """The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
+def run(
+    arguments: Arguments,
+    choice: Choice = lambda _book, _collection: Unchanged(),
+    *,
+    name: str = "sweep",
+) -> int:
+    """``name``: of the command. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
     check_output("--report", arguments.report)
     check_output("--html", arguments.html)
     check_output("--ids", arguments.ids)
     check_output("--journal", arguments.journal)
     if arguments.apply != (arguments.journal is not None):
         raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
+    receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
     asked = _asked(arguments)
     try:
         with (
@@ -77,7 +86,7 @@ def run(arguments: Arguments, choice: Choice = lambda _book, _collection: Unchan
                 _apply(arguments, source.shape(), store, arguments.journal, choice)
             report = replace(report, applied=store.deleted)
     except (SourceError, StoreError, JournalError) as error:
-        sys.stderr.write(f"vecsieve sweep: {error}\n")
+        sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write(f"\nstopped: what was done is kept in {arguments.work}; run the same command again to go on\n")
@@ -87,6 +96,8 @@ def run(arguments: Arguments, choice: Choice = lambda _book, _collection: Unchan
     if arguments.html is not None:
         write_output("--html", arguments.html, as_page(report))
     _print(report, arguments)
+    if receiver is not None and (trouble := receiver.tell(report)) is not None:
+        sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not take the event: {trouble}\n")
     return 0
 
 

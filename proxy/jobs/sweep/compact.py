@@ -29,7 +29,7 @@ def run(arguments: Arguments) -> int:
         raise SettingsError(
             [Problem("--backend", repr(arguments.backend), f"{BUILT_FOR}: compact is built for it alone")]
         )
-    return command.run(arguments, United)
+    return command.run(arguments, United, name="compact")
 
 
 @dataclass(frozen=True, slots=True)

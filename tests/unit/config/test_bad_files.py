@@ -14,6 +14,7 @@ BAD = Path(__file__).parent / "bad"
 
 HOST_PORT = "host:port such as 127.0.0.1:6343, an IPv6 host in brackets"
 URL = "http or https, host and port such as http://127.0.0.1:6333, without credentials, path or query"
+HOOK = "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query or none"
 PREFIX = "a path such as /qdrant, without a closing slash, or nothing"
 COUNT = "a whole number from 1 to 2147483647"
 INDEX = "the host of an index such as docs-abc123.svc.aped-4627-b74a.pinecone.io, http(s)://host:port or none"
@@ -33,6 +34,13 @@ SHORT_FACTOR = "nothing: the calibrated rule weighs short texts by itself, so th
 MESSAGES = {
     "admin_is_listen": [
         'admin: wanted another port than listen (127.0.0.1:6343); saw "localhost:6343"',
+    ],
+    "webhook_to_ourselves": [
+        'webhook.url: wanted a receiver of events: listen (127.0.0.1:6343) is VecSieve itself; saw "http://localhost:6343"',
+        "webhook.secret_file: wanted a file, because webhook.url is given; saw none",
+    ],
+    "webhook_with_a_query": [
+        f'webhook.url: wanted {HOOK}; saw "https://***@example.com/hook?***"',
     ],
     "write_tiers_crossed": [
         "policy.write.related: wanted below semantic (0.9); saw 0.95",

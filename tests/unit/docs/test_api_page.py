@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from support.api import served
-from vecsieve.config.schema import ApiSettings
+from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api.fuse import MOST_LISTS, FuseRequest
 from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest
 from vecsieve.proxy.api.routes import routes_of

@@ -10,11 +10,15 @@ from typing import Any
 import aiohttp
 import httpx
 import pytest
+from msgspec import Raw
 
 from support.api import Served, served
 from support.faultup import RawClient
+from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api import events as module
 from vecsieve.proxy.api.events import event
+from vecsieve.proxy.api.routes import routes_of
+from vecsieve.proxy.writes.events import MOST_READERS, EventName, EventPoint, Feed
 
 STABLE = {"cluster_linkage": "leader", "representative_strategy": "score", "enable_mmr": False}
 HEAD = {"Content-Type": "application/x-ndjson", "Accept": "text/event-stream"}
@@ -271,6 +275,87 @@ async def test_a_stream_holds_a_place_until_it_ends() -> None:
             go.set()
             await answer.read()
         assert (await api.client.post("/v1/optimize", json={"chunks": []})).status_code == 200
+
+
+def feed_of() -> Feed:
+    return Feed(now=lambda: 1.0, dropped=lambda _sink, _count: None)
+
+
+def tell(feed: Feed, number: int, count: int = 1) -> None:
+    feed.tell(EventName.ADDED, "c", [EventPoint(id=Raw(b"%d" % number))] * count)
+
+
+async def test_a_feed_begins_at_once_and_a_silent_one_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.02)
+    feed = feed_of()
+    async with served(routes_of(ApiSettings(), feed=feed)) as api, api.client.stream("GET", "/v1/events") as answer:
+        lines = answer.aiter_lines()
+        found = [await anext(lines) for _ in range(4)]
+        assert found == [": listening", "", ": alive", ""]
+        tell(feed, 7)
+        data = [line async for line in _until(lines, "data: ")]
+        assert json.loads(data[-1].removeprefix("data: "))["points"] == [{"id": 7}]
+
+
+async def _until(lines: AsyncIterator[str], start: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line.startswith(start):
+            return
+
+
+async def test_further_readers_are_refused_and_one_that_leaves_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.02)
+    feed = feed_of()
+    async with served(routes_of(ApiSettings(), feed=feed)) as api:
+        readers = [await RawClient.connect(api.port) for _ in range(MOST_READERS)]
+        for each in readers:
+            await each.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(20):
+            while feed.readers < MOST_READERS:
+                await asyncio.sleep(0.01)
+            assert (await api.client.get("/v1/events")).status_code == 503
+            assert (await api.client.get("/health")).status_code == 200
+            await readers[0].close()
+            while feed.readers == MOST_READERS:
+                await asyncio.sleep(0.01)
+        for each in readers[1:]:
+            await each.close()
+
+
+async def test_under_memory_pressure_there_is_no_feed() -> None:
+    async with served(routes_of(ApiSettings(), feed=feed_of()), resident_bytes=90) as api:
+        assert (await api.client.get("/v1/events")).status_code == 503
+
+
+async def test_a_reader_that_does_not_read_loses_events_and_then_its_connection() -> None:
+    dropped: list[int] = []
+    feed = Feed(now=lambda: 1.0, dropped=lambda _sink, count: dropped.append(count))
+    async with served(routes_of(ApiSettings(), feed=feed), limits={"stream_idle_timeout_seconds": 0.5}) as api:
+        client = await RawClient.connect(api.port)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # - a transport of a socket has it
+        await client.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(30):
+            while not feed.readers:
+                await asyncio.sleep(0.01)
+            while feed.readers:
+                tell(feed, 1, count=20_000)
+                await asyncio.sleep(0.005)
+        assert dropped
+        await client.close()
+
+
+async def test_who_lost_events_is_told_how_many() -> None:
+    feed = feed_of()
+    async with served(routes_of(ApiSettings(), feed=feed)) as api, api.client.stream("GET", "/v1/events") as answer:
+        lines = answer.aiter_lines()
+        assert await anext(lines) == ": listening"
+        for number in range(9):
+            tell(feed, number, count=20_000)
+        found = [line async for line in _until(lines, 'data: {"events":')]
+        kept = sum(line == "event: added" for line in found)
+        assert found[-2:] == ["event: dropped", f'data: {{"events":{9 - kept}}}']
+        assert 0 < kept < 9
 
 
 def test_the_data_of_an_event_has_no_line_end() -> None:

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from support.api import served
-from vecsieve.config.schema import ApiSettings
+from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api.openapi import described
 from vecsieve.proxy.api.problems import Kind
 from vecsieve.proxy.api.routes import routes_of

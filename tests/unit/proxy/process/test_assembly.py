@@ -19,6 +19,7 @@ from vecsieve.proxy.search.limits import Admission
 from vecsieve.proxy.telemetry.labels import Origin
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
+from vecsieve.proxy.writes.events import Feed
 
 ENDED = Ended(
     method="GET",
@@ -47,7 +48,8 @@ class Held:
         self.recorder = RequestRecorder(metrics, log=lambda _: None, clock=ManualClock(0.0))
         self.door = Doorkeeper()
         admission = cast(Admission, self.door)
-        self.levels = Levels(metrics, self.recorder, admission, lambda: self.census, lambda: self.shared)
+        self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
+        self.levels = Levels(metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed)
 
     def shown(self, name: str, **labels: str) -> float:
         self.levels.look()
@@ -112,3 +114,11 @@ def test_pools_that_were_closed_hold_nothing_and_take_nothing_back(held: Held) -
     held.census = Census(0, 0, 0, 0)
     assert held.shown("upstream_connections_opened_total") == 3
     assert held.shown("upstream_connections", state="idle") == 0
+
+
+def test_readers_of_the_feed_are_shown_while_they_read(held: Held) -> None:
+    reader = held.feed.reader()
+    assert reader is not None
+    assert held.shown("event_readers") == 1
+    held.feed.leave(reader)
+    assert held.shown("event_readers") == 0

@@ -1,0 +1,59 @@
+"""Settings of what VecSieve offers to applications: its own endpoints, and events that it sends. Both are off by default."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from vecsieve.config.values import Count, HookUrl, HostPort, Model, Name, OrNone, setting
+
+
+class ApiSettings(Model):
+    """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a listener of their own. Off unless `listen` is
+    given. Data ports are not affected.
+    """
+
+    listen: OrNone[HostPort] = setting(
+        None, "host:port of the listener, such as 127.0.0.1:9466; every worker serves it. none: off. Flag: --api"
+    )
+    token_file: OrNone[str] = setting(
+        None,
+        "file with a token that every request then needs, as `Authorization: Bearer …`; required where `api.listen` is not "
+        "on loopback. Read once, when the process starts",
+    )
+    body_bytes: Count = setting(
+        16 * 1024 * 1024,
+        "a larger request is answered with 413. 500 chunks with 1,536 numbers each are 8 to 16 MB of JSON",
+    )
+    tokenizer: OrNone[Name] = setting(
+        None,
+        "an encoding of tiktoken that counts tokens, such as o200k_base; its vocabulary is loaded when the process starts. "
+        "none: a fourth of the bytes, rounded up",
+    )
+    in_flight: Count = setting(
+        8,
+        "requests whose bodies are held, per process: with the default size 128 MiB at most. Further ones wait for "
+        "`limits.in_flight_queue_seconds`, then 503",
+    )
+
+
+class WebhookSettings(Model):
+    """The write gate's events, sent to a receiver of yours as signed JSON (Standard Webhooks). docs/writes.md."""
+
+    url: OrNone[HookUrl] = setting(
+        None,
+        "where events are sent by POST; redirects are not followed. Ids, tiers, similarities and names of collections go there: use "
+        "https beyond this machine. none: off",
+    )
+    secret_file: OrNone[str] = setting(
+        None,
+        "file with the secret that signs each request with HMAC-SHA256, at least 16 characters; `whsec_` and base64 is decoded. "
+        "Needed with `webhook.url`. Read once, when the process starts",
+    )
+    deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
+        5.0, "for one request and its answer; a request that fails is repeated twice, after 1 and 5 seconds"
+    )
+    queue_bytes: Count = setting(
+        4 * 1024 * 1024, "of events that wait for the receiver, per process; further ones are dropped and counted"
+    )

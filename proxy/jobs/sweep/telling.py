@@ -1,0 +1,64 @@
+"""The event `sweep-complete`, sent to a webhook as the write gate sends its own: signed, once."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from pathlib import Path
+from secrets import token_hex
+from urllib.parse import urlsplit
+
+import msgspec
+
+from vecsieve.config.addresses import hook_url, origin_of
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.proxy.admin.access import token_in
+from vecsieve.proxy.jobs.sweep.report import Report
+from vecsieve.proxy.writes.events import Event, EventName, batch, key_of, moment, signed
+
+SECONDS = 10.0
+SECRET_FILE = "--webhook-secret"  # noqa: S105 - the name of an option
+
+
+class Receiver:
+    """Where the event goes. Raises SettingsError for an unusable URL or secret, before the sweep begins."""
+
+    def __init__(self, url: str, secret_file: Path | None) -> None:
+        try:
+            hook_url(url)
+        except ValueError:
+            wanted = "http or https, host, port and perhaps a path, without credentials or query"
+            raise SettingsError([Problem("--webhook", repr(url), wanted)]) from None
+        secret = token_in(None if secret_file is None else str(secret_file), SECRET_FILE)
+        if secret is None:
+            raise SettingsError([Problem(SECRET_FILE, "none", "a file with the secret, because --webhook is given")])
+        self._origin, self._path = urlsplit(origin_of(url)), url.removeprefix(origin_of(url)) or "/"
+        self._key = key_of(secret)
+
+    def tell(self, report: Report) -> str | None:
+        """Why it was not delivered; None when it was. Redirects are not followed."""
+        now = time.time()
+        event = Event(
+            event=EventName.SWEEP_COMPLETE,
+            at=moment(now),
+            collection=report.collection,
+            counts={
+                "totalScanned": report.points,
+                "duplicatePairs": report.same_text + report.near_text + report.near_vector,
+                "duplicateCount": report.redundant,
+                "clustersFound": report.families,
+                "evictedCount": 0 if report.applied is None else report.applied["deleted"],
+            },
+        )
+        body = batch([msgspec.json.encode(event)], 0)
+        fields = {"Content-Type": "application/json", **signed(self._key, body, id=token_hex(16), seconds=int(now))}
+        kind = http.client.HTTPSConnection if self._origin.scheme == "https" else http.client.HTTPConnection
+        connection = kind(self._origin.hostname or "", self._origin.port, timeout=SECONDS)
+        try:
+            connection.request("POST", self._path, body, fields)
+            status = connection.getresponse().status
+        except (OSError, http.client.HTTPException) as error:
+            return type(error).__name__
+        finally:
+            connection.close()
+        return None if 200 <= status < 300 else f"status {status}"

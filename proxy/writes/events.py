@@ -1,0 +1,207 @@
+"""What became of points that were written, told to those who listen: readers of the API's feed, and a webhook.
+
+An event is of one write and one kind, and names its points by id. It has no texts, vectors or payloads. It is encoded once for
+all, and only while somebody listens. Nobody who listens can slow a write: each has a bounded queue, and what does not fit is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64Error
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from vecsieve.proxy.telemetry.labels import EventSink, WriteTier
+
+MOST_READERS = 16
+READER_BYTES = 1024 * 1024  # of events that wait for a reader: 10,000 points
+PREFIX = b"whsec_"  # of a secret in base64, as Standard Webhooks writes it
+
+
+class EventName(StrEnum):
+    DUPLICATE_FOUND = "duplicate-found"  # points that are copies; what became of them, the other events tell
+    ADDED = "added"  # stored as they came
+    SKIPPED = "skipped"  # left out; they are in the journal
+    MERGED = "merged"  # stored in the place of copies, or with what these had
+    EVICTED = "evicted"  # stored points that were removed; they are in the journal
+    SWEEP_COMPLETE = "sweep-complete"
+
+
+_ID = {"type": ["string", "integer"]}
+Id = Annotated[Raw, Meta(extra_json_schema=_ID)]
+
+
+class EventPoint(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A point of an event. `duplicateOf`: the original of a copy; of an evicted or skipped point the one that stands for it."""
+
+    id: Id
+    duplicate_of: Id | None = None
+    tier: WriteTier | None = None
+    similarity: float | None = None
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of points of one write; of a sweep, numbers. ``at``: UTC, ISO 8601."""
+
+    event: EventName
+    at: str
+    collection: str
+    points: list[EventPoint] = []
+    counts: dict[str, int] | None = None
+
+
+def moment(now: float) -> str:
+    """When an event was. ``now``: seconds since the epoch."""
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
+
+
+def batch(events: Sequence[bytes], dropped: int) -> bytes:
+    """The body of a request of the webhook."""
+    return b'{"events":[%s],"dropped":%d}' % (b",".join(events), dropped)
+
+
+class Told(NamedTuple):
+    """An event, encoded as JSON."""
+
+    name: EventName
+    data: bytes
+
+
+class Taken(NamedTuple):
+    """What a listener got. ``dropped``: how many did not fit since the last time."""
+
+    events: list[Told]
+    dropped: int
+
+
+class Listener:
+    """The queue of one who listens. ``sink``: for the count of what is dropped."""
+
+    def __init__(self, sink: EventSink, most_bytes: int, dropped: Callable[[EventSink, int], None]) -> None:
+        self._sink = sink
+        self._most = most_bytes
+        self._counted = dropped
+        self._waiting: deque[Told] = deque()
+        self._held = 0
+        self._dropped = 0
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    def put(self, told: Told) -> None:
+        if self._is_over or self._held + len(told.data) > self._most:
+            self.drop(1)
+            return
+        self._waiting.append(told)
+        self._held += len(told.data)
+        self._changed.set()
+
+    def drop(self, count: int) -> None:
+        """So many events did not reach the listener."""
+        self._dropped += count
+        self._counted(self._sink, count)
+
+    def end(self) -> None:
+        """No more events come; those that wait can still be taken."""
+        self._is_over = True
+        self._changed.set()
+
+    def forget(self) -> None:
+        """Drop what waits."""
+        if self._waiting:
+            self.drop(len(self._waiting))
+            self._waiting.clear()
+            self._held = 0
+
+    async def take(self, *, most_bytes: int = READER_BYTES, seconds: float | None = None) -> Taken | None:
+        """The events that wait, at least one of them; none after so many seconds, and None at the end."""
+        if not self._waiting and not self._is_over:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+        if self._is_over and not self._waiting:
+            return None
+        events: list[Told] = []
+        size = 0
+        while self._waiting and (not events or size + len(self._waiting[0].data) <= most_bytes):
+            events.append(told := self._waiting.popleft())
+            size += len(told.data)
+        self._held -= size
+        dropped, self._dropped = self._dropped, 0
+        return Taken(events, dropped)
+
+
+class Feed:
+    """The events of one process, for all who listen to it. ``now``: seconds since the epoch."""
+
+    def __init__(self, *, now: Callable[[], float], dropped: Callable[[EventSink, int], None]) -> None:
+        self._now = now
+        self._dropped = dropped
+        self._listeners: set[Listener] = set()
+        self._readers: set[Listener] = set()
+        self._is_over = False
+
+    @property
+    def is_heard(self) -> bool:
+        return bool(self._listeners)
+
+    @property
+    def readers(self) -> int:
+        return len(self._readers)
+
+    def listener(self, sink: EventSink, most_bytes: int) -> Listener:
+        """One more, for as long as the process lives."""
+        made = Listener(sink, most_bytes, self._dropped)
+        self._listeners.add(made)
+        return made
+
+    def reader(self) -> Listener | None:
+        """One more, until it `leave`s; None where there are too many, or the process ends."""
+        if self._is_over or len(self._readers) >= MOST_READERS:
+            return None
+        made = self.listener(EventSink.READER, READER_BYTES)
+        self._readers.add(made)
+        return made
+
+    def leave(self, reader: Listener) -> None:
+        self._readers.discard(reader)
+        self._listeners.discard(reader)
+
+    def hang_up(self) -> None:
+        """End all readers: the process ends."""
+        self._is_over = True
+        for reader in self._readers:
+            reader.end()
+
+    def tell(self, name: EventName, collection: str, points: Sequence[EventPoint]) -> None:
+        event = Event(event=name, at=moment(self._now()), collection=collection, points=list(points))
+        told = Told(name, msgspec.json.encode(event))
+        for listener in self._listeners:
+            listener.put(told)
+
+
+def key_of(secret: bytes) -> bytes:
+    """The key of a webhook's secret."""
+    if secret.startswith(PREFIX):
+        with suppress(NotBase64Error):
+            return b64decode(secret[len(PREFIX) :], validate=True)
+    return secret
+
+
+def signed(key: bytes, body: bytes, *, id: str, seconds: int) -> dict[str, str]:  # noqa: A002 - as the header
+    """The header fields of a signed request (Standard Webhooks). ``seconds``: since the epoch."""
+    digest = hmac.digest(key, b"%s.%d.%s" % (id.encode(), seconds, body), "sha256")
+    return {
+        "webhook-id": id,
+        "webhook-timestamp": str(seconds),
+        "webhook-signature": "v1," + b64encode(digest).decode(),
+    }
