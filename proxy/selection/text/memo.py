@@ -6,6 +6,7 @@ point may be overwritten under its id. An evicted value is computed again, so no
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -24,15 +25,16 @@ class Memo(Generic[Key, Value]):
     def __init__(self, bound_bytes: int, size: Callable[[Key, Value], int]) -> None:
         self._bound = bound_bytes
         self._size = size
-        self._held: dict[Key, tuple[Value, int]] = {}  # the longest unused first
+        # The longest unused first. Not a dict: to find its first entry it walks past all that were taken from its front.
+        self._held = OrderedDict[Key, tuple[Value, int]]()
         self._taken = 0
 
     def get(self, key: Key) -> Value | None:
         """The value kept for a key, None where there is none."""
-        found = self._held.pop(key, None)
+        found = self._held.get(key)
         if found is None:
             return None
-        self._held[key] = found
+        self._held.move_to_end(key)
         return found[0]
 
     def keep(self, key: Key, value: Value) -> None:
@@ -42,7 +44,8 @@ class Memo(Generic[Key, Value]):
             return
         self.forget(key)
         while self._taken + cost > self._bound:
-            self.forget(next(iter(self._held)))
+            _, (_, freed) = self._held.popitem(last=False)
+            self._taken -= freed
         self._held[key] = (value, cost)
         self._taken += cost
 
