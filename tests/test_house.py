@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median
@@ -333,20 +334,22 @@ def attributes_set(statement: ast.stmt) -> set[str]:
     }
 
 
-PRODUCT = {name: parsed(path) for name, path in MODULES.items()}
+@cache
+def product() -> dict[str, ast.Module]:
+    return {name: parsed(path) for name, path in MODULES.items()}
 
 
 def test_every_public_name_is_read_by_product_code() -> None:
     """What tests alone read goes, with its tests. A command's module is named by its row."""
     by_row = {f"vecsieve.proxy.{module}.{name}" for module, _ in COMMANDS.values() for name in ("Arguments", "run")}
-    assert set(unread_of_modules(PRODUCT)) - by_row == set()
+    assert set(unread_of_modules(product())) - by_row == set()
 
 
 def test_every_public_member_is_read_by_product_code() -> None:
     """Coefficients are read by the names of the rule's features, so they are exactly these."""
     by_name = {f"{CoefficientSettings.__name__}.{name}" for name in FEATURES}
     assert list(CoefficientSettings.model_fields) == list(FEATURES)
-    assert set(unread_of_classes(PRODUCT)) - by_name == set()
+    assert set(unread_of_classes(product())) - by_name == set()
 
 
 def test_a_name_that_nobody_reads_is_noticed() -> None:
@@ -369,7 +372,7 @@ def read_as_settings() -> set[str]:
     sections = {"settings", *(name for name, info in Settings.model_fields.items() if models_in(info.annotation))}
     return {
         node.attr
-        for module, tree in PRODUCT.items()
+        for module, tree in product().items()
         if module.startswith("vecsieve.proxy.")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
@@ -392,7 +395,7 @@ def test_every_metric_is_recorded_by_product_code() -> None:
     declared = {spec.name for spec in Metrics.declared()}
     recorded = {
         node.attr
-        for module, tree in PRODUCT.items()
+        for module, tree in product().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         if ast.unparse(node.value).endswith("metrics")
