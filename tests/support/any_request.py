@@ -199,3 +199,10 @@ def _prefetch(collection: Collection, rng: np.random.Generator, number: int) -> 
     name, size, _ = collection.shapes[number % len(collection.shapes)]
     vector = random_vector(rng, size, multi=name in collection.multi)
     return {"query": vector, "limit": int(rng.integers(1, SPARSE_WIDTH)), **({"using": name} if name else {})}
+
+
+def missing(own: list[list[bytes]], found: list[list[bytes]]) -> int:
+    """How many results fewer than a direct call's; none of the lists has more."""
+    fewer = [len(one) - len(other) for one, other in zip(own, found, strict=True)]
+    assert min(fewer, default=0) >= 0
+    return sum(fewer)
