@@ -63,7 +63,7 @@ from vecsieve.proxy.telemetry.recent import Recent, kept_by
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 from vecsieve.proxy.writes.events import Feed
-from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
+from vecsieve.proxy.writes.gate import REST_SECONDS, Room, Shared, WriteGate
 from vecsieve.proxy.writes.journal import Journal
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class Process:
             transport.writes(),
             dialect,
             self._services,
-            breaker=Breaker(time.monotonic, jitter=spread(self._seed)),
+            breaker=Breaker(time.monotonic, jitter=spread(self._seed), open_seconds=REST_SECONDS),
             shared=self._gated,
         )
         self._gates.append(gate)

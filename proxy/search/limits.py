@@ -365,7 +365,7 @@ CONSECUTIVE = 5
 WINDOW_SECONDS = 10
 WINDOW_CALLS = 20
 OPEN_SECONDS = 30.0  # times the number of openings in a row
-LONGEST_OPEN_SECONDS = 300.0
+LONGEST_OPENINGS = 10  # no wait is longer than so many of the first
 BREAKER_JITTER = 0.2  # workers and replicas must not retry at the same time
 PROBE_SECONDS = 30.0  # after this a probe without an outcome (its client went away) is given up
 GOLDEN_RATIO = 0.618033988749895
@@ -396,15 +396,31 @@ class Breaker:
     """Closed, open, or probing with one request. ``clock``: monotonic seconds. Not thread-safe.
 
     Call ``allow`` before a widened request, then ``succeeded`` or ``failed``; ``abandoned`` when neither is known
-    because the client went away. ``changed`` is called with each new state.
+    because the client went away. ``changed`` is called with each new state. ``open_seconds``: of the first wait.
     """
 
-    __slots__ = ("_changed", "_clock", "_in_a_row", "_jitter", "_openings", "_state", "_until", "_window")
+    __slots__ = (
+        "_changed",
+        "_clock",
+        "_in_a_row",
+        "_jitter",
+        "_open_seconds",
+        "_openings",
+        "_state",
+        "_until",
+        "_window",
+    )
 
     def __init__(
-        self, clock: Callable[[], float], *, jitter: Jitter, changed: Callable[[BreakerState], None] = lambda _: None
+        self,
+        clock: Callable[[], float],
+        *,
+        jitter: Jitter,
+        changed: Callable[[BreakerState], None] = lambda _: None,
+        open_seconds: float = OPEN_SECONDS,
     ) -> None:
         self._clock = clock
+        self._open_seconds = open_seconds
         self._jitter = jitter
         self._changed = changed
         self._state = BreakerState.CLOSED
@@ -465,8 +481,8 @@ class Breaker:
 
     def _open(self) -> None:
         self._openings += 1
-        planned = OPEN_SECONDS * self._openings * (1 + BREAKER_JITTER * self._jitter(self._openings))
-        self._until = self._clock() + min(planned, LONGEST_OPEN_SECONDS)
+        planned = self._openings * (1 + BREAKER_JITTER * self._jitter(self._openings))
+        self._until = self._clock() + self._open_seconds * min(planned, LONGEST_OPENINGS)
         self._become(BreakerState.OPEN)
 
     def _close(self) -> None:

@@ -43,11 +43,11 @@ from vecsieve.proxy.search.exchange import KNOWN_SECONDS, Questioner
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome, WriteTier
+from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome
 from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
 from vecsieve.proxy.writes.journal import Journal, JournalError, Kind, LeftOut, State
 from vecsieve.proxy.writes.judging import judge, keys_of, tenant_of
-from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, without_copies
+from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, told, without_copies
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -57,6 +57,8 @@ INLINE_BYTES = 32 * 1024
 MOST_OBSERVED = 16
 # Of a neighbour whose vector is asked for: a number as text, and all else.
 NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
+# How long the breaker is first open: a copy that is stored meanwhile stays, and a probe costs one query.
+REST_SECONDS = 1.0
 # Queries of one write, where each has one vector.
 ASKED_AT_ONCE = 8
 _COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
@@ -206,7 +208,7 @@ class WriteGate:
 
         async def in_time() -> None:
             await exchange.ask(removal, seconds=policy.write.deadline_seconds)
-            gone = [_told(row) for row in rows if row.kind == Kind.REMOVED]
+            gone = [told(row) for row in rows if row.kind == Kind.REMOVED]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self._tell(EventName.EVICTED, exchange.operation, gone)
 
@@ -215,7 +217,7 @@ class WriteGate:
     def _stored(self, change: Change, write: Operation) -> None:
         """Tell of a write that was carried out."""
         metrics, rows = self._services.metrics, change.left_out
-        skipped = [_told(row) for row in rows if row.kind == Kind.LEFT_OUT]
+        skipped = [told(row) for row in rows if row.kind == Kind.LEFT_OUT]
         merged = {row.survivor for row in rows if row.kind != Kind.LEFT_OUT}
         added = [identifier for identifier in change.stored if identifier not in merged]
         metrics.write_points_added_total.inc(len(added))
@@ -466,24 +468,9 @@ class WriteGate:
         for tier, count in Counter(each.tier for each in judged.verdicts).items():
             metrics.write_points_total.labels(backend, tier).inc(count)
         metrics.write_points_held_total.inc(sum(each.is_held for each in judged.verdicts))
-        copies = [
-            EventPoint(id=Raw(own), duplicate_of=Raw(each.of), tier=each.tier, similarity=_short(each.similarity))
-            for own, each in zip(judged.points.ids, judged.verdicts, strict=True)
-            if each.of is not None
-        ]
+        copies = judged.told()
         metrics.write_copies_total.inc(len(copies))
         self._tell(EventName.DUPLICATE_FOUND, write, copies)
-
-
-def _told(row: LeftOut) -> EventPoint:
-    """A point that another one stands for."""
-    return EventPoint(
-        id=Raw(row.id), duplicate_of=Raw(row.survivor), tier=WriteTier(row.tier), similarity=_short(row.similarity)
-    )
-
-
-def _short(similarity: float) -> float:
-    return round(similarity, 4)
 
 
 def _is_long(exchange: Questioner) -> bool:

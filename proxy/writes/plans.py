@@ -11,9 +11,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Raw
+
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
 from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.telemetry.labels import WriteTier
+from vecsieve.proxy.writes.events import EventPoint
 from vecsieve.proxy.writes.journal import Kind, LeftOut
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.merging import Copy, Settled, settled
@@ -35,6 +39,14 @@ class Judged:
             for row, each in enumerate(self.verdicts)
             if each.of is not None
         }
+
+    def told(self) -> list[EventPoint]:
+        """The copies, as events tell of them."""
+        return [
+            _told(own, each.of, each.tier, each.similarity)
+            for own, each in zip(self.points.ids, self.verdicts, strict=True)
+            if each.of is not None
+        ]
 
     def copies(self) -> list[int]:
         """The places of copies whose id comes once."""
@@ -99,6 +111,15 @@ def _row(  # noqa: PLR0913 - the columns
         kind=kind,
         became=became,
     )
+
+
+def told(row: LeftOut) -> EventPoint:
+    """A point that another one stands for."""
+    return _told(row.id, row.survivor, WriteTier(row.tier), row.similarity)
+
+
+def _told(own: bytes, other: bytes, tier: WriteTier, similarity: float) -> EventPoint:
+    return EventPoint(id=Raw(own), duplicate_of=Raw(other), tier=tier, similarity=round(similarity, 4))
 
 
 def refusal(rows: Sequence[LeftOut], count: int) -> str:

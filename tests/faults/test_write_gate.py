@@ -187,6 +187,24 @@ async def test_after_a_refused_quota_no_neighbours_are_asked_for() -> None:
         assert len(written(upstream)) == 3
 
 
+async def test_soon_after_the_database_is_back_writes_are_judged_again() -> None:
+    """A copy that is stored meanwhile stays. The gate rested for half a minute, as searches do, after a restart of a second."""
+    down = True
+
+    async def restarting(talk: Talk, received: Received) -> bool:
+        return await (resets if down else finding((9, 0.99)))(talk, received)
+
+    async with database(restarting) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
+        for _ in range(6):
+            await raw_exchange(proxy.port, put(upsert(1)))
+        assert await counted(proxy, "withheld") == 1
+        down = False
+        async with asyncio.timeout(10):
+            while b"duplicate_of" not in written(upstream)[-1]:
+                await raw_exchange(proxy.port, put(upsert(1)))
+                await asyncio.sleep(0.05)
+
+
 async def test_while_queries_fail_none_is_sent() -> None:
     async with database(resets) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         for _ in range(8):
