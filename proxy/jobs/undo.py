@@ -140,14 +140,18 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
 
 def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
     """``heads``: of points that were changed, the latest first: one may have been changed several times."""
-    restored = 0
+    collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
-        (row,) = book.rows([head.number])
-        with closing(arguments.points(head.collection)) as points:
-            if _is_as_made(points.whole([json.loads(head.id)]), row):
-                points.put(row.partition, [row.point])
-                book.undone([row.number])
-                restored += 1
+        collections[head.collection].append(head)
+    restored = 0
+    for collection, each in collections.items():
+        with closing(arguments.points(collection)) as points:
+            for head in each:
+                (row,) = book.rows([head.number])
+                if _is_as_made(points.whole([json.loads(head.id)]), row):
+                    points.put(row.partition, [row.point])
+                    book.undone([row.number])
+                    restored += 1
     if heads:
         since = f"{len(heads) - restored} were changed since, and stay as they are"
         output_console().print(f"{restored} have their own content again; {since}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -20,6 +23,7 @@ from support.grpc_clients import code_of, details_of, over_grpc
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
+from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.undo import Arguments, run
 
 SIZE = 8
@@ -173,6 +177,59 @@ def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine
     said = undo(journal, engine)
     assert "0 have their own content again; 1 were changed since" in said
     assert direct(engine).retrieve("since", [2])[0].payload == {"text": "alpha", "tags": ["own"]}
+
+
+def test_undo_opens_a_collection_once_however_many_points_were_changed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened for each point, so that `--rate` bounded nothing."""
+    journal = tmp_path / "j.db"
+    made(engine, "often")
+    with gated(engine, journal, "rest", "merge", merge="merge") as client:
+        for axis in range(4):
+            client.upsert("often", [struct(2 * axis, axis, f"text {axis}", tags=["a"])])
+            client.upsert("often", [struct(2 * axis + 1, axis, f"text {axis}", tags=["b"])])
+    opened: list[str] = []
+
+    def counted(arguments: Arguments, collection: str) -> Points:
+        opened.append(collection)
+        return points(arguments, collection)
+
+    points = Arguments.points
+    monkeypatch.setattr(Arguments, "points", counted)
+    assert "4 have their own content again; 0 were changed since" in undo(journal, engine)
+    assert opened == ["often", "often"], "once to store and once to restore"
+
+
+@pytest.mark.parametrize("mode", ["skip", "merge"])
+@TRANSPORTS
+def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
+    engine: Engine, tmp_path: Path, transport: str, mode: str
+) -> None:
+    """Never neither: who is not stored is in the journal, and the other is stored."""
+    journal, name, rounds = tmp_path / "j.db", f"at_once_{mode}_{transport}", 40
+    made(engine, name)
+    draw = random.Random(mode)
+    vectors = [[draw.gauss(0.0, 1.0) for _ in range(SIZE)] for _ in range(rounds)]
+    together = threading.Barrier(2)
+
+    def write(client: QdrantClient, first: int) -> None:
+        for number, each in enumerate(vectors):
+            together.wait(30)
+            payload = {"text": f"the words of text {number}"}
+            client.upsert(name, [models.PointStruct(id=2 * number + first, vector=each, payload=payload)])
+
+    with (
+        gated(engine, journal, transport, mode) as one,
+        gated(engine, journal, transport, mode) as other,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        for done in [threads.submit(write, client, first) for first, client in enumerate((one, other))]:
+            done.result(120)
+    left = set(ids(engine, name))
+    assert all(left & {2 * number, 2 * number + 1} for number in range(rounds))
+    undo(journal, engine)
+    assert set(ids(engine, name)) == set(range(2 * rounds))
 
 
 def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) -> None:

@@ -30,7 +30,7 @@ WRITERS, COPIES, SIZE, COLLECTION, PAGE = 4, 0.3, 32, "chaos", 1000
 SEED = 17
 # A fault in every so many upserts, one after another; of each kind so many parts of all.
 BETWEEN = 40
-KINDS = {"drop": 40, "kill": 4, "restart": 1}
+KINDS = {"drop": 40, "kill": 4, "restart": 2}
 # A client waits up to so long before each point. After a restart of the database the gate rests for seconds: points should come then, and after.
 PAUSE_SECONDS = 0.03
 OUTCOME = re.compile(r'vecsieve_writes_total\{backend="qdrant",outcome="(\w+)"\} ([0-9.]+)')
