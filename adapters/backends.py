@@ -26,7 +26,9 @@ from vecsieve.adapters.fusions import DividesFusions
 from vecsieve.adapters.milvus import calls as milvus
 from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
+from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.rest import MilvusRest
+from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
 from vecsieve.adapters.pinecone import calls as pinecone
 from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
@@ -163,9 +165,13 @@ _CHROMA = Backend(
 )
 _MILVUS = Backend(
     name=milvus.BACKEND,
-    rest=Transport(adapter=MilvusRest, dialect=MilvusDialect, reshaped=milvus.reshaped),
+    rest=Transport(adapter=MilvusRest, dialect=MilvusDialect, reshaped=milvus.reshaped, writes=MilvusRestWrites),
     grpc=Transport(
-        adapter=MilvusGrpc, dialect=MilvusGrpcDialect, reshaped=milvus.reshaped_over_grpc, unary=milvus.UNARY
+        adapter=MilvusGrpc,
+        dialect=MilvusGrpcDialect,
+        reshaped=milvus.reshaped_over_grpc,
+        unary=milvus.UNARY,
+        writes=MilvusGrpcWrites,
     ),
     operations=(milvus.SEARCH, milvus.HYBRID_SEARCH),
     database_key="dbname",

@@ -20,12 +20,16 @@ from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteNeeds:
     """What is read of each point. ``vector_name``: the vector to compare by; None: the only dense one. ``keys``: top-level payload
-    keys. ``most``: points; a larger write is not read.
+    keys. ``most``: points; a larger write is not read. ``known``: the parsed description of the collection, for an adapter that
+    describes collections; None where there is none. ``notes``: the write is judged before it goes out, and may get notes: one that has no
+    place for them is unsupported.
     """
 
     vector_name: str | None
     keys: tuple[str, ...]
     most: int
+    known: object | None = None
+    notes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,8 @@ class MergesPoints(LeavesPointsOut, Protocol):
 
 
 class WriteAdapter(Protocol):
+    """One that must know a collection before it reads a write also has the verbs of ``DescribesCollections``."""
+
     def classify(self, head: RequestHead) -> Operation | None:
         """The upsert of a request; None for any other. Never raises."""
         ...
@@ -138,8 +144,8 @@ class WriteAdapter(Protocol):
         """Raises UnsupportedError, nothing else."""
         ...
 
-    def describe(self, write: Operation) -> Question:
-        """The read whose answer `is_cosine` takes."""
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The read whose answer `is_cosine` takes. Raises UnsupportedError."""
         ...
 
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
@@ -147,7 +153,7 @@ class WriteAdapter(Protocol):
         ...
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-        """The reads for the neighbours of all points of the inquiry, one where the database takes a batch."""
+        """The reads for the neighbours of all points of the inquiry, one where the database takes a batch. Raises UnsupportedError."""
         ...
 
     def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
@@ -156,9 +162,17 @@ class WriteAdapter(Protocol):
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The write with a note, the JSON of an object, as the member NOTE of the payloads of some points, in place of any that is
-        there. All other bytes are the client's.
+        there. All other bytes are the client's. Raises UnsupportedError where a payload has no place for it after all.
         """
         ...
+
+
+def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:
+    """The points asked for by their tenants, for a read that has one filter for all its vectors."""
+    groups: dict[Tenant, list[int]] = {}
+    for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        groups.setdefault(tenant, []).append(row)
+    return groups
 
 
 def name_of(each: Sequence[Mapping[str, object]], wanted: str | None) -> str:

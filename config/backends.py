@@ -80,7 +80,7 @@ TRAITS: Mapping[str, Traits] = {
         ),  # actix-web's keep-alive
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_TELLING),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_TELLING),
-        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
+        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_TELLING),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
     )
 }

@@ -40,7 +40,7 @@ from vecsieve.adapters.wire.json_vectors import (
     set_aside,
     stack,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, by_tenant, name_of
 
 _WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
 _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
@@ -147,21 +147,14 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
             target=f"{write.partition}/query",
             body=b'{"query_embeddings":%s,"n_results":%d,"include":%s%s}'
             % (
-                orjson.dumps(points.vectors[rows], option=orjson.OPT_SERIALIZE_NUMPY),
+                orjson.dumps(points.vectors[list(rows)], option=orjson.OPT_SERIALIZE_NUMPY),
                 inquiry.count,
                 orjson.dumps(include),
                 _where(tenant),
             ),
         )
-        for tenant, rows in _by_tenant(inquiry).items()
+        for tenant, rows in by_tenant(inquiry).items()
     ]
-
-
-def _by_tenant(inquiry: Inquiry) -> dict[Tenant, list[int]]:
-    groups: dict[Tenant, list[int]] = {}
-    for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
-        groups.setdefault(tenant, []).append(row)
-    return groups
 
 
 def _where(tenant: Tenant) -> bytes:
@@ -190,7 +183,7 @@ def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neigh
     vectors: list[bytes] = []
     fields: list[tuple[bytes | None, ...]] = []
     try:
-        for body, rows in zip(bodies, _by_tenant(inquiry).values(), strict=True):
+        for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
             reply = _REPLY.decode(body)
             none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
             lists = zip(
@@ -265,7 +258,7 @@ class ChromaWrites:
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
 
-    def describe(self, write: Operation) -> Question:
+    def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""
         before, _, identifier = write.partition.rpartition("/")
         return Question(method="GET", target=f"{before}/by-id/{identifier}")

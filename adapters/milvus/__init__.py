@@ -10,5 +10,8 @@ grpc_request  parses and widens a search
 grpc_reply    rows of a reply, the client's answer
 grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
 grpc_fusion   a hybrid search divided into its searches, and their replies as one
+grpc_write    insertions and upserts, for the write gate
+rest_write    the same over REST
+written       what writes of both transports have in common
 rest          a search, its reply and the client's answer; the REST adapter
 """

@@ -12,7 +12,10 @@ BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"
 _SERVICE = "milvus.proto.milvus.MilvusService"
 DESCRIBE = f"/{_SERVICE}/DescribeCollection"
-METHODS = {f"/{_SERVICE}/Search": SEARCH, f"/{_SERVICE}/HybridSearch": HYBRID_SEARCH}
+DESCRIBE_INDEX = f"/{_SERVICE}/DescribeIndex"
+SEARCHES = f"/{_SERVICE}/Search"
+WRITES = {f"/{_SERVICE}/Insert": "insert", f"/{_SERVICE}/Upsert": "upsert"}
+METHODS = {SEARCHES: SEARCH, f"/{_SERVICE}/HybridSearch": HYBRID_SEARCH}
 
 # In all requests about a collection.
 DATABASE, COLLECTION = 2, 3

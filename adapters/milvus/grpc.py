@@ -6,7 +6,7 @@ and searches by ids are passed through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,16 @@ import orjson
 from vecsieve.adapters.base import GrpcAdapter, own
 from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool, SearchCall
 from vecsieve.adapters.milvus import calls, grpc_fusion, grpc_reply, grpc_request
-from vecsieve.adapters.milvus.grpc_columns import Box, Strip, Values, column_values, integer, key_values, text_bytes
+from vecsieve.adapters.milvus.grpc_columns import (
+    Box,
+    Column,
+    Strip,
+    Values,
+    column_values,
+    integer,
+    key_values,
+    text_bytes,
+)
 from vecsieve.adapters.milvus.grpc_reply import IDS, NUMBERS, SCORES, ReplyDocument, read_reply
 from vecsieve.adapters.milvus.grpc_request import Document
 from vecsieve.adapters.milvus.schema import read_description
@@ -36,10 +45,11 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Poo
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
     rows = sum(reply.counts)
-    scores, vectors, ids = _scores(reply, rows), _vectors(request, reply, rows), _spelled_ids(reply)
+    body, columns = reply.body, reply.columns.values()
+    scores, vectors, ids = _scores(reply, rows), vectors_of(body, columns, request.vector, rows), _spelled_ids(reply)
     values = [
-        *[_values(reply, name, rows, None) for name in needs.payload_fields],
-        *[_values(reply, name, rows, Allowance(FIELD_BYTES)) for name in needs.optional_fields],
+        *[values_of(body, columns, name, rows) for name in needs.payload_fields],
+        *[values_of(body, columns, name, rows, Allowance(FIELD_BYTES)) for name in needs.optional_fields],
     ]
     fielded = tuple(zip(*values, strict=True)) if values else ((),) * rows
     pools: list[Pool] = []
@@ -66,14 +76,14 @@ def _scores(reply: ReplyDocument, rows: int) -> npt.NDArray[np.float64]:
     return np.frombuffer(reply.body[slice(*field.span)], dtype="<f4").astype(np.float64)
 
 
-def _vectors(request: Document, reply: ReplyDocument, rows: int) -> npt.NDArray[np.float32]:
-    """(rows, d); d is 0 without a column of vectors."""
-    column = next((each for each in reply.columns.values() if each.name == request.vector), None)
+def vectors_of(data: bytes, columns: Collection[Column], name: str, rows: int) -> npt.NDArray[np.float32]:
+    """(rows, d) of a column; d is 0 without one of vectors."""
+    column = next((each for each in columns if each.name == name), None)
     content = None if column is None else column.content
     if column is None or content is None or content.vector is None or content.values is None or not content.width:
         return np.full((rows, 0), np.nan, dtype=np.float32)
     edges = content.values.edges
-    packed = reply.body[int(edges[0]) : int(edges[-1])]
+    packed = data[int(edges[0]) : int(edges[-1])]
     return as_matrix(packed, content.vector, content.width, column.elements())
 
 
@@ -91,13 +101,15 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
     return tuple(orjson.dumps(text_bytes(element).decode()) for element in elements)
 
 
-def _values(reply: ReplyDocument, name: str, rows: int, allowance: Allowance | None) -> Values:
-    """The JSON of a field in each row; None where it is absent. ``allowance``: of an optional field."""
-    for column in reply.columns.values():
+def values_of(
+    data: bytes, columns: Collection[Column], name: str, rows: int, allowance: Allowance | None = None
+) -> Values:
+    """The JSON of a field in each row; None where it is absent. ``allowance``: of an optional field. Raises ValueError."""
+    for column in columns:
         if column.name == name and not column.is_dynamic:
-            return column_values(reply.body, column, allowance)
-    dynamic = next((column for column in reply.columns.values() if column.is_dynamic), None)
-    return [None] * rows if dynamic is None else key_values(column_values(reply.body, dynamic, allowance), name)
+            return column_values(data, column, allowance)
+    dynamic = next((column for column in columns if column.is_dynamic), None)
+    return [None] * rows if dynamic is None else key_values(column_values(data, dynamic, allowance), name)
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):

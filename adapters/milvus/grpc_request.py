@@ -68,13 +68,13 @@ def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
 def changed(pairs: Pairs, values: Mapping[str, str]) -> list[tuple[Field, bytes]]:
     """The fields whose values differ from ``values``, each with its new bytes, in the order of the wire."""
     return [
-        (field, length_field(field.number, _pair(key, values[key])))
+        (field, length_field(field.number, pair(key, values[key])))
         for field, key in zip(pairs.fields, pairs.keys, strict=True)
         if key in values and values[key] != pairs.values[key]
     ]
 
 
-def _pair(key: str, value: str) -> bytes:
+def pair(key: str, value: str) -> bytes:
     return length_field(_KEY, key.encode()) + length_field(_VALUE, value.encode())
 
 

@@ -13,7 +13,7 @@ from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only,
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105
-VARCHAR = 21
+VARCHAR, JSON = 21, 23
 COMPARABLE = frozenset({FLOAT, FLOAT16, BFLOAT16, INT8})
 _FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 
@@ -25,13 +25,14 @@ _NAME, _IS_PRIMARY, _TYPE = 2, 3, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors. ``is_dynamic``: rows may have further keys.
+    """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors; ``documents``: those of type JSON. ``is_dynamic``: rows may have further keys.
     ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
     returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too.
     """
 
     vectors: frozenset[str]
     scalars: frozenset[str]
+    documents: frozenset[str] = frozenset()
     is_dynamic: bool = False
     shows_all: bool = False
     primary: str = ""
@@ -59,6 +60,7 @@ def of_types(
     return Schema(
         vectors=frozenset(name for name, kind in types.items() if kind in COMPARABLE),
         scalars=frozenset(name for name, kind in types.items() if 0 < kind < _FIRST_VECTOR),
+        documents=frozenset(name for name, kind in types.items() if kind == JSON),
         is_dynamic=is_dynamic,
         shows_all=shows_all,
         primary=primary,
@@ -156,4 +158,6 @@ def _kind(name: str) -> int:
     bare = name.partition("(")[0]
     if bare == _VECTOR:
         return FLOAT
+    if bare == "JSON":
+        return JSON
     return _OTHER if "Vector" in bare or "Struct" in bare else _SCALAR

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8, Schema, schema_of
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, members, whole
 from vecsieve.adapters.wire.vectors import usable
+from vecsieve.adapters.writes import Tenant
 
 # The server's limit on topk, and on offset and topk together.
 LARGEST_WINDOW = 16_384
@@ -181,8 +183,20 @@ def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) 
     return matrix
 
 
-# Ids as JSON whose spelling in an expression is sure.
+# Texts without escapes, quotes and control characters; ids as JSON: their spelling in an expression is sure.
+_SURE = re.compile(r'[^"\\\x00-\x1f\x7f-\x9f]*')
 _NUMBERS, _TEXTS = re.compile(rb'"?(-?[0-9]{1,20})"?'), re.compile(rb'("[ !#-\[\]-~]*")')
+
+
+def condition(tenant: Tenant) -> str:
+    """The expression that these keys have these values; "" for none. Raises UnsupportedError for what has no sure spelling."""
+    each: list[str] = []
+    for key, value in tenant:
+        spelled = orjson.loads(value)
+        if not _PLAIN.fullmatch(key) or (isinstance(spelled, str) and not _SURE.fullmatch(spelled)):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        each.append(f"{key} == {value.decode()}")
+    return " and ".join(each)
 
 
 def narrowed(expression: str, ids: Sequence[bytes], needs: Needs) -> str | None:

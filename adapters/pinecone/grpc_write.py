@@ -218,6 +218,6 @@ class PineconeGrpcWrites:
             return None
         return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
 
-    def describe(self, _: Operation) -> Question:
+    def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index."""
         return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")

@@ -198,6 +198,6 @@ class PineconeRestWrites:
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
 
-    def describe(self, _: Operation) -> Question:
+    def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index; since 2025 they name the metric."""
         return Question(method="POST", target="/describe_index_stats", body=b"{}")

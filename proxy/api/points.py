@@ -27,10 +27,11 @@ from vecsieve.proxy.http.exchange import OwnQuestions
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.writes.gate import Change, NotJudgedError, WriteGate
+from vecsieve.proxy.writes.gate import Change, WriteGate
 from vecsieve.proxy.writes.journal import JournalError, Kind, LeftOut
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.plans import Judged
+from vecsieve.proxy.writes.reads import NotJudgedError
 
 ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # whose upserts are made here
 MOST_POINTS = 1000

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import (
-    Adapter,
     DescribesCollections,
     Dialect,
     Lookup,
@@ -244,7 +243,7 @@ class CollectionInfo:
 
     __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_asked")
 
-    def __init__(self, adapter: Adapter, metrics: Metrics, clock: Clock, held: Expiring[Description]) -> None:
+    def __init__(self, adapter: object, metrics: Metrics, clock: Clock, held: Expiring[Description]) -> None:
         self._describer = adapter if isinstance(adapter, DescribesCollections) else None
         self.is_asked = self._describer is not None
         self._metrics = metrics
@@ -256,7 +255,11 @@ class CollectionInfo:
         if self._describer is None:
             return None
         question = self._describer.describe(exchange.operation, exchange.plain)
-        if question is None:
+        return None if question is None else await self.told(exchange, question)
+
+    async def told(self, exchange: Questioner, question: Question) -> object | None:
+        """What the answer to a question of the adapter tells; None where nothing, or the adapter does not ask."""
+        if self._describer is None:
             return None
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
         description = self._held.get(key)

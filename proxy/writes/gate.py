@@ -15,23 +15,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Raw
 
-from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question, UnsupportedError
+from vecsieve.adapters.contract import (
+    DeclinedError,
+    Dialect,
+    NativeAnswer,
+    Operation,
+    Question,
+    UnsupportedError,
+)
 from vecsieve.adapters.writes import (
-    Inquiry,
     LeavesPointsOut,
     MergesPoints,
-    Neighbours,
-    NewPoints,
     WriteAdapter,
     WriteNeeds,
 )
 from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.process.runtime import LongWork
-from vecsieve.proxy.search.collections.learned import Description
 from vecsieve.proxy.search.errors import (
     FailureKind,
     LostReplyError,
@@ -39,37 +40,25 @@ from vecsieve.proxy.search.errors import (
     UpstreamExchangeError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import KNOWN_SECONDS, Questioner
+from vecsieve.proxy.search.exchange import Questioner
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, WriteOutcome
+from vecsieve.proxy.telemetry.labels import FailOpen, WriteOutcome
 from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
 from vecsieve.proxy.writes.journal import Journal, JournalError, Kind, LeftOut, State
-from vecsieve.proxy.writes.judging import judge, keys_of, tenant_of
+from vecsieve.proxy.writes.judging import judge, keys_of
 from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, told, without_copies
+from vecsieve.proxy.writes.reads import NotJudgedError, Reads, is_long
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
-# What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
-INLINE_BYTES = 32 * 1024
 # Observations that wait or run, one after another; more are not begun.
 MOST_OBSERVED = 16
-# Of a neighbour whose vector is asked for: a number as text, and all else.
-NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
 # How long the breaker is first open: a copy that is stored meanwhile stays, and a probe costs one query.
 REST_SECONDS = 1.0
-# Queries of one write, where each has one vector.
-ASKED_AT_ONCE = 8
-_COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
 
 T = TypeVar("T")
-
-
-class NotJudgedError(Exception):
-    def __init__(self, outcome: WriteOutcome) -> None:
-        super().__init__(outcome.value)
-        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +122,11 @@ class WriteGate:
         self.adapter = adapter
         self._dialect = dialect
         self._services = services
-        self._breaker = breaker
         self.room = shared.room
         self._work = shared.work
         self._journal = shared.journal
         self._feed = shared.feed
+        self._reads = Reads(adapter, dialect, services, breaker=breaker, work=shared.work)
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
@@ -268,7 +257,7 @@ class WriteGate:
         notes = judged.notes() if policy.write.mode == "annotate" else {}
         if not notes:
             return Change(stored=judged.points.ids)
-        body = await self._done(exchange, partial(self.adapter.annotated, judged.points, notes))
+        body = await self._reads.done(exchange, partial(self.adapter.annotated, judged.points, notes))
         self._services.metrics.writes_annotated_total.inc()
         return Change(body, stored=judged.points.ids)
 
@@ -283,7 +272,9 @@ class WriteGate:
         if not ids:
             return Change(stored=judged.points.ids)
         question = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
-        known = await self._done(exchange, partial(verbs.stored, await self._ask(exchange, question, until)))
+        known = await self._reads.done(
+            exchange, partial(verbs.stored, await self._reads.ask(exchange, question, until))
+        )
         plan = await self._planned(exchange, judged, known, policy, query)
         if not plan.rows:
             return Change(stored=judged.points.ids)
@@ -310,7 +301,7 @@ class WriteGate:
                 partial(merged, verbs, write, judged, known, policy, waits=verbs.waits(judged.points, query))
             )
         assert isinstance(verbs, LeavesPointsOut)  # noqa: S101 - the same
-        return await self._done(exchange, partial(without_copies, verbs, write, judged, known))
+        return await self._reads.done(exchange, partial(without_copies, verbs, write, judged, known))
 
     async def _fenced(
         self,
@@ -335,7 +326,7 @@ class WriteGate:
                 outcome = error.outcome
             case UnsupportedError():
                 outcome = WriteOutcome.UNSUPPORTED
-            case RefusedReplyError():
+            case RefusedReplyError() | DeclinedError():
                 outcome = WriteOutcome.REFUSED
             case TimeoutError():
                 outcome = WriteOutcome.LATE
@@ -354,113 +345,18 @@ class WriteGate:
             vector_name=policy.vector,
             keys=keys_of(policy),
             most=self._services.limits.write_points,
+            known=await self._reads.known(exchange),
+            notes=policy.write.mode == "annotate",
         )
-        points = await self._done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
-        near, is_cosine = await self._near(exchange, points, policy, until)
+        points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
+        near, is_cosine = await self._reads.near(exchange, points, policy, until)
         verdicts = await self._work.finished(
-            judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=_is_long(exchange)
+            judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=is_long(exchange)
         )
         judged = Judged(points, verdicts)
         if counts:
             self._count(judged, write)
         return judged
-
-    async def _done(self, exchange: Questioner, work: Callable[[], T]) -> T:
-        return await self._work.done(work, is_long=_is_long(exchange))
-
-    async def _near(
-        self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
-    ) -> tuple[Neighbours, bool]:
-        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have
-        none.
-        """
-        tenants = [tenant_of(policy.tenant_keys, fields) for fields in points.fields]
-        usable: npt.NDArray[np.bool_] = np.isfinite(points.vectors).all(axis=1) & (points.vectors != 0.0).any(axis=1)
-        which = tuple(row for row, each in enumerate(tenants) if each is not None and usable[row])
-        is_cosine = await self._is_cosine(exchange, points.vector_name, until)
-        if not which:
-            return _no_neighbours(points), is_cosine
-        inquiry = Inquiry(
-            which=which,
-            tenants=tuple(each for row in which if (each := tenants[row]) is not None),
-            count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
-            vectors=not is_cosine,
-        )
-        questions = await self._done(exchange, partial(self.adapter.ask, exchange.operation, points, inquiry))
-        if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
-            raise NotJudgedError(WriteOutcome.WITHHELD)
-        bodies = await self._answers(exchange, questions, until)
-        return await self._done(exchange, partial(self.adapter.found, points, inquiry, bodies)), is_cosine
-
-    async def _answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
-        """Of some questions at a time. The first failure ends all."""
-        if len(questions) == 1:
-            return [await self._ask(exchange, questions[0], until)]
-        room = asyncio.Semaphore(ASKED_AT_ONCE)
-
-        async def one(question: Question) -> bytes:
-            async with room:
-                return await self._ask(exchange, question, until)
-
-        asking = [asyncio.create_task(one(question), name="vecsieve-neighbours") for question in questions]
-        try:
-            return await asyncio.gather(*asking)
-        finally:
-            for task in asking:
-                task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-
-    def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, is_cosine: bool) -> int:
-        """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than
-        a reply may hold.
-        """
-        wanted = policy.write.neighbours + 1
-        if is_cosine:
-            return wanted
-        each: int = points.vectors.shape[1] * NUMBER_BYTES + NEIGHBOUR_BYTES
-        return max(1, min(wanted, self._services.limits.reply_body_bytes // (each * asked)))
-
-    async def _is_cosine(self, exchange: Questioner, vector_name: str, until: float) -> bool:
-        """Learned from the collection's description, and kept for a minute. False where the client may not read it."""
-        write, held = exchange.operation, self._services.learned.descriptions
-        key = (write.collection, _COSINE + vector_name)
-        known = held.get(key)
-        if known is None:
-            try:
-                body = await self._send(exchange, self.adapter.describe(write), until)
-                known = Description(self.adapter.is_cosine(body, vector_name))
-            except RefusedReplyError:
-                known = Description(known=False)
-            held.put(key, known, seconds=KNOWN_SECONDS)
-        return known.known is True
-
-    async def _ask(self, exchange: Questioner, question: Question, until: float) -> bytes:
-        """Raises NotJudgedError, LostReplyError or RefusedReplyError."""
-        if not self._breaker.allow():
-            raise NotJudgedError(WriteOutcome.WITHHELD)
-        try:
-            body = await self._send(exchange, question, until)
-        except LostReplyError:
-            self._breaker.failed()
-            raise
-        except RefusedReplyError as refused:
-            if self._dialect.is_quota(refused.status, refused.words):
-                self._services.own.refused(exchange.operation.collection)
-            (self._breaker.failed if refused.is_server_error else self._breaker.succeeded)()
-            raise
-        except asyncio.CancelledError:
-            self._breaker.abandoned()
-            raise
-        self._breaker.succeeded()
-        return body
-
-    async def _send(self, exchange: Questioner, question: Question, until: float) -> bytes:
-        started = self._services.clock()
-        if started >= until:
-            raise TimeoutError
-        body = await exchange.ask(question, seconds=until - started)
-        self._services.metrics.received(len(body))
-        return body
 
     def _count(self, judged: Judged, write: Operation) -> None:
         metrics, backend = self._services.metrics, self._services.backend
@@ -471,17 +367,3 @@ class WriteGate:
         copies = judged.told()
         metrics.write_copies_total.inc(len(copies))
         self._tell(EventName.DUPLICATE_FOUND, write, copies)
-
-
-def _is_long(exchange: Questioner) -> bool:
-    return len(exchange.plain) > INLINE_BYTES
-
-
-def _no_neighbours(points: NewPoints) -> Neighbours:
-    return Neighbours(
-        of=np.empty(0, np.intp),
-        ids=(),
-        scores=np.empty(0),
-        vectors=np.empty((0, points.vectors.shape[1]), np.float32),
-        fields=(),
-    )

@@ -64,6 +64,12 @@ MESSAGES: Mapping[str, str] = {
     "SearchResults": "1 status Status | 2 results SearchResultData | 3 collection_name string | 4 session_ts uint64",
     "FieldSchema": "1 fieldID int64 | 2 name string | 3 is_primary_key bool | 5 data_type int32 | 16 is_function_output bool",
     "CollectionSchema": "1 name string | 4 fields FieldSchema* | 5 enable_dynamic_field bool",
+    "WriteRequest": (
+        "2 db_name string | 3 collection_name string | 4 partition_name string | 5 fields_data FieldData*"
+        " | 6 hash_keys int32* | 7 num_rows int32 | 8 schema_timestamp uint64 | 9 partial_update bool | 10 namespace string"
+    ),
+    "IndexDescription": "1 index_name string | 3 params KeyValuePair* | 4 field_name string",
+    "DescribeIndexResponse": "1 status Status | 2 index_descriptions IndexDescription*",
     "DescribeCollectionRequest": "2 db_name string | 3 collection_name string",
     "DescribeCollectionResponse": "1 status Status | 2 schema CollectionSchema | 3 collectionID int64",
 }

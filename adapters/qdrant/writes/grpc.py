@@ -206,6 +206,6 @@ class QdrantGrpcWrites:
             keys.append(data[at : span[1]].decode() if tag == 1 << 3 | LENGTH else varint(data, at, span[1])[0])
         return b"" if not keys else orjson.dumps(keys[0] if len(keys) == 1 else keys)
 
-    def describe(self, write: Operation) -> Question:
+    def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
         return Question(method="POST", target="/qdrant.Collections/Get", body=_named(write))

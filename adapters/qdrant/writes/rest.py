@@ -161,6 +161,6 @@ class QdrantRestWrites:
         """The value of `shard_key`."""
         return own(points.document, Document).partition
 
-    def describe(self, write: Operation) -> Question:
+    def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
         return Question(method="GET", target=f"/collections/{quote(write.collection, safe='')}")

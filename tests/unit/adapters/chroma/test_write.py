@@ -147,7 +147,7 @@ def test_a_note_is_the_only_change(metadatas: bytes, expected: bytes) -> None:
 def test_the_metric_is_that_of_the_configuration(body: bytes, expected: bool) -> None:
     assert WRITES.is_cosine(body, "") == expected
     assert WRITE is not None
-    assert WRITES.describe(WRITE).target == f"/api/v2/tenants/t%20t/databases/d/collections/by-id/{ID}"
+    assert WRITES.ask_metric(WRITE, b"").target == f"/api/v2/tenants/t%20t/databases/d/collections/by-id/{ID}"
 
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))

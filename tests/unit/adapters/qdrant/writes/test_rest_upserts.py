@@ -66,7 +66,7 @@ def test_a_collection_is_decoded_and_asked_for_encoded() -> None:
     write = WRITES.classify(RequestHead(method="PUT", path="/collections/a%20b%2Fc/points"))
     assert write is not None
     assert write.collection == "a b/c"
-    assert WRITES.describe(write).target == "/collections/a%20b%2Fc"
+    assert WRITES.ask_metric(write, b"").target == "/collections/a%20b%2Fc"
 
 
 def test_a_body_of_another_type_is_no_upsert() -> None:

@@ -1,0 +1,311 @@
+"""Insertions and upserts over gRPC: what is read of their columns, the searches for their neighbours, the client's message with notes.
+
+A search has one filter, so there is one for each tenant of a write. A note is a key of the dynamic field, or the value of a JSON field
+of its name: the column is written anew, all other bytes are the client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
+from vecsieve.adapters.milvus import calls
+from vecsieve.adapters.milvus.dialect import check_status
+from vecsieve.adapters.milvus.grpc import parse_reply, values_of, vectors_of
+from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column
+from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
+from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
+from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
+from vecsieve.adapters.milvus.search import choose, condition
+from vecsieve.adapters.milvus.written import noted, numbered, schema_known, stacked, without_empty
+from vecsieve.adapters.wire.protobuf import LENGTH, Field, fields, length_field, number_field, only, replaced, without
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+
+# InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
+_PARTITION, _COLUMNS, _ROWS, _IS_PARTIAL = 4, 5, 7, 9
+_SHARED = frozenset({1, calls.DATABASE, calls.COLLECTION, _PARTITION, _ROWS, 8})
+_SHAPES = {
+    "insert": Shape(_SHARED, frozenset({_COLUMNS, 6})),
+    "upsert": Shape(_SHARED | {_IS_PARTIAL}, frozenset({_COLUMNS, 6})),
+}
+# FieldData, ScalarField and JSONArray.
+_TYPE, _NAME, _SCALARS, _IS_DYNAMIC, _VALID = 1, 2, 3, 6, 7
+_JSON_DATA, _ELEMENT = 9, 1
+_DYNAMIC_FIELD = b"$meta"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A parsed write. ``named``: the fields of database, collection and partition. ``kind``: the DataType of the vectors; ``packed``: each
+    row's, b"" without one. ``place``: the column that takes notes; None where there is none yet.
+    """
+
+    data: bytes
+    named: bytes
+    kind: int
+    packed: tuple[bytes, ...]
+    schema: Schema
+    place: Column | None
+
+
+def classify(head: RequestHead) -> Operation | None:
+    """The insertion or upsert of a call; None for any other. Never raises."""
+    name = calls.WRITES.get(head.path)
+    return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
+
+
+def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    schema = schema_known(needs)
+    found = read(body, (0, len(body)), _SHAPES[write.name])
+    rows = number_of(body, found, _ROWS) or 0
+    if rows > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    if not rows or number_of(body, found, _IS_PARTIAL):
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    try:
+        return _parsed(
+            body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs
+        )
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, needs: WriteNeeds) -> NewPoints:
+    rows = number_of(body, found, _ROWS) or 0
+    by_name = {column.name: column for column in columns}
+    if len(by_name) < len(columns):
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    vectors = {name: column for name, column in by_name.items() if column.content.vector and column.content.values}
+    name = name_of([vectors], needs.vector_name)
+    place = _place(body, by_name, schema) if needs.notes else None
+    partition = message(found, _PARTITION)
+    head = [message(found, number) for number in (calls.DATABASE, calls.COLLECTION)]
+    said = [*head, partition if partition is not None and partition.end > partition.value else None]
+    return NewPoints(
+        ids=_ids(body, by_name.get(schema.primary), rows, needs),
+        vectors=vectors_of(body, columns, name, rows),
+        vector_name=name,
+        keys=needs.keys,
+        fields=_fields(body, columns, needs.keys, rows),
+        document=Document(
+            data=body,
+            named=b"".join([body[field.start : field.end] for field in said if field is not None]),
+            kind=vectors[name].content.vector or 0,
+            packed=_packed(body, vectors[name]),
+            schema=schema,
+            place=place,
+        ),
+    )
+
+
+def _ids(data: bytes, column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Raises ValueError, UnsupportedError."""
+    if column is None:
+        return numbered(rows, needs)
+    found = [each for each in column_values(data, column) if each is not None]
+    if len(found) < rows:
+        raise ValueError(f"{len(found)} ids for {rows} rows")
+    return tuple(found)
+
+
+def _packed(data: bytes, column: Column) -> tuple[bytes, ...]:
+    """The vector of each row, b"" for none."""
+    values = column.content.values
+    assert values is not None  # noqa: S101 - it has vectors
+    edges = values.edges.tolist()
+    return tuple([data[edges[at] : edges[at + 1]] if at >= 0 else b"" for at in column.elements().tolist()])
+
+
+def _fields(
+    data: bytes, columns: Sequence[Column], keys: Sequence[str], rows: int
+) -> tuple[tuple[bytes | None, ...], ...]:
+    """Raises ValueError."""
+    each: list[Values] = [values_of(data, columns, key, rows) for key in keys]
+    return without_empty(tuple(zip(*each, strict=True)) if each else ((),) * rows, keys)
+
+
+def _place(data: bytes, columns: Mapping[str, Column], schema: Schema) -> Column | None:
+    """Raises ValueError, UnsupportedError."""
+    column = columns.get(NOTE)
+    is_fixed = NOTE in schema.scalars
+    if not is_fixed:
+        column = next((each for each in columns.values() if each.is_dynamic), None)
+    # A column that does not come cannot be added to a fixed schema: it may have a default, or none.
+    if not (schema.is_dynamic or is_fixed) or (is_fixed and column is None):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    if column is None:
+        return None
+    found = fields(data, column.box.field.span)
+    kind = only(found, _TYPE, 0)
+    if kind is None or data[kind.value : kind.end] != bytes([JSON]):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    if column.content.mask is not None and (not is_fixed or only(found, _VALID, LENGTH) is None):
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    return column
+
+
+# SearchRequest.
+_PARAMS, _NQ, _USES_DEFAULT, _GROUP, _EXPRESSION, _DSL, _DSL_KIND, _OUTPUT = 9, 12, 15, 6, 1, 5, 7, 8
+
+
+def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    searched = _searched(points, inquiry, 0)
+    pairs = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
+    shared = document.named + b"".join(
+        (
+            number_field(_DSL_KIND, _EXPRESSION),
+            *[length_field(_OUTPUT, name.encode()) for name in searched.chosen.added],
+            *[length_field(_PARAMS, pair(key, value)) for key, value in pairs.items()],
+            number_field(_USES_DEFAULT, 1),
+        )
+    )
+    return [
+        Question(
+            method="POST",
+            target=calls.SEARCHES,
+            body=shared
+            + length_field(_DSL, condition(tenant).encode())
+            + length_field(_GROUP, _group(document, rows))
+            + number_field(_NQ, len(rows)),
+        )
+        for tenant, rows in by_tenant(inquiry).items()
+    ]
+
+
+def _group(document: Document, rows: Sequence[int]) -> bytes:
+    """A PlaceholderGroup."""
+    values = b"".join(length_field(3, document.packed[row]) for row in rows)
+    return length_field(1, length_field(1, b"$0") + number_field(2, document.kind) + values)
+
+
+def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocument:
+    """What the reader of replies knows of a search of ours."""
+    schema = own(points.document, Document).schema
+    needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=schema)
+    return SearchDocument(
+        body=b"", pairs=Pairs((), (), {}), limit="topk", inner=None, output=_OUTPUT, top_k=inquiry.count, queries=queries,
+        vector=points.vector_name, chosen=choose((), points.vector_name, needs),
+    )  # fmt: skip
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises MalformedReplyError, nothing else."""
+    needs = Needs(vectors=inquiry.vectors, payload_fields=points.keys)
+    of: list[int] = []
+    ids: list[bytes] = []
+    vectors: list[npt.NDArray[np.float32]] = []
+    scores: list[npt.NDArray[np.float64]] = []
+    fielded: list[tuple[bytes | None, ...]] = []
+    for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
+        pools, _ = parse_reply(_searched(points, inquiry, len(rows)), needs, body)
+        for row, pool in zip(rows, pools, strict=True):
+            if len(pool.ids) != len(pool.scores):
+                raise MalformedReplyError(f"{len(pool.ids)} ids of {len(pool.scores)} rows")
+            of += [row] * len(pool.ids)
+            ids += pool.ids
+            fielded += pool.fields
+            scores.append(pool.scores)
+            vectors.append(pool.vectors)
+    return Neighbours(
+        of=np.array(of, np.intp),
+        ids=tuple(ids),
+        scores=np.concatenate(scores),
+        vectors=stacked(vectors),
+        fields=without_empty(fielded, points.keys),
+    )
+
+
+# DescribeIndexResponse, IndexDescription.
+_STATUS, _INDEXES, _INDEX_PARAMS, _INDEX_FIELD = 1, 2, 3, 4
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description of the indexes. Never raises."""
+    try:
+        outer = fields(body)
+        check_status(body, only(outer, _STATUS, LENGTH))
+        each = [fields(body, field.span) for field in outer if field.number == _INDEXES and field.wire == LENGTH]
+        those = [index for index in each if _is_of(body, only(index, _INDEX_FIELD, LENGTH), vector_name)]
+        metrics = [read_pairs(body, _of(index, _INDEX_PARAMS)).values.get("metric_type") for index in those]
+    except (ValueError, UnsupportedError, MalformedReplyError):
+        return False
+    return metrics == ["COSINE"]
+
+
+def _is_of(data: bytes, field: Field | None, name: str) -> bool:
+    return field is not None and data[field.value : field.end] == name.encode()
+
+
+def _of(found: Sequence[Field], number: int) -> list[Field]:
+    return [field for field in found if field.number == number]
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with notes in one column. Raises UnsupportedError where the dynamic field of a row is no object."""
+    document = own(points.document, Document)
+    data, place, is_fixed = document.data, document.place, NOTE in document.schema.scalars
+    if not notes:
+        return data
+    if place is None:
+        each = [
+            length_field(_ELEMENT, noted(None, notes[row]) if row in notes else b"{}") for row in range(len(points.ids))
+        ]
+        head = number_field(_TYPE, JSON) + length_field(_NAME, _DYNAMIC_FIELD) + number_field(_IS_DYNAMIC, 1)
+        return data + length_field(_COLUMNS, head + _documents(each))
+    present = column_values(data, place)
+    shown = {row: note if is_fixed else noted(present[row], note) for row, note in notes.items()}
+    return replaced(data, (0, len(data)), [place.box.field.whole], [_rewritten(data, place, shown)])
+
+
+def _rewritten(data: bytes, column: Column, shown: Mapping[int, bytes]) -> bytes:
+    """A column with other documents in some rows, which are not null then."""
+    span, values, mask = column.box.field.span, column.content.values, column.content.mask
+    edges = [] if values is None else values.edges.tolist()
+    places = [-1] * column.rows if values is None else values.of(np.arange(column.rows, dtype=np.intp)).tolist()
+    elements = [data[edges[at] : edges[at + 1]] if at >= 0 else b"" for at in places]
+    for row, document in shown.items():
+        elements[row] = length_field(_ELEMENT, document)
+    kept = without(data, span, [field for field in fields(data, span) if field.number in {_SCALARS, _VALID}])
+    valid = b"" if mask is None else bytes([row in shown or bool(is_there) for row, is_there in enumerate(mask)])
+    return length_field(_COLUMNS, kept + _documents(elements) + (length_field(_VALID, valid) if valid else b""))
+
+
+def _documents(elements: Sequence[bytes]) -> bytes:
+    return length_field(_SCALARS, length_field(_JSON_DATA, b"".join(elements)))
+
+
+class MilvusGrpcWrites:
+    """The verbs of the contract."""
+
+    classify = staticmethod(classify)
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+    describe = staticmethod(calls.describe)
+    parse_description = staticmethod(read_description)
+
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The indexes of the collection, which are named as in its description. Raises UnsupportedError."""
+        question = calls.describe(write, body)
+        if question is None:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        return Question(method="POST", target=calls.DESCRIBE_INDEX, body=question.body)

@@ -1,0 +1,259 @@
+"""Insertions and upserts over REST, version 2: what is read of their rows, the searches for their neighbours, the client's bytes with notes.
+
+As over gRPC there is one search for each tenant. Its reply is one list of rows, which `topks` divides by query; servers before 2.5 do not
+send it. From the source of the server: not tried against one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import orjson
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import (
+    DeclinedError,
+    MalformedReplyError,
+    Needs,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+    may_be_json,
+)
+from vecsieve.adapters.milvus import rest
+from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2
+from vecsieve.adapters.milvus.schema import Schema, read_rest_description
+from vecsieve.adapters.milvus.search import choose, condition
+from vecsieve.adapters.milvus.written import noted, numbered, schema_known, without_empty
+from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
+from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers, set_aside
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+
+_PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
+_SCORE = "distance"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed write: the spans of its rows and of their vectors in ``source.text``, None where a row has none. ``names``: members of a
+    search that name the collection.
+    """
+
+    source: Shortened
+    rows: tuple[Span, ...]
+    vectors: tuple[Span | None, ...]
+    names: Mapping[str, object]
+    schema: Schema
+
+
+def classify(head: RequestHead) -> Operation | None:
+    """The insertion or upsert of a request; None for any other. Never raises. The collection is named in the body."""
+    name = _PATHS.get(head.path)
+    if name is None or head.method != "POST" or not may_be_json(head.content_type):
+        return None
+    return Operation(backend=BACKEND, name=name, collection="", partition=VERSION_2)
+
+
+def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    schema = schema_known(needs)
+    has_place = NOTE in schema.documents if NOTE in schema.scalars else schema.is_dynamic
+    if needs.notes and not has_place:
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    try:
+        return _parsed(set_aside(body, guess_numbers(body)), schema, needs)
+    except RepeatedKeyError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    except ValueError:
+        raise UnsupportedError(Reason.NOT_JSON) from None
+
+
+def _parsed(source: Shortened, schema: Schema, needs: WriteNeeds) -> NewPoints:
+    text = source.text
+    found = read_object(
+        text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
+    )
+    rows = items_of(text, required(text, found, "data"))
+    if len(rows) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    each = [members(text, row) for row in rows]
+    name = name_of([{key: None for key in row if key in schema.vectors} for row in each], needs.vector_name)
+    vectors = [present(text, row, name) for row in each]
+    matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in vectors])[0]
+    if not matrix.shape[1]:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in each]
+    return NewPoints(
+        ids=_ids(source, each, schema, needs),
+        vectors=matrix,
+        vector_name=name,
+        keys=needs.keys,
+        fields=without_empty(fields, needs.keys),
+        document=Document(
+            source=source, rows=tuple(rows), vectors=tuple(vectors), names=_names(text, found), schema=schema
+        ),
+    )
+
+
+def _names(text: bytes, found: Members) -> dict[str, object]:
+    said: dict[str, object] = {name: text_of(text, present(text, found, name)) for name in ("dbName", "collectionName")}
+    if partition := text_of(text, present(text, found, "partitionName")):
+        said["partitionNames"] = [partition]
+    if not said["collectionName"]:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return {name: value for name, value in said.items() if value}
+
+
+def _value(source: Shortened, row: Members, key: str) -> bytes | None:
+    member = row.get(key)
+    return None if member is None else source.cut(member.value, member.end)
+
+
+def _ids(source: Shortened, rows: Sequence[Members], schema: Schema, needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Raises ValueError, UnsupportedError."""
+    found = [_value(source, row, schema.primary) for row in rows]
+    if not any(found):
+        return numbered(len(rows), needs)
+    return tuple([_id(each, schema) for each in found])
+
+
+def _id(raw: bytes | None, schema: Schema) -> bytes:
+    """As over gRPC: a number may be written as text. Raises ValueError."""
+    if raw is None:
+        raise ValueError("a row has no id")
+    return orjson.dumps(string(raw)) if schema.has_texts else b"%d" % int(raw.strip(b'"'))
+
+
+def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """A search for each tenant. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=document.schema)
+    output = choose((), points.vector_name, needs, keys_apart=True).added
+    questions: list[Question] = []
+    for tenant, rows in by_tenant(inquiry).items():
+        vectors = b",".join([_numbers(document, row) for row in rows])
+        more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
+        if tenant:
+            more["filter"] = condition(tenant)
+        said = orjson.dumps({**document.names, **more})
+        body = b'%s,"data":[%s]}' % (said[:-1], vectors)
+        questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
+    return questions
+
+
+def _numbers(document: Document, row: int) -> bytes:
+    span = document.vectors[row]
+    if span is None:
+        raise ValueError(f"row {row} has no numbers to ask by")
+    return document.source.cut_value(span)
+
+
+class _Reply(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: list[msgspec.Raw] | None = None
+    topks: list[int] | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises MalformedReplyError, nothing else."""
+    schema = own(points.document, Document).schema
+    of: list[int] = []
+    rows: list[tuple[bytes | None, ...]] = []
+    wanted = (schema.primary, _SCORE, points.vector_name, *points.keys)
+    try:
+        for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
+            data, topks = _rows(_REPLY.decode(body))
+            of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
+            rows += [last_values(row, wanted) for row in data]
+        ids = tuple([_id(row[0], schema) for row in rows])
+        scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise MalformedReplyError(f"no reply to a search: {type(error).__name__}") from None
+    return Neighbours(
+        of=np.array(of, np.intp),
+        ids=ids,
+        scores=scores,
+        vectors=decode_matrix([row[2] or b"" for row in rows])[0],
+        fields=without_empty([row[3:] for row in rows], points.keys),
+    )
+
+
+def _rows(reply: _Reply) -> tuple[list[msgspec.Raw], list[int] | None]:
+    """Raises ValueError, and DeclinedError."""
+    if reply.code:
+        raise DeclinedError(reply.code, reply.message.encode())
+    if reply.data is None:
+        raise ValueError("no rows")
+    return reply.data, reply.topks
+
+
+def _counts(rows: int, said: list[int] | None, queries: int, limit: int) -> list[int]:
+    """The rows of each query. ``said``: by the reply. Raises ValueError where they cannot be told apart."""
+    if said is not None:
+        if len(said) == queries and min(said) >= 0 and sum(said) == rows:
+            return said
+    elif queries == 1 or not rows or rows == queries * limit:
+        return [rows // queries] * queries
+    raise ValueError(f"{rows} rows of {queries} queries cannot be told apart")
+
+
+class _Index(msgspec.Struct):
+    fieldName: str  # noqa: N815 - the name on the wire
+    metricType: str = ""  # noqa: N815 - the name on the wire
+
+
+class _Indexes(msgspec.Struct):
+    indexes: list[_Index] = msgspec.field(default_factory=list)
+
+
+class _Description(msgspec.Struct):
+    data: _Indexes
+
+
+_DESCRIPTION = msgspec.json.Decoder(_Description)
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description of a collection. Never raises."""
+    try:
+        indexes = _DESCRIPTION.decode(body).data.indexes
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return [index.metricType for index in indexes if index.fieldName == vector_name] == ["COSINE"]
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in some rows. Raises UnsupportedError."""
+    source, rows = own(points.document, Document).source, own(points.document, Document).rows
+    edits = [(*rows[row], noted(source.cut(*rows[row]), note)) for row, note in notes.items()]
+    return b"".join(edited(source, (0, len(source.text)), edits))
+
+
+class MilvusRestWrites:
+    """The verbs of the contract."""
+
+    classify = staticmethod(classify)
+    parse = staticmethod(parse)
+    ask = staticmethod(ask)
+    found = staticmethod(found)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+    describe = staticmethod(rest.describe)
+    parse_description = staticmethod(read_rest_description)
+
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The description of the collection. Raises UnsupportedError."""
+        question = rest.describe(write, body)
+        if question is None:
+            raise UnsupportedError(Reason.NOT_JSON)
+        return question

@@ -1,0 +1,64 @@
+"""What the writes of both transports have in common: the schema they need, ids that do not come, documents with notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.base import NOTE
+from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.wire.json import members, whole
+from vecsieve.adapters.writes import WriteNeeds
+
+_EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
+
+
+def schema_known(needs: WriteNeeds) -> Schema:
+    """Raises UnsupportedError where the collection is not known, or its field of ids."""
+    if not isinstance(needs.known, Schema) or not needs.known.primary:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return needs.known
+
+
+def numbered(rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Ids of rows whose ids the database will make: their places. Raises UnsupportedError for a write that was stored already: its rows
+    would be found as their own copies.
+    """
+    if not needs.notes:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    return tuple([b'{"row":%d}' % row for row in range(rows)])
+
+
+def without_empty(
+    rows: Sequence[tuple[bytes | None, ...]], keys: Sequence[str]
+) -> tuple[tuple[bytes | None, ...], ...]:
+    """The fields of rows without notes that are null or empty: a JSON field may have to be there."""
+    if NOTE not in keys:
+        return tuple(rows)
+    at = keys.index(NOTE)
+    return tuple([(*row[:at], None, *row[at + 1 :]) if row[at] in _EMPTY else row for row in rows])
+
+
+def noted(document: bytes | None, note: bytes) -> bytes:
+    """An object with a note in place of any that is there. Raises UnsupportedError for another value."""
+    text = document or b"{}"
+    try:
+        found = members(text, whole(text))
+        _, end = whole(text)
+    except ValueError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    if NOTE in found:
+        return text[: found[NOTE].value] + note + text[found[NOTE].end :]
+    return text[: end - 1] + (b"," if found else b"") + b'"%s":%s' % (NOTE.encode(), note) + text[end - 1 :]
+
+
+def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Matrices over each other; NaN rows for those of another width than the widest, which have no rows or no vectors."""
+    width = max((part.shape[1] for part in parts), default=0)
+    return np.concatenate(
+        [part if part.shape[1] == width else np.full((len(part), width), np.nan, np.float32) for part in parts]
+        or [np.empty((0, 0), np.float32)]
+    )

@@ -1,0 +1,180 @@
+"""What the gate asks of the database for one write: the collection's description, its metric, the neighbours; any other read of its own.
+
+The reads have the client's credentials. Each ends within the time of its write, and none is sent while they keep failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.contract import DescribesCollections, Dialect, Question
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter
+from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.search.collections.learned import Description
+from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
+from vecsieve.proxy.search.exchange import KNOWN_SECONDS, CollectionInfo, Questioner
+from vecsieve.proxy.search.limits import Breaker
+from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.telemetry.labels import OwnRead, WriteOutcome
+from vecsieve.proxy.writes.judging import tenant_of
+
+# What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
+INLINE_BYTES = 32 * 1024
+# Of a neighbour whose vector is asked for: a number as text, and all else.
+NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
+# Queries of one write, where each has one vector.
+ASKED_AT_ONCE = 8
+_COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
+
+T = TypeVar("T")
+
+
+class NotJudgedError(Exception):
+    def __init__(self, outcome: WriteOutcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
+
+
+class Reads:
+    """Of the gate of one transport. ``work``: the gates' thread."""
+
+    def __init__(
+        self, adapter: WriteAdapter, dialect: Dialect, services: ProcessServices, *, breaker: Breaker, work: LongWork
+    ) -> None:
+        self._adapter = adapter
+        self._dialect = dialect
+        self._services = services
+        self._breaker = breaker
+        self._work = work
+        self._info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
+
+    async def known(self, exchange: Questioner) -> object | None:
+        """The description of the collection, for an adapter that wants it."""
+        verbs = self._adapter
+        if not isinstance(verbs, DescribesCollections):
+            return None
+        question = await self.done(exchange, partial(verbs.describe, exchange.operation, exchange.plain))
+        return None if question is None else await self._info.told(exchange, question)
+
+    async def done(self, exchange: Questioner, work: Callable[[], T]) -> T:
+        """Work on a write: a long one in the thread."""
+        return await self._work.done(work, is_long=is_long(exchange))
+
+    async def near(
+        self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
+    ) -> tuple[Neighbours, bool]:
+        """The stored neighbours, and whether their scores are cosine similarities. Points without a usable vector or a tenant have
+        none.
+        """
+        tenants = [tenant_of(policy.tenant_keys, fields) for fields in points.fields]
+        usable: npt.NDArray[np.bool_] = np.isfinite(points.vectors).all(axis=1) & (points.vectors != 0.0).any(axis=1)
+        which = tuple(row for row, each in enumerate(tenants) if each is not None and usable[row])
+        is_cosine = await self._is_cosine(exchange, points.vector_name, until)
+        if not which:
+            return _no_neighbours(points), is_cosine
+        inquiry = Inquiry(
+            which=which,
+            tenants=tuple(each for row in which if (each := tenants[row]) is not None),
+            count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
+            vectors=not is_cosine,
+        )
+        questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
+        if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
+            raise NotJudgedError(WriteOutcome.WITHHELD)
+        bodies = await self._answers(exchange, questions, until)
+        return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies)), is_cosine
+
+    async def _answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
+        """Of some questions at a time. The first failure ends all."""
+        if len(questions) == 1:
+            return [await self.ask(exchange, questions[0], until)]
+        room = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def one(question: Question) -> bytes:
+            async with room:
+                return await self.ask(exchange, question, until)
+
+        asking = [asyncio.create_task(one(question), name="vecsieve-neighbours") for question in questions]
+        try:
+            return await asyncio.gather(*asking)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, is_cosine: bool) -> int:
+        """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than
+        a reply may hold.
+        """
+        wanted = policy.write.neighbours + 1
+        if is_cosine:
+            return wanted
+        each: int = points.vectors.shape[1] * NUMBER_BYTES + NEIGHBOUR_BYTES
+        return max(1, min(wanted, self._services.limits.reply_body_bytes // (each * asked)))
+
+    async def _is_cosine(self, exchange: Questioner, vector_name: str, until: float) -> bool:
+        """Learned from the collection's description, and kept for a minute. False where the client may not read it."""
+        write, held = exchange.operation, self._services.learned.descriptions
+        question = await self.done(exchange, partial(self._adapter.ask_metric, write, exchange.plain))
+        key = (write.collection, _COSINE + vector_name + question.target + question.body.decode("latin-1"))
+        known = held.get(key)
+        if known is None:
+            try:
+                body = await self._send(exchange, question, until)
+                known = Description(self._adapter.is_cosine(body, vector_name))
+            except RefusedReplyError:
+                known = Description(known=False)
+            held.put(key, known, seconds=KNOWN_SECONDS)
+        return known.known is True
+
+    async def ask(self, exchange: Questioner, question: Question, until: float) -> bytes:
+        """Raises NotJudgedError, LostReplyError or RefusedReplyError."""
+        if not self._breaker.allow():
+            raise NotJudgedError(WriteOutcome.WITHHELD)
+        try:
+            body = await self._send(exchange, question, until)
+        except LostReplyError:
+            self._breaker.failed()
+            raise
+        except RefusedReplyError as refused:
+            if self._dialect.is_quota(refused.status, refused.words):
+                self._services.own.refused(exchange.operation.collection)
+            (self._breaker.failed if refused.is_server_error else self._breaker.succeeded)()
+            raise
+        except asyncio.CancelledError:
+            self._breaker.abandoned()
+            raise
+        if self._dialect.is_quota_in_success(body):
+            self._services.own.refused(exchange.operation.collection)
+        self._breaker.succeeded()
+        return body
+
+    async def _send(self, exchange: Questioner, question: Question, until: float) -> bytes:
+        started = self._services.clock()
+        if started >= until:
+            raise TimeoutError
+        body = await exchange.ask(question, seconds=until - started)
+        self._services.metrics.received(len(body))
+        return body
+
+
+def is_long(exchange: Questioner) -> bool:
+    """Whether work on a write does not belong on the loop."""
+    return len(exchange.plain) > INLINE_BYTES
+
+
+def _no_neighbours(points: NewPoints) -> Neighbours:
+    return Neighbours(
+        of=np.empty(0, np.intp),
+        ids=(),
+        scores=np.empty(0),
+        vectors=np.empty((0, points.vectors.shape[1]), np.float32),
+        fields=(),
+    )

@@ -1,0 +1,147 @@
+"""The write gate of Milvus, through its official client and the real Milvus Lite: annotate, observe, off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import milvus_server as milvus
+from support.milvus_server import NEEDS_MILVUS, connected
+from support.stack import exchange, serve
+
+pytestmark = NEEDS_MILVUS
+
+SIZE = 8
+BACKEND = ("--backend", "milvus")
+
+
+def vector(axis: int) -> list[float]:
+    return [1.0 if each == axis else 0.0 for each in range(SIZE)]
+
+
+def created(
+    url: str, name: str, *, space: str = "COSINE", is_dynamic: bool = True, auto_id: bool = False, **more: Any
+) -> Any:
+    """The client, and an empty collection. ``more``: fields by name."""
+    client, kinds = connected(url), import_module("pymilvus").DataType
+    schema = client.create_schema(auto_id=auto_id, enable_dynamic_field=is_dynamic)
+    schema.add_field("id", kinds.INT64 if auto_id else kinds.VARCHAR, is_primary=True, max_length=20)
+    schema.add_field("vec", kinds.FLOAT_VECTOR, dim=SIZE)
+    schema.add_field("text", kinds.VARCHAR, max_length=500)
+    for field, options in more.items():
+        schema.add_field(field, kinds.JSON, **options)
+    index = client.prepare_index_params()
+    index.add_index("vec", metric_type=space, index_type="FLAT")
+    client.create_collection(name, schema=schema, index_params=index, consistency_level="Strong")
+    return client
+
+
+@pytest.fixture(scope="module")
+def direct() -> Iterator[str]:
+    with milvus.started() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def annotating(direct: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    made: Path = tmp_path_factory.mktemp("gate") / "settings.yaml"
+    made.write_text(
+        "policy: {write: {mode: annotate}}\nrules: [{collection: '*/teams', policy: {tenant_keys: [team]}}]\n"
+    )
+    with serve(direct, *BACKEND, "--config", str(made)) as urls:
+        yield urls
+
+
+def originals(client: Any, name: str, every: str = 'id != ""') -> dict[str, object]:
+    """By id what each row is a copy of; None for none."""
+    rows = client.query(name, filter=every, output_fields=["*"], consistency_level="Strong")
+    return {row["id"]: (row.get("_vecsieve") or {}).get("duplicate_of") for row in rows}
+
+
+def row(identifier: str, axis: int, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": identifier, "vec": vector(axis), "text": text, **more}
+
+
+def counted(admin: str, name: str, label: str = "") -> float:
+    text = exchange(admin, "GET", "/metrics").body.decode()
+    lines = [line for line in text.splitlines() if line.startswith(f"vecsieve_{name}") and label in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+@pytest.mark.parametrize("space", ["COSINE", "IP", "L2"])
+def test_copies_are_annotated_whatever_the_metric(direct: str, annotating: tuple[str, str], space: str) -> None:
+    name = f"annotated_{space}"
+    created(direct, name, space=space)
+    client = connected(annotating[0])
+    client.insert(name, [row("a", 0, "alpha"), row("b", 1, "beta", tag="t")])
+    client.upsert(name, [row("a", 0, "alpha")])  # an update
+    client.insert(name, [row("c", 0, "Alpha", tag="ü"), row("d", 2, "gamma"), row("e", 2, "gamma")])
+    assert originals(client, name) == {"a": None, "b": None, "c": "a", "d": None, "e": "d"}
+    assert {
+        each["id"]: each.get("tag") for each in client.query(name, filter='id in ["b", "c"]', output_fields=["*"])
+    } == {
+        "b": "t",
+        "c": "ü",
+    }
+
+
+def test_a_tenant_is_compared_with_its_own_rows_alone(direct: str, annotating: tuple[str, str]) -> None:
+    created(direct, "teams")
+    client = connected(annotating[0])
+    client.insert("teams", [row("a", 0, "t", team="x"), row("b", 0, "t", team="größe"), row("c", 0, "t", team=7)])
+    client.insert("teams", [row("d", 0, "t", team="größe"), row("e", 0, "t", team=7), row("f", 0, "t")])
+    expected = {"a": None, "b": None, "c": None, "d": "b", "e": "c", "f": None}
+    assert originals(client, "teams") == expected
+    before = counted(annotating[1], "writes_total", 'outcome="unsupported"')
+    client.insert("teams", [row("g", 0, "t", team='"')])  # the name has no sure spelling in an expression
+    assert counted(annotating[1], "writes_total", 'outcome="unsupported"') == before + 1
+    assert originals(client, "teams") == {**expected, "g": None}
+
+
+@pytest.mark.parametrize("is_nullable", [False, True])
+def test_a_json_field_of_the_notes_name_takes_them(direct: str, annotating: tuple[str, str], is_nullable: bool) -> None:
+    name = f"fixed_{is_nullable}"
+    created(direct, name, is_dynamic=False, _vecsieve={"nullable": is_nullable})
+    client = connected(annotating[0])
+    bare: dict[str, Any] = {} if is_nullable else {"_vecsieve": {}}
+    client.insert(name, [row("a", 0, "alpha", **bare)])
+    client.insert(name, [row("b", 1, "beta", **bare), row("c", 0, "alpha", **bare)])
+    client.insert(name, [row("d", 0, "alpha", **bare)])
+    assert originals(client, name) == {"a": None, "b": None, "c": "a", "d": "a"}
+
+
+def test_a_fixed_schema_has_no_place_for_notes_which_is_counted(direct: str, annotating: tuple[str, str]) -> None:
+    created(direct, "fixed", is_dynamic=False)
+    client = connected(annotating[0])
+    before = counted(annotating[1], "writes_total", 'outcome="unsupported"')
+    client.insert("fixed", [row("a", 0, "alpha"), row("b", 0, "alpha")])
+    assert counted(annotating[1], "writes_total", 'outcome="unsupported"') == before + 1
+    assert originals(client, "fixed") == {"a": None, "b": None}
+
+
+def test_rows_whose_ids_the_database_makes_are_copies_of_stored_rows_and_of_rows_before_them(
+    direct: str, annotating: tuple[str, str]
+) -> None:
+    created(direct, "automatic", auto_id=True)
+    client = connected(annotating[0])
+    first = client.insert("automatic", [{"vec": vector(0), "text": "alpha"}])
+    client.insert(
+        "automatic", [{"vec": vector(axis), "text": text} for axis, text in ((0, "alpha"), (1, "b"), (1, "b"))]
+    )
+    found = sorted(map(str, originals(client, "automatic", "id >= 0").values()))
+    assert found == sorted(["None", "None", str(first["ids"][0]), "{'row': 1}"])
+
+
+def test_observing_counts_and_changes_nothing(direct: str) -> None:
+    created(direct, "observed")
+    with serve(direct, *BACKEND, environment={"VECSIEVE_POLICY_WRITE_MODE": "observe"}) as (url, admin):
+        connected(url).insert("observed", [row("a", 0, "alpha"), row("b", 0, "alpha"), row("c", 1, "beta")])
+        for _ in range(300):
+            if counted(admin, "writes_total", 'outcome="judged"'):
+                break
+        assert counted(admin, "write_copies_total") == 1
+    assert originals(connected(direct), "observed") == {"a": None, "b": None, "c": None}

@@ -1,0 +1,119 @@
+"""The write gate of Milvus over REST, version 2: whatever its reads bring, the client's write goes out once, in its own bytes but for notes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+
+from support.running import Running, running
+
+DESCRIBED: Any = {
+    "code": 0,
+    "data": {
+        "enableDynamicField": True,
+        "fields": [{"name": "id", "type": "Int64", "primaryKey": True}, {"name": "vec", "type": "FloatVector"}],
+        "indexes": [{"fieldName": "vec", "indexName": "vec", "metricType": "COSINE"}],
+    },
+}
+NEAR: Any = {"code": 0, "topks": [1], "data": [{"distance": 0.99, "id": 9, "text": "the same words"}]}
+STORED: Any = {"code": 0, "data": {"insertCount": 1, "insertIds": [1]}}
+LIMITED: Any = {"code": 8, "message": "rate limit exceeded[rate=0.1]"}
+INSERT = "/v2/vectordb/entities/insert"
+BODY = b'{"collectionName": "docs", "data": [{"id":1, "vec":[1.0,0.50], "text":"the same words"}]}'
+Came = list[tuple[str, bytes]]
+
+
+@asynccontextmanager
+async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> AsyncIterator[tuple[Came, Running]]:
+    """What came, and the proxy before a server with these answers."""
+    came: Came = []
+    answers = {"collections/describe": described, "entities/search": near, "entities/insert": STORED}
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.headers["Authorization"] == "Bearer root:secret"
+        came.append((request.match_info["name"], await request.read()))
+        return web.json_response(answers[request.match_info["name"]])
+
+    app = web.Application()
+    app.router.add_post("/v2/vectordb/{name:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with running(url, backend="milvus", policy={"write": write}) as proxy:
+            yield came, proxy
+    finally:
+        await runner.cleanup()
+
+
+async def insert(proxy: Running, body: bytes = BODY) -> Any:
+    headers = {"Authorization": "Bearer root:secret", "Content-Type": "application/json"}
+    async with (
+        ClientSession() as session,
+        session.post(f"http://127.0.0.1:{proxy.port}{INSERT}", data=body, headers=headers) as answer,
+    ):
+        return await answer.json()
+
+
+def written(came: Came) -> list[bytes]:
+    return [body for name, body in came if name == "entities/insert"]
+
+
+async def counted(proxy: Running, outcome: str) -> float:
+    for _ in range(300):
+        if count := proxy.count("writes_total", backend="milvus", outcome=outcome):
+            return count
+        await asyncio.sleep(0.01)
+    return 0.0
+
+
+async def test_off_adds_no_read_and_changes_no_byte() -> None:
+    async with gated(NEAR) as (came, proxy):
+        assert await insert(proxy) == STORED
+        assert came == [("entities/insert", BODY)]
+
+
+async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
+    async with gated(NEAR, mode="annotate") as (came, proxy):
+        assert await insert(proxy) == STORED
+        note = b',"_vecsieve":{"duplicate_of":9,"similarity":0.9900,"tier":"exact"}}]}'
+        assert written(came) == [BODY[:-3] + note]
+        assert [name for name, _ in came] == ["collections/describe"] * 2 + ["entities/search", "entities/insert"]
+        await insert(proxy)
+        assert [name for name, _ in came[4:]] == ["entities/search", "entities/insert"], "the description is kept"
+
+
+@pytest.mark.parametrize("mode", ["annotate", "observe"])
+@pytest.mark.parametrize(
+    ("near", "outcome"),
+    [(LIMITED, "refused"), ({"code": 0, "data": [{}]}, "failed"), ({"code": 0}, "failed")],
+    ids=["limited", "no id", "no rows"],
+)
+async def test_a_fault_of_the_search_for_neighbours_is_never_the_writes(near: Any, outcome: str, mode: str) -> None:
+    async with gated(near, mode=mode) as (came, proxy):
+        assert await insert(proxy) == STORED
+        assert await counted(proxy, outcome) == 1
+        assert written(came) == [BODY]
+
+
+async def test_after_a_refusal_for_want_of_quota_nothing_is_asked_for_a_while() -> None:
+    async with gated(LIMITED, mode="annotate") as (came, proxy):
+        await insert(proxy)
+        await insert(proxy)
+        assert await counted(proxy, "withheld") == 1
+        assert [name for name, _ in came].count("entities/search") == 1
+        assert written(came) == [BODY] * 2
+
+
+@pytest.mark.parametrize("mode", ["annotate", "observe"])
+async def test_a_write_of_a_collection_that_is_not_known_is_sent_as_it_came(mode: str) -> None:
+    async with gated(NEAR, described={"code": 100, "message": "no"}, mode=mode) as (came, proxy):
+        assert await insert(proxy) == STORED
+        assert await counted(proxy, "unsupported") == 1
+        assert written(came) == [BODY]

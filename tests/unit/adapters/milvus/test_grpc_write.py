@@ -1,0 +1,309 @@
+"""Insertions and upserts over gRPC, against protobuf's own library: what is read, the searches for neighbours, messages with notes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.milvus_messages import message_type
+from vecsieve.adapters.contract import (
+    DeclinedError,
+    MalformedReplyError,
+    Operation,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
+from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
+from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = MilvusGrpcWrites()
+SERVICE = "/milvus.proto.milvus.MilvusService/"
+INSERT = Operation(backend="milvus", name="insert", collection="default/docs")
+UPSERT = Operation(backend="milvus", name="upsert", collection="default/docs")
+NOTE = b'{"duplicate_of":7,"similarity":0.9931,"tier":"exact"}'
+KEYS = ("text", "tag", "_vecsieve")
+VARCHAR, JSON, FLOAT = 21, 23, 101
+
+
+def schema(*, is_dynamic: bool = True, note: int = 0, shows_all: bool = False) -> Schema:
+    return Schema(
+        vectors=frozenset({"vec"}),
+        scalars=frozenset({"id", "text", *(["_vecsieve"] if note else [])}),
+        documents=frozenset(["_vecsieve"] if note == JSON else []),
+        is_dynamic=is_dynamic,
+        shows_all=shows_all,
+        primary="id",
+    )
+
+
+def column(name: str, kind: int, valid: list[bool] | None = None, **content: Any) -> dict[str, Any]:
+    return {"field_name": name, "type": kind, "valid_data": valid or [], **content}
+
+
+def numbers(name: str, *each: int) -> dict[str, Any]:
+    return column(name, 5, scalars={"long_data": {"data": each}})
+
+
+def texts(name: str, *each: str, kind: int = VARCHAR) -> dict[str, Any]:
+    return column(name, kind, scalars={"string_data": {"data": each}})
+
+
+def documents(name: str, *each: Any, valid: list[bool] | None = None, **more: Any) -> dict[str, Any]:
+    data = [json.dumps(one).encode() for one in each]
+    return column(name, JSON, valid, scalars={"json_data": {"data": data}}, **more)
+
+
+def dynamic(*each: Any) -> dict[str, Any]:
+    return documents("$meta", *each, is_dynamic=True)
+
+
+def floats(name: str, *each: list[float], kind: int = FLOAT) -> dict[str, Any]:
+    flat = [number for one in each for number in one]
+    return column(name, kind, vectors={"dim": len(each[0]), "float_vector": {"data": flat}})
+
+
+ID, VEC, TEXT = numbers("id", 1, -2), floats("vec", [1, 0.5], [3, 4]), texts("text", "größe", "b")
+META = dynamic({"tag": "t"}, {})
+
+
+def written(*columns: dict[str, Any], rows: int = 2, **more: Any) -> bytes:
+    made = message_type("WriteRequest")(collection_name="docs", fields_data=columns, num_rows=rows, **more)
+    return bytes(made.SerializeToString())
+
+
+def parsed(message: bytes, known: Schema | None = None, *, notes: bool = False, write: Operation = INSERT) -> NewPoints:
+    needs = WriteNeeds(vector_name=None, keys=KEYS, most=9, known=known or schema(), notes=notes)
+    return WRITES.parse(write, message, needs)
+
+
+def refused(message: bytes, known: Schema | None = None, *, notes: bool = False, write: Operation = INSERT) -> Reason:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(message, known, notes=notes, write=write)
+    return failure.value.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("Insert", "insert"), ("Upsert", "upsert"), ("Delete", None), ("Search", None)]
+)
+def test_a_write_is_told_by_its_method_and_its_message(method: str, name: str | None) -> None:
+    found = WRITES.classify(RequestHead(method="POST", path=SERVICE + method, message=written(ID, VEC), database="own"))
+    assert (None if found is None else (found.name, found.collection)) == (name and (name, "own/docs"))
+
+
+def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
+    found = parsed(written(ID, VEC, TEXT, META, schema_timestamp=5))
+    assert found.ids == (b"1", b"-2")
+    assert found.vectors.tolist() == [[1.0, 0.5], [3.0, 4.0]]
+    assert [[None if each is None else json.loads(each) for each in row] for row in found.fields] == [
+        ["größe", "t", None],
+        ["b", None, None],
+    ]
+    assert parsed(written(texts("id", "é", "b"), VEC)).ids == ('"é"'.encode(), b'"b"')
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (written(ID, VEC, namespace="n"), Reason.UNSUPPORTED_FIELD),
+        (written(ID, VEC, rows=0), Reason.NOTHING_TO_DO),
+        (written(ID, VEC, rows=10), Reason.TOO_MANY_PARTS),
+        (written(ID, VEC, rows=3), Reason.UNSUPPORTED_FIELD),
+        (written(ID, TEXT), Reason.NOTHING_TO_DO),
+        (written(ID, VEC, VEC), Reason.AMBIGUOUS_FIELD),
+        (written(ID, VEC, floats("more", [1], [2])), Reason.AMBIGUOUS_FIELD),
+        (written(VEC), Reason.NOTHING_TO_DO),
+        (b"\x2a", Reason.UNSUPPORTED_FIELD),
+    ],
+)
+def test_what_is_not_read(message: bytes, reason: Reason) -> None:
+    assert refused(message) is reason
+
+
+def test_upserts_of_some_fields_alone_and_unknown_collections_are_not_read() -> None:
+    assert refused(written(ID, VEC, partial_update=True), write=UPSERT) is Reason.NOTHING_TO_DO
+    assert parsed(written(ID, VEC), write=UPSERT).ids == (b"1", b"-2")
+    for known in (None, Schema(vectors=frozenset({"vec"}), scalars=frozenset())):
+        with pytest.raises(UnsupportedError):
+            WRITES.parse(INSERT, written(ID, VEC), WriteNeeds(vector_name=None, keys=KEYS, most=9, known=known))
+
+
+def test_rows_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
+    assert parsed(written(VEC), notes=True).ids == (b'{"row":0}', b'{"row":1}')
+
+
+@pytest.mark.parametrize("shows_all", [False, True])
+def test_all_rows_of_a_tenant_are_asked_for_in_one_search(shows_all: bool) -> None:
+    message = written(
+        numbers("id", 1, 2, 3), floats("vec", [1.5, 2], [3, 4], [5, 6]), rows=3, db_name="d", partition_name="p"
+    )
+    found = parsed(message, schema(shows_all=shows_all))
+    tenants = ((("t", '"ü"'.encode()), ("u", b"true")), (("t", b"-7"),), (("t", '"ü"'.encode()), ("u", b"true")))
+    questions = WRITES.ask(INSERT, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
+    assert {each.target for each in questions} == {SERVICE + "Search"}
+    one, other = [message_type("SearchRequest").FromString(each.body) for each in questions]
+    assert (one.dsl, other.dsl) == ('t == "ü" and u == true', "t == -7")
+    for asked, rows in ((one, [[1.5, 2.0], [5.0, 6.0]]), (other, [[3.0, 4.0]])):
+        assert (asked.db_name, asked.collection_name, list(asked.partition_names)) == ("d", "docs", ["p"])
+        assert (asked.nq, asked.dsl_type, asked.use_default_consistency) == (len(rows), 1, True)
+        assert list(asked.output_fields) == ([] if shows_all else ["vec", "text", "tag", "_vecsieve"])
+        pairs = {each.key: each.value for each in asked.search_params}
+        assert pairs == {"anns_field": "vec", "topk": "5", "params": "{}", "round_decimal": "-1"}
+        (group,) = message_type("PlaceholderGroup").FromString(asked.placeholder_group).placeholders
+        assert (group.tag, group.type) == ("$0", FLOAT)
+        assert [np.frombuffer(each, "<f4").tolist() for each in group.values] == rows
+
+
+@pytest.mark.parametrize(("key", "value"), [("t", b'"\\""'), ("t", b'"a\\\\"'), ("a b", b"1"), ("t", b'"\\n"')])
+def test_a_tenant_without_a_sure_spelling_is_not_asked_for(key: str, value: bytes) -> None:
+    inquiry = Inquiry(which=(0,), tenants=(((key, value),),), count=5, vectors=False)
+    with pytest.raises(UnsupportedError):
+        WRITES.ask(INSERT, parsed(written(ID, VEC)), inquiry)
+
+
+def reply(*counts: int, **more: Any) -> bytes:
+    rows = sum(counts)
+    results = {
+        "num_queries": len(counts), "topks": counts, "top_k": max(counts), "scores": [1 - row / 4 for row in range(rows)],
+        "ids": {"int_id": {"data": [10 + row for row in range(rows)]}},
+        "fields_data": [
+            texts("text", *[f"t{row}" for row in range(rows)]),
+            floats("vec", *[[float(row), 1.0] for row in range(rows)]),
+            dynamic(*[{"_vecsieve": {"tier": "exact"}} if row else {} for row in range(rows)]),
+        ] if rows else [],
+    }  # fmt: skip
+    return bytes(message_type("SearchResults")(results=results, **more).SerializeToString())
+
+
+def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys() -> None:
+    found = parsed(written(ID, VEC))
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    near = WRITES.found(found, asked, [reply(2, 1)])
+    assert (near.of.tolist(), near.ids, near.scores.tolist()) == ([0, 0, 1], (b"10", b"11", b"12"), [1.0, 0.75, 0.5])
+    assert near.vectors.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+    assert near.fields[:2] == ((b'"t0"', None, None), (b'"t1"', None, b'{"tier": "exact"}'))
+    apart = Inquiry(which=(0, 1), tenants=((("t", b"1"),), (("t", b"2"),)), count=2, vectors=True)
+    assert WRITES.found(found, apart, [reply(0), reply(1)]).of.tolist() == [1]
+    for damaged in (b"", reply(1), reply(2, 1)[:-3]):
+        with pytest.raises(MalformedReplyError):
+            WRITES.found(found, asked, [damaged])
+    with pytest.raises(DeclinedError):
+        WRITES.found(found, asked, [reply(1, 1, status={"code": 65535, "reason": "no"})])
+
+
+@pytest.mark.parametrize(
+    ("metric", "field", "expected"), [("COSINE", "vec", True), ("L2", "vec", False), ("COSINE", "other", False)]
+)
+def test_the_metric_is_that_of_the_index(metric: str, field: str, expected: bool) -> None:
+    index = {
+        "field_name": field,
+        "params": [{"key": "index_type", "value": "FLAT"}, {"key": "metric_type", "value": metric}],
+    }
+    body = message_type("DescribeIndexResponse")(index_descriptions=[index]).SerializeToString()
+    assert WRITES.is_cosine(body, "vec") is expected
+    question = WRITES.ask_metric(INSERT, written(ID, VEC, db_name="d"))
+    assert question.target == SERVICE + "DescribeIndex"
+    asked = message_type("DescribeCollectionRequest").FromString(question.body)
+    assert (asked.db_name, asked.collection_name) == ("d", "docs")
+
+
+def annotated(message: bytes, known: Schema | None = None, rows: tuple[int, ...] = (1,)) -> Any:
+    found = parsed(message, known, notes=True)
+    return message_type("WriteRequest").FromString(WRITES.annotated(found, dict.fromkeys(rows, NOTE)))
+
+
+def test_a_note_is_a_key_of_the_dynamic_field_and_the_only_change() -> None:
+    message = written(ID, VEC, dynamic({"tag": "t"}, {"a": 1, "_vecsieve": "old"}), TEXT)
+    expected = message_type("WriteRequest").FromString(message)
+    data = expected.fields_data[2].scalars.json_data.data
+    data[1] = data[1].replace(b'"old"', NOTE)
+    assert annotated(message) == expected
+
+
+def test_where_no_dynamic_field_came_it_is_added() -> None:
+    message = written(ID, VEC, TEXT)
+    changed = annotated(message)
+    added = changed.fields_data.pop()
+    assert (added.field_name, added.type, added.is_dynamic) == ("$meta", JSON, True)
+    assert list(added.scalars.json_data.data) == [b"{}", b'{"_vecsieve":%s}' % NOTE]
+    assert changed == message_type("WriteRequest").FromString(message)
+
+
+@pytest.mark.parametrize(
+    ("valid", "data", "expected"),
+    [
+        (None, [{}, {}], [b"{}", NOTE]),
+        ([True, False], [{}], [b"{}", NOTE]),
+        ([False, False], [], [NOTE]),
+        ([False, False], [None, None], [b"null", NOTE]),
+    ],
+)
+def test_a_json_field_of_its_name_takes_the_note(
+    valid: list[bool] | None, data: list[Any], expected: list[bytes]
+) -> None:
+    own = documents("_vecsieve", *data, valid=valid)
+    changed = annotated(written(ID, VEC, own, TEXT), schema(is_dynamic=False, note=JSON)).fields_data[2]
+    assert list(changed.scalars.json_data.data) == expected
+    assert list(changed.valid_data) == ([] if valid is None else [valid[0], True])
+
+
+@pytest.mark.parametrize(
+    ("known", "columns"),
+    [
+        (schema(is_dynamic=False), ()),
+        (schema(is_dynamic=False, note=JSON), ()),
+        (schema(note=VARCHAR), (texts("_vecsieve", "a", "b"),)),
+        (schema(), (documents("$meta", {}, valid=[True, False], is_dynamic=True),)),
+    ],
+)
+def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(
+    known: Schema, columns: tuple[dict[str, Any], ...]
+) -> None:
+    message = written(ID, VEC, *columns)
+    assert refused(message, known, notes=True) is Reason.PAYLOAD_SELECTOR
+    assert parsed(message, known).ids == (b"1", b"-2")
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+def test_a_dynamic_field_that_is_no_object_gets_no_note() -> None:
+    found = parsed(written(ID, VEC, dynamic({}, [])), notes=True)
+    with pytest.raises(UnsupportedError):
+        WRITES.annotated(found, {1: NOTE})
+
+
+@given(st.binary(max_size=30), st.integers(0, 220), st.integers(0, 20), st.booleans())
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
+    """Damage raises UnsupportedError or nothing; what is read has one of everything for each row; without notes it is the same bytes."""
+    message = written(ID, VEC, TEXT, META)
+    damaged = message[:at] + junk + message[at + cut :]
+    try:
+        found = parsed(damaged, notes=notes)
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    assert WRITES.annotated(found, {}) == damaged
+    try:
+        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+    except UnsupportedError:
+        return
+
+
+@given(st.binary(max_size=40), st.integers(0, 180), st.integers(0, 20))
+def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
+    """Any bytes are neighbours or malformed, and no other error is raised; descriptions tell or do not."""
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    whole = reply(2, 1)
+    damaged = whole[:at] + junk + whole[at + cut :]
+    WRITES.is_cosine(damaged, "vec")
+    WRITES.classify(RequestHead(method="POST", path=SERVICE + "Insert", message=damaged))
+    try:
+        near = WRITES.found(parsed(written(ID, VEC)), asked, [damaged])
+    except MalformedReplyError:
+        return
+    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)

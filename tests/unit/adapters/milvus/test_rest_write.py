@@ -1,0 +1,213 @@
+"""Insertions and upserts over REST, version 2, as the handlers' source describes it: what is read, the searches, bytes with notes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
+from vecsieve.adapters.milvus.schema import Schema, read_rest_description
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = MilvusRestWrites()
+INSERT = "/v2/vectordb/entities/insert"
+HEAD = RequestHead(method="POST", path=INSERT, content_type="application/json")
+NOTE = b'{"duplicate_of":7,"similarity":0.9931,"tier":"exact"}'
+KEYS = ("text", "_vecsieve")
+
+
+def described(*, is_dynamic: bool = True, key: str = "Int64", note: str = "") -> bytes:
+    """As the server describes a collection."""
+    fields = [
+        {"name": "id", "type": key, "primaryKey": True},
+        {"name": "vec", "type": "FloatVector"},
+        {"name": "text", "type": "VarChar"},
+    ]
+    if note:
+        fields.append({"name": "_vecsieve", "type": note})
+    indexes = [{"fieldName": "vec", "indexName": "vec", "metricType": "COSINE"}]
+    data = {"collectionName": "docs", "enableDynamicField": is_dynamic, "fields": fields, "indexes": indexes}
+    return json.dumps({"code": 0, "data": data}).encode()
+
+
+def schema(**options: Any) -> Schema:
+    return read_rest_description(described(**options))
+
+
+def row(identifier: Any = 1, **more: Any) -> dict[str, Any]:
+    return {"id": identifier, "vec": [1, 0.5], **more}
+
+
+def body(*rows: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"collectionName": "docs", "data": rows, **more}).encode()
+
+
+def parsed(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> NewPoints:
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    needs = WriteNeeds(vector_name=None, keys=KEYS, most=9, known=known or schema(), notes=notes)
+    return WRITES.parse(write, raw, needs)
+
+
+def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(raw, known, notes=notes)
+    return failure.value.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [("POST", INSERT, "insert"), ("POST", INSERT.replace("insert", "upsert"), "upsert"), ("GET", INSERT, None)]
+    + [("POST", path, None) for path in ("/v2/vectordb/entities/search", "/v1/vector/insert", INSERT + "/")],
+)
+def test_a_write_is_told_by_method_and_path(method: str, path: str, name: str | None) -> None:
+    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+    assert (None if found is None else found.name) == name
+
+
+def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
+    long = {"vec": [0.123456789] * 40}
+    found = parsed(body(row(text="größe"), row("-2", _vecsieve={}), row(3) | long))
+    assert found.ids == (b"1", b"-2", b"3")
+    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if each is None else json.loads(each) for each, _ in found.fields] == ["größe", None, None]
+    assert [each for _, each in found.fields] == [None, None, None]
+    assert parsed(body(row("1")), schema(key="VarChar")).ids == (b'"1"',)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (body(row(), new=1), Reason.UNSUPPORTED_FIELD),
+        (json.dumps({"data": [row()]}).encode(), Reason.AMBIGUOUS_FIELD),
+        (body(row(), collectionName=""), Reason.AMBIGUOUS_FIELD),
+        (body({"id": 1}), Reason.NOTHING_TO_DO),
+        (body(), Reason.NOTHING_TO_DO),
+        (body(*[row()] * 10), Reason.TOO_MANY_PARTS),
+        (body({"vec": [1, 2]}), Reason.NOTHING_TO_DO),
+        (body(row("x")), Reason.NOT_JSON),
+        (b'{"collectionName":"docs","data":[{"id":1,"id":2,"vec":[1]}]}', Reason.AMBIGUOUS_FIELD),
+        (b'{"collectionName":"docs","data":{"id":1}}', Reason.AMBIGUOUS_FIELD),
+        (b"{", Reason.NOT_JSON),
+    ],
+)
+def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
+    assert refused(raw) is reason
+
+
+def test_rows_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
+    assert parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}), notes=True).ids == (b'{"row":0}', b'{"row":1}')
+
+
+def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:
+    raw = (
+        b'{"collectionName":"docs","dbName":"d","partitionName":"p","data":'
+        b'[{"id":1,"vec":[1.50,2]},{"id":2,"vec":[3,4]},{"id":3,"vec":[5,6]}]}'
+    )
+    found = parsed(raw)
+    tenants = ((("t", '"ü"'.encode()),), (), (("t", '"ü"'.encode()),))
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    one, other = WRITES.ask(write, found, Inquiry(which=(0, 1, 2), tenants=tenants, count=5, vectors=True))
+    assert (one.method, one.target) == ("POST", "/v2/vectordb/entities/search")
+    assert b"[[1.50,2],[5,6]]" in one.body
+    assert json.loads(one.body) == {
+        "dbName": "d", "collectionName": "docs", "partitionNames": ["p"], "annsField": "vec", "limit": 5,
+        "outputFields": ["vec", "text", "_vecsieve"], "filter": 't == "ü"', "data": [[1.5, 2], [5, 6]],
+    }  # fmt: skip
+    assert "filter" not in json.loads(other.body)
+    assert WRITES.ask_metric(write, raw).target == "/v2/vectordb/collections/describe"
+    assert json.loads(WRITES.ask_metric(write, raw).body) == {"dbName": "d", "collectionName": "docs"}
+
+
+def reply(rows: int, topks: list[int] | None = None, *, code: int = 0) -> bytes:
+    data = [{"distance": 1 - each / 4, "id": str(10 + each), "text": "t", "vec": [each, 1]} for each in range(rows)]
+    return json.dumps({"code": code, "data": data} | ({} if topks is None else {"topks": topks})).encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "of"),
+    [(reply(3, [1, 2]), [0, 1, 1]), (reply(3, [3, 0]), [0, 0, 0]), (reply(4), [0, 0, 1, 1]), (reply(0), [])],
+)
+def test_neighbours_are_divided_by_query(answer: bytes, of: list[int]) -> None:
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    near = WRITES.found(parsed(body(row(), row(2))), asked, [answer])
+    assert near.of.tolist() == of
+    assert near.ids == tuple(b"%d" % (10 + place) for place in range(len(of)))
+    assert near.scores.tolist() == [1 - place / 4 for place in range(len(of))]
+    assert near.vectors.tolist() == [[float(place), 1.0] for place in range(len(of))]
+    assert near.fields == ((b'"t"', None),) * len(of)
+
+
+@pytest.mark.parametrize("answer", [reply(3), reply(3, [2, 2]), reply(3, [3]), reply(0, code=1), b"{}", b""])
+def test_a_reply_that_cannot_be_divided_is_malformed(answer: bytes) -> None:
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=False)
+    with pytest.raises(MalformedReplyError):
+        WRITES.found(parsed(body(row(), row(2))), asked, [answer])
+
+
+@pytest.mark.parametrize(("name", "expected"), [("vec", True), ("other", False)])
+def test_the_metric_is_that_of_the_index(name: str, expected: bool) -> None:
+    assert WRITES.is_cosine(described(), name) is expected
+    assert not WRITES.is_cosine(described().replace(b"COSINE", b"L2"), name)
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        (b"", b',"_vecsieve":%s'),
+        (b',"a" : 1.50', b',"a" : 1.50,"_vecsieve":%s'),
+        (b',"_vecsieve":{}', b',"_vecsieve":%s'),
+    ],
+)
+@pytest.mark.parametrize("known", [schema(), schema(is_dynamic=False, note="JSON")])
+def test_a_note_is_the_only_change(members: bytes, expected: bytes, known: Schema) -> None:
+    raw = b' {"collectionName":"docs", "data" : [{"id":1,"vec":[1,2]},{"id":2,"vec":[3,4.0]%s}]}\n'
+    assert WRITES.annotated(parsed(raw % members, known, notes=True), {1: NOTE}) == raw % (expected % NOTE)
+
+
+@pytest.mark.parametrize(
+    "known", [schema(is_dynamic=False), schema(is_dynamic=False, note="VarChar"), schema(note="VarChar")]
+)
+def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(known: Schema) -> None:
+    assert refused(body(row()), known, notes=True) is Reason.PAYLOAD_SELECTOR
+    assert parsed(body(row()), known).ids == (b"1",)
+
+
+@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30), st.booleans())
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
+    """Damage raises UnsupportedError or nothing; what is read has one of everything for each row; without notes it is the same bytes."""
+    raw = body(row(text="a"), row(2, vec=[0.123456789] * 12))
+    damaged = raw[:at] + junk + raw[at + cut :]
+    try:
+        found = parsed(damaged, notes=notes)
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    assert WRITES.annotated(found, {}) == damaged
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    with suppress(UnsupportedError):
+        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+        WRITES.ask_metric(write, damaged)
+
+
+@given(st.binary(max_size=40), st.integers(0, 120), st.integers(0, 20))
+def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
+    """Any bytes are neighbours or malformed, and no other error is raised; descriptions tell or do not."""
+    whole = reply(2, [1, 1])
+    damaged = whole[:at] + junk + whole[at + cut :]
+    WRITES.is_cosine(damaged, "vec")
+    asked = Inquiry(which=(0, 1), tenants=((), ()), count=2, vectors=True)
+    try:
+        near = WRITES.found(parsed(body(row(), row(2))), asked, [damaged])
+    except MalformedReplyError:
+        return
+    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
