@@ -8,6 +8,8 @@ Holds the process fence, one of the two places that catch every exception.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import inspect
 import os
 import sys
@@ -216,6 +218,8 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Before grpc is imported: its core writes addresses of clients and databases to stderr, bypassing our log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # The interpreter's last collections need not walk over all that was loaded: a fifth of the time that a short command takes.
+    atexit.register(gc.freeze)
     from vecsieve.config.problems import SettingsError
     from vecsieve.proxy.addresses import UnusableAddressError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import subprocess
@@ -47,6 +49,15 @@ def test_a_missing_extra_is_named_with_the_way_to_get_it(module: str) -> None:
     assert module in done.stderr + done.stdout
     assert "vecsieve[demo]" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_that_ends_leaves_what_it_loaded_to_the_system(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[object] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    assert refused("--version")[0] == 0
+    assert at_exit == [gc.freeze]
 
 
 def test_an_unexpected_failure_is_one_line_without_a_traceback(
