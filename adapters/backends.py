@@ -44,8 +44,10 @@ from vecsieve.adapters.qdrant.writes.grpc import QdrantGrpcWrites
 from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.weaviate import calls as weaviate
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
+from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
 from vecsieve.adapters.weaviate.rest import WeaviateDialect, WeaviateRest
 from vecsieve.adapters.weaviate.rest import reshaped as weaviate_reshaped
+from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.writes import WriteAdapter
 
 Changes = Callable[[RequestHead], Touched | None]
@@ -63,7 +65,7 @@ class Transport:
 
     ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may create, alter, delete or
     rename. ``unary``: the gRPC methods of one message each way. ``writes``: of upserts that can be compared with what is stored; None: all
-    pass through.
+    pass through. ``asks_over_rest``: the reads beside those upserts go to the database's REST.
     """
 
     adapter: Callable[[], Adapter]
@@ -72,6 +74,7 @@ class Transport:
     reshaped: Changes | None = None
     unary: frozenset[str] = frozenset()
     writes: Callable[[], WriteAdapter] | None = None
+    asks_over_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +182,16 @@ _MILVUS = Backend(
 )
 _WEAVIATE = Backend(
     name=weaviate.BACKEND,
-    rest=Transport(adapter=WeaviateRest, dialect=WeaviateDialect, reshaped=weaviate_reshaped),
-    grpc=Transport(adapter=WeaviateGrpc, dialect=WeaviateGrpcDialect, unary=weaviate.UNARY),
+    rest=Transport(
+        adapter=WeaviateRest, dialect=WeaviateDialect, reshaped=weaviate_reshaped, writes=WeaviateRestWrites
+    ),
+    grpc=Transport(
+        adapter=WeaviateGrpc,
+        dialect=WeaviateGrpcDialect,
+        unary=weaviate.UNARY,
+        writes=WeaviateGrpcWrites,
+        asks_over_rest=True,
+    ),
     operations=(weaviate.SEARCH,),
 )
 

@@ -167,6 +167,15 @@ class WriteAdapter(Protocol):
         ...
 
 
+def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Ids of points whose ids the database will make: their places in the write. Raises UnsupportedError for a write that was stored
+    already: its points would be found as their own copies.
+    """
+    if not needs.notes:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    return tuple([b'{"row":%d}' % row for row in range(count)])
+
+
 def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:
     """The points asked for by their tenants, for a read that has one filter for all its vectors."""
     groups: dict[Tenant, list[int]] = {}

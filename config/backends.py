@@ -30,11 +30,6 @@ class Traits:
     write_modes: tuple[str, ...] = ()
     lists_points: bool = False
 
-    @property
-    def gates_writes(self) -> bool:
-        """Whether some of its upserts can be compared with what is stored."""
-        return bool(self.write_modes)
-
 
 _PINECONE: Tree = {
     # Idle: each index needs its own TLS handshakes over a long distance. Load balancers on the way close after 60 s (AWS ALB,
@@ -81,7 +76,7 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_TELLING),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_TELLING),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_TELLING),
-        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
+        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_TELLING),
     )
 }
 

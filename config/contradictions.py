@@ -237,11 +237,7 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         least, most = getattr(write, lower), getattr(write, upper)
         if least >= most:
             yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
-    if write.mode != "off" and not settings.traits.gates_writes:
-        gating = alternatives(tuple(name.capitalize() for name, traits in TRAITS.items() if traits.gates_writes))
-        wanted = f"off: the write gate is built for {gating}, and backend is {settings.backend}"
-        yield contradiction(("write", "mode"), shown(write.mode), wanted)
-    elif write.mode != "off" and write.mode not in settings.traits.write_modes:
+    if write.mode != "off" and write.mode not in settings.traits.write_modes:
         able = alternatives(
             tuple(name.capitalize() for name, traits in TRAITS.items() if write.mode in traits.write_modes)
         )

@@ -29,14 +29,14 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
-    Edit,
     Shortened,
     decode_matrix,
     edited,
     guess_numbers,
+    member_edit,
     set_aside,
     stack,
 )
@@ -227,7 +227,8 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     document = own(points.document, Document)
     shown = {row: json_text(note.decode()) for row, note in notes.items()}
     if document.metadata is not None:
-        edits = [_edit(document.source.text, document.metadata[row], note) for row, note in shown.items()]
+        text = document.source.text
+        edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in shown.items()]
     else:
         cells = [
             b'{"%s":%s}' % (NOTE.encode(), shown[row]) if row in shown else b"null" for row in range(len(points.ids))
@@ -236,16 +237,6 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         at = document.at
         edits = [(*document.column, column) if document.column else (at, at, b',"metadatas":' + column)]
     return b"".join(edited(document.source, (0, len(document.source.text)), edits))
-
-
-def _edit(text: bytes, span: Span, note: bytes) -> Edit:
-    added = b'"%s":%s' % (NOTE.encode(), note)
-    if text[span[0] : span[0] + 1] != b"{":
-        return (*span, b"{%s}" % added)
-    present_members = members(text, span)
-    if NOTE in present_members:
-        return present_members[NOTE].value, present_members[NOTE].end, note
-    return span[1] - 1, span[1] - 1, (b"," if present_members else b"") + added
 
 
 class ChromaWrites:

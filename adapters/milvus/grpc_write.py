@@ -30,10 +30,10 @@ from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import noted, numbered, schema_known, stacked, without_empty
+from vecsieve.adapters.milvus.written import noted, schema_known, stacked, without_empty
 from vecsieve.adapters.wire.protobuf import LENGTH, Field, fields, length_field, number_field, only, replaced, without
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _ROWS, _IS_PARTIAL = 4, 5, 7, 9

@@ -29,11 +29,11 @@ from vecsieve.adapters.milvus import rest
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import noted, numbered, schema_known, without_empty
+from vecsieve.adapters.milvus.written import noted, schema_known, without_empty
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers, set_aside
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
 _SCORE = "distance"

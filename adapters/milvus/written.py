@@ -1,4 +1,4 @@
-"""What the writes of both transports have in common: the schema they need, ids that do not come, documents with notes."""
+"""What the writes of both transports have in common: the schema they need, documents with notes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,6 @@ def schema_known(needs: WriteNeeds) -> Schema:
     if not isinstance(needs.known, Schema) or not needs.known.primary:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return needs.known
-
-
-def numbered(rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Ids of rows whose ids the database will make: their places. Raises UnsupportedError for a write that was stored already: its rows
-    would be found as their own copies.
-    """
-    if not needs.notes:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return tuple([b'{"row":%d}' % row for row in range(rows)])
 
 
 def without_empty(

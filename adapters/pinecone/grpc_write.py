@@ -49,7 +49,7 @@ from vecsieve.adapters.wire.protobuf import (
     replaced,
 )
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
@@ -196,7 +196,7 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
 
 def _noted(document: Document, row: int, note: bytes) -> bytes:
     data, point, metadata = document.data, document.points[row], document.metadata[row]
-    added = _struct(NOTE, _value(note.decode()))
+    added = text_entry(NOTE, note)
     if metadata is None:
         return length_field(_VECTORS, data[point.value : point.end] + length_field(_METADATA, added))
     shown = length_field(_METADATA, data[metadata.value : metadata.end] + added)

@@ -25,9 +25,17 @@ from vecsieve.adapters.contract import (
     may_be_json,
 )
 from vecsieve.adapters.pinecone.calls import BACKEND, index_of
-from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
-from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers, set_aside
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Shortened,
+    decode_matrix,
+    edited,
+    guess_numbers,
+    member_edit,
+    set_aside,
+)
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
 UPSERT = "upsert"
@@ -175,17 +183,11 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
 
 
 def _edit(document: Document, row: int, note: bytes) -> Edit:
-    text, span = document.source.text, document.metadata[row]
-    added = b'"%s":%s' % (NOTE.encode(), note)
+    span = document.metadata[row]
     if span is None:
         at = document.openings[row]
-        return at, at, b',"metadata":{%s}' % added
-    if text[span[0] : span[0] + 1] != b"{":
-        return (*span, b"{%s}" % added)
-    present_members = members(text, span)
-    if NOTE in present_members:
-        return present_members[NOTE].value, present_members[NOTE].end, note
-    return span[1] - 1, span[1] - 1, (b"," if present_members else b"") + added
+        return at, at, b',"metadata":{"%s":%s}' % (NOTE.encode(), note)
+    return member_edit(document.source.text, span, NOTE, note)
 
 
 class PineconeRestWrites:

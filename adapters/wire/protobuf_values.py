@@ -12,7 +12,17 @@ from enum import Enum, auto
 import orjson
 
 from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance
-from vecsieve.adapters.wire.protobuf import FIXED64, LENGTH, VARINT, Span, entries, held, messages_in, varint
+from vecsieve.adapters.wire.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Span,
+    entries,
+    held,
+    length_field,
+    messages_in,
+    varint,
+)
 
 
 class Kind(Enum):
@@ -113,6 +123,11 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
         return orjson.dumps(_value(data, span, schema, _MAX_DEPTH), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise ValueError(str(error)) from None
+
+
+def text_entry(key: str, value: bytes) -> bytes:
+    """An entry of Google's Struct: a text, in UTF-8."""
+    return length_field(_MEMBERS, length_field(1, key.encode()) + length_field(2, length_field(3, value)))
 
 
 def spelled_text(text: str) -> bytes:

@@ -60,6 +60,20 @@ class GrpcQuestions:
         return outcome.message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestQuestions:
+    """Reads of ours beside a call, where they go over REST. ``asked``: sends one, with the call's credentials."""
+
+    operation: Operation
+    plain: bytes
+    client_timeout_seconds: float | None
+    asked: Callable[[Question, float], Awaitable[bytes]]
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """Return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+        return await self.asked(question, seconds)
+
+
 @dataclass(slots=True, kw_only=True)
 class GrpcExchange:
     """One classified call. ``plain``: its message.

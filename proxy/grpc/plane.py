@@ -15,7 +15,7 @@ from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.adapters.fusions import Ending
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome
+from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome, RestQuestions
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.metadata import Pairs, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
@@ -37,7 +37,7 @@ from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections.learned import WriteInvalidation
 from vecsieve.proxy.search.context.overrides import OverrideError
 from vecsieve.proxy.search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
-from vecsieve.proxy.search.exchange import Gate
+from vecsieve.proxy.search.exchange import Gate, Questioner
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
 from vecsieve.proxy.search.report import bypass_headers
 from vecsieve.proxy.search.service import SearchService
@@ -53,6 +53,9 @@ MESSAGE_SECONDS = 300.0
 
 T = TypeVar("T")
 
+AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
+"""Sends a read to the database's REST, with the metadata of a call and within so many seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneServices:
@@ -67,6 +70,7 @@ class PlaneServices:
     write_invalidation: WriteInvalidation
     channels: Channels
     gate: WriteGate | None
+    over_rest: AskOverRest
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +136,8 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _stream(self, head: RequestHead, context: Context) -> None:
         """A call of unknown shape; the context carries its status."""
+        if self._shared.gate is not None:
+            self._shared.gate.streamed(head)
 
         async def relayed() -> Relayed:
             leg = record.trace.leg(AttemptKind.ORIGINAL, "POST", self._origin)
@@ -277,12 +283,7 @@ class Plane(grpc.GenericRpcHandler):
             policy = None if write is None or gate is None else gate.policy_of(write)
             if message is None or gate is None or write is None or policy is None:
                 return await self._passed(call, told)
-            questions = GrpcQuestions(
-                operation=write,
-                plain=message,
-                client_timeout_seconds=call.context.time_remaining(),
-                asked=partial(self._asked, call if policy.write.mode != "observe" else replace(call, trace=UNTRACED)),
-            )
+            questions = self._questions(call, message, write, is_traced=policy.write.mode != "observe")
             return await self._gated(call, told, gate, questions, policy)
         try:
             rules, policy = self._shared.searches.policy(operation, operation.collection, call.fields, record)
@@ -303,6 +304,14 @@ class Plane(grpc.GenericRpcHandler):
             outcome = call.relayed = replace(outcome, initial=(*outcome.initial, *added))
         return outcome
 
+    def _questions(self, call: _Call, message: bytes, write: Operation, *, is_traced: bool) -> Questioner:
+        left = call.context.time_remaining()
+        if self._shared.transport.asks_over_rest:
+            over_rest = partial(self._shared.over_rest, call.metadata)
+            return RestQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=over_rest)
+        asked = partial(self._asked, call if is_traced else replace(call, trace=UNTRACED))
+        return GrpcQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=asked)
+
     async def _passed(self, call: _Call, told: RequestHead) -> Outcome:
         """Pass on what is no ranked search."""
         with self._shared.write_invalidation.passing(told):
@@ -311,7 +320,7 @@ class Plane(grpc.GenericRpcHandler):
         return answered
 
     async def _gated(
-        self, call: _Call, told: RequestHead, gate: WriteGate, questions: GrpcQuestions, policy: ResolvedPolicy
+        self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
     ) -> Outcome:
         """Pass on an upsert, which the write gate looks at before it goes out, or beside it."""
         size = len(questions.plain)
@@ -335,7 +344,7 @@ class Plane(grpc.GenericRpcHandler):
                 release()
 
     async def _changed(
-        self, call: _Call, told: RequestHead, gate: WriteGate, questions: GrpcQuestions, policy: ResolvedPolicy
+        self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
     ) -> Outcome:
         """Pass on what the gate makes of a write, or answer where nothing is left of it."""
         change = await gate.changed(questions, policy)

@@ -16,7 +16,7 @@ from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
 from vecsieve.proxy.grpc.messages import Inflated, Unfinished
-from vecsieve.proxy.grpc.plane import Plane, PlaneServices
+from vecsieve.proxy.grpc.plane import AskOverRest, Plane, PlaneServices
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
 from vecsieve.proxy.process.resources import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
@@ -29,7 +29,12 @@ Leading = Callable[[Origin, str], Plane]
 
 
 def side_of(
-    settings: Settings, backend: Backend, spoken: Transport, services: ProcessServices, gate: WriteGate | None
+    settings: Settings,
+    backend: Backend,
+    spoken: Transport,
+    services: ProcessServices,
+    gate: WriteGate | None,
+    over_rest: AskOverRest,
 ) -> GrpcSide:
     """``spoken``: the backend's own gRPC. ``gate``: of its writes, None where all pass through."""
     adapter, dialect = spoken.adapter(), spoken.dialect()
@@ -54,6 +59,7 @@ def side_of(
         write_invalidation=services.write_invalidation(spoken),
         channels=channels,
         gate=gate,
+        over_rest=over_rest,
     )
 
     def leading(origin: Origin, host: str) -> Plane:

@@ -4,7 +4,7 @@ the write gate.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -162,6 +162,35 @@ class OwnQuestions:
             finally:
                 await reply.close()
         return _success(reply, fetched)
+
+
+def _is_own(key: str) -> bool:
+    """Whether metadata of this key are text of a database or a cloud: a key, or the address of a cluster."""
+    return key.startswith("x-") and not key.endswith("-bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestBesideGrpc:
+    """Reads beside gRPC calls, where the database answers them over REST alone. ``prefix``: before the database's own paths."""
+
+    upstream: Upstream
+    prefix: str
+    reply_body_bytes: int
+
+    async def ask(self, metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
+        """``metadata``: of the call. Its credentials are header fields of the same names, and the only ones that are sent. Raises
+        LostReplyError or RefusedReplyError.
+        """
+        kept = [(key, str(value)) for key, value in metadata if key == "authorization" or _is_own(key)]
+        headers = [(key.encode(), value.encode()) for key, value in kept]
+        own = OwnQuestions(
+            upstream=self.upstream,
+            prefix=self.prefix,
+            headers=tuple(headers),
+            reply_body_bytes=self.reply_body_bytes,
+            seconds=seconds,
+        )
+        return await own.ask(question)
 
 
 @dataclass(slots=True, kw_only=True)

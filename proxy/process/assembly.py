@@ -25,7 +25,7 @@ from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import CountedEvents
 from vecsieve.proxy.http.dataplane import DataPlane
-from vecsieve.proxy.http.exchange import OwnQuestions
+from vecsieve.proxy.http.exchange import OwnQuestions, RestBesideGrpc
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.pools import Census
@@ -344,7 +344,9 @@ class Process:
             from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
-            self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate)
+            prefix, most = self._settings.upstream.path_prefix, self._services.limits.reply_body_bytes
+            rest = RestBesideGrpc(upstream=self._upstream, prefix=prefix, reply_body_bytes=most)
+            self._grpc = side_of(self._settings, self._backend, spoken, self._services, gate, rest.ask)
         own = [data_port for data_port in data_ports if not data_port.is_for_api]
         fronts = {data_port: front for data_port in own if (front := await self._front(data_port)) is not None}
         self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)

@@ -23,6 +23,7 @@ from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,
     Question,
+    RequestHead,
     UnsupportedError,
 )
 from vecsieve.adapters.writes import (
@@ -143,6 +144,12 @@ class WriteGate:
         name = write.collection if ruled_by is None else ruled_by
         policy = self._services.rules.now.policies.resolve(write.backend, name)
         return None if policy.write.mode == "off" else policy
+
+    def streamed(self, head: RequestHead) -> None:
+        """Count a write that comes as a stream of messages, which is not read."""
+        write = self.adapter.classify(head)
+        if write is not None and self.policy_of(write) is not None:
+            self.passed(WriteOutcome.UNSUPPORTED)
 
     def passed(self, outcome: WriteOutcome) -> None:
         """Count a write that is not looked at."""

@@ -54,6 +54,11 @@ class Collection:
     objects: list[Stored] = field(default_factory=list)
     default_limit: int = QUERY_DEFAULTS_LIMIT
 
+    def store(self, one: Stored) -> None:
+        """In place of any of the same id and tenant."""
+        self.objects = [each for each in self.objects if (each.id, each.tenant) != (one.id, one.tenant)]
+        self.objects.append(one)
+
     def answer(self, raw: bytes) -> bytes:
         """The reply to a SearchRequest. Raises RefusalError."""
         request = message_type("SearchRequest").FromString(raw)
@@ -64,7 +69,7 @@ class Collection:
                 f"'{request.offset}' and limit '{limit}' exceeds the configured value for QUERY_MAXIMUM_RESULTS "
                 f"'{QUERY_MAXIMUM_RESULTS}'."
             )
-        ranked = self._ranked(request)[request.offset : request.offset + limit]
+        ranked = self.ranked(request)[request.offset : request.offset + limit]
         return bytes(self.reply(ranked, request).SerializeToString(deterministic=True))
 
     def reply(self, hits: Sequence[Hit], request: Any) -> Any:
@@ -111,7 +116,8 @@ class Collection:
         if asked.creation_time_unix:
             metadata.creation_time_unix, metadata.creation_time_unix_present = 1_700_000_000_000, True
 
-    def _ranked(self, request: Any) -> list[Hit]:
+    def ranked(self, request: Any) -> list[Hit]:
+        """The hits of a search, the best first."""
         those = [stored for stored in self.objects if stored.tenant == request.tenant]
         if request.HasField("near_vector"):
             return self._near(

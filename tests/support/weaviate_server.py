@@ -5,6 +5,7 @@ BatchObjects, health and Search, as support.weaviate_model knows it. It proves p
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import numpy as np
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
+from support.weaviate_graphql import answered
 from support.weaviate_messages import message_type
 from support.weaviate_model import Collection, RefusalError, Stored
 
@@ -29,12 +31,16 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 
 @dataclass
 class Weaviate:
-    """``searches``: every SearchRequest that came, with its metadata, in order. ``url``, ``grpc``: where it is."""
+    """``searches``: every SearchRequest that came, with its metadata, in order. ``asked``: every query of several searches, with its
+    header fields. ``written``: every write. ``url``, ``grpc``: where it is.
+    """
 
     collections: dict[str, Collection] = field(default_factory=dict)
     schema: dict[str, dict[str, Any]] = field(default_factory=dict)
     searches: list[bytes] = field(default_factory=list)
     metadata: list[dict[str, str]] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)
     url: str = ""
     grpc: str = ""
 
@@ -47,7 +53,9 @@ class Weaviate:
         app.router.add_post("/v1/schema", self._create)
         app.router.add_get("/v1/schema/{name}", self._describe)
         app.router.add_post("/v1/schema/{name}/tenants", self._tenants)
-        app.router.add_post("/v1/graphql", _graphql)
+        app.router.add_post("/v1/graphql", self._graphql)
+        app.router.add_post("/v1/objects", self._store)
+        app.router.add_post("/v1/batch/objects", self._store)
         return app
 
     async def _meta(self, _: web.Request) -> web.Response:
@@ -67,6 +75,33 @@ class Weaviate:
         described = self.schema.get(request.match_info["name"])
         return web.json_response(described) if described else web.Response(status=404)
 
+    async def _graphql(self, request: web.Request) -> web.Response:
+        """A query of searches near vectors; the same answer to any other."""
+        query = (await request.json()).get("query", "")
+        if "nearVector" not in query or ":" not in query.partition("(")[0]:
+            return web.Response(body=GRAPHQL, content_type="application/json")
+        self.asked.append((query, dict(request.headers)))
+        return web.json_response(answered(query, self.collections))
+
+    async def _store(self, request: web.Request) -> web.Response:
+        """One object, or a batch."""
+        raw = await request.read()
+        self.written.append(raw)
+        body = json.loads(raw)
+        each = body.get("objects", [body])
+        for one in each:
+            self.collections[one["class"]].store(
+                Stored(
+                    id=one["id"],
+                    properties=one.get("properties") or {},
+                    vector=one.get("vector"),
+                    vectors=one.get("vectors") or {},
+                    tenant=one.get("tenant") or "",
+                )
+            )
+        shown = [{**one, "result": {"status": "SUCCESS"}} for one in each]
+        return web.json_response(shown if "objects" in body else body)
+
     async def _tenants(self, request: web.Request) -> web.Response:
         return web.json_response(await request.json())
 
@@ -78,6 +113,7 @@ class Weaviate:
             self.metadata.append({key: str(value) for key, value in context.invocation_metadata() or ()})
             await context.write(await self._search(message, context))
         elif method == _SERVICE + "BatchObjects":
+            self.written.append(message)
             self._insert(message)
             await context.write(b"")
         elif method == "/grpc.health.v1.Health/Check":
@@ -101,7 +137,7 @@ class Weaviate:
     def _insert(self, message: bytes) -> None:
         for each in message_type("BatchObjectsRequest").FromString(message).objects:
             collection = self.collections[each.collection]
-            collection.objects.append(
+            collection.store(
                 Stored(
                     id=each.uuid,
                     properties=_written(each.properties),
@@ -138,10 +174,6 @@ async def _empty(_: web.Request) -> web.Response:
 
 async def _missing(_: web.Request) -> web.Response:
     return web.Response(status=404)
-
-
-async def _graphql(_: web.Request) -> web.Response:
-    return web.Response(body=GRAPHQL, content_type="application/json")
 
 
 class _Handlers(grpc.GenericRpcHandler):

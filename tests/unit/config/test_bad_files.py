@@ -46,9 +46,6 @@ MESSAGES = {
         "policy.write.related: wanted below semantic (0.9); saw 0.95",
         "policy.write.semantic: wanted below exact (0.9); saw 0.9",
     ],
-    "write_gate_of_another_backend": [
-        'rules[0].policy.write.mode: wanted off: the write gate is built for Qdrant, Pinecone, Chroma or Milvus, and backend is weaviate; saw "observe"',
-    ],
     "write_mode_of_another_backend": [
         'policy.write.mode: wanted off, observe or annotate: skip is built for Qdrant alone, and backend is chroma; saw "skip"',
     ],

@@ -1,0 +1,177 @@
+"""Batches of objects over gRPC: what is read of them, the client's message with notes in a property of type text.
+
+A note is one more entry at the end of the properties: of equal keys the last one counts, for all readers of protobuf. Streams of batches
+are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import Operation, Question, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.weaviate import written
+from vecsieve.adapters.weaviate.calls import BACKEND
+from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
+from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
+from vecsieve.adapters.weaviate.written import Document, Place, document_of
+from vecsieve.adapters.wire.protobuf import Field, length_field, messages_in, replaced, value_at
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
+from vecsieve.adapters.wire.vectors import matrix, packed_floats
+from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered
+
+_SERVICE = "/weaviate.v1.Weaviate/"
+_STREAM = "batch stream"
+_PATHS = {_SERVICE + "BatchObjects": "batch", _SERVICE + "BatchStream": _STREAM}
+# BatchObjectsRequest, BatchObject; of its properties those that are a Struct.
+_OBJECTS = 1
+_BATCH = Shape(frozenset({2}), frozenset({_OBJECTS}))
+_ID, _FLOATS, _PROPERTIES, _COLLECTION, _TENANT, _BYTES, _VECTORS = 1, 2, 3, 4, 5, 6, 23
+_OBJECT = Shape(frozenset({_ID, _PROPERTIES, _COLLECTION, _TENANT, _BYTES}), frozenset({_FLOATS, _VECTORS}))
+_PLAIN = 1
+_OWN = Shape(frozenset({_PLAIN}), frozenset(range(2, 11)))
+_ENTRIES = 1
+# Vectors.
+_NAME, _PACKED, _TYPE = 1, 3, 4
+_SINGLE_TYPES = frozenset({None, 0, 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """For each object its field, and those of its properties and of the Struct in them, None where absent."""
+
+    data: bytes
+    objects: tuple[Field, ...]
+    properties: tuple[Field | None, ...]
+    plain: tuple[Field | None, ...]
+
+
+def classify(head: RequestHead) -> Operation | None:
+    """The batch of a call, in the first object's collection; None for any other. Never raises."""
+    name = _PATHS.get(head.path)
+    if name is None:
+        return None
+    place = "" if name == _STREAM else "/".join(filter(None, _place(head.message)))
+    return Operation(backend=BACKEND, name=name, collection=place)
+
+
+def _place(data: bytes) -> tuple[str, str]:
+    """Collection and tenant of the first object. Never raises."""
+    try:
+        span = value_at(data, (_OBJECTS,))
+        first = b"" if span is None else data[slice(*span)]
+        at = [value_at(first, (number,)) for number in (_COLLECTION, _TENANT)]
+        collection, tenant = ["" if each is None else first[slice(*each)].decode() for each in at]
+    except ValueError:
+        return "", ""
+    return collection, tenant
+
+
+def describe(_: Operation, data: bytes) -> Question | None:
+    """The request for the description of the first object's collection; None where none is named. Never raises."""
+    return written.described(_place(data)[0])
+
+
+def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises UnsupportedError, nothing else."""
+    try:
+        return _parsed(body, needs)
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _parsed(body: bytes, needs: WriteNeeds) -> NewPoints:
+    objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
+    each = [read(body, field.span, _OBJECT) for field in objects]
+    properties = [message(found, _PROPERTIES) for found in each]
+    plain = [None if field is None else message(read(body, field.span, _OWN), _PLAIN) for field in properties]
+    vectors = [_vectors(body, found) for found in each]
+    places = [
+        Place(text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
+    ]
+    source = Source(body, tuple(objects), tuple(properties), tuple(plain))
+    document, name = document_of(places, vectors, needs, source)
+    wanted = Wanted([spelled(key) for key in needs.keys])
+    return NewPoints(
+        ids=_ids(body, each, needs),
+        vectors=matrix([row.get(name) or None for row in vectors]),
+        vector_name=name,
+        keys=needs.keys,
+        fields=tuple(
+            [
+                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
+                for field in plain
+            ]
+        ),
+        document=document,
+    )
+
+
+def _vectors(data: bytes, found: Found) -> dict[str, bytes]:
+    """The packed floats of an object's vectors by name; of several rows none. Raises ValueError, UnsupportedError."""
+    vectors: dict[str, bytes] = {}
+    for field in messages(found, _VECTORS):
+        inside = read(data, field.span, VECTORS)
+        packed = message(inside, _PACKED)
+        if packed is not None and number_of(data, inside, _TYPE) in _SINGLE_TYPES:
+            vectors[text_of(data, message(inside, _NAME))] = data[slice(*packed.span)]
+    bare = message(found, _BYTES)
+    own_floats = packed_floats(data, found.get(_FLOATS, ()), _FLOATS) if bare is None else data[slice(*bare.span)]
+    if own_floats:
+        vectors[UNNAMED] = own_floats
+    if any(len(each) % 4 for each in vectors.values()):
+        raise ValueError("a vector holds no whole floats")
+    return {name: each for name, each in vectors.items() if each}
+
+
+def _ids(data: bytes, each: list[Found], needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Raises ValueError, UnsupportedError."""
+    ids = [text_of(data, message(found, _ID)).lower() for found in each]
+    if not any(ids):
+        return numbered(len(ids), needs)
+    if not all(ids):
+        raise ValueError("an object has no id, others have")
+    return tuple(map(orjson.dumps, ids))
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's message with a note in the properties of some objects."""
+    source = own(own(points.document, Document).source, Source)
+    rows = sorted(notes)
+    places = [source.objects[row].whole for row in rows]
+    return replaced(source.data, (0, len(source.data)), places, [_noted(source, row, notes[row]) for row in rows])
+
+
+def _noted(source: Source, row: int, note: bytes) -> bytes:
+    data, added = source.data, text_entry(NOTE, note)
+    properties, plain = source.properties[row], source.plain[row]
+    at = source.objects[row].span
+    if properties is None:
+        return length_field(_OBJECTS, data[slice(*at)] + length_field(_PROPERTIES, length_field(_PLAIN, added)))
+    if plain is None:
+        inside = data[slice(*properties.span)] + length_field(_PLAIN, added)
+    else:
+        struct = length_field(_PLAIN, data[slice(*plain.span)] + added)
+        inside = replaced(data, properties.span, [plain.whole], [struct])
+    return length_field(_OBJECTS, replaced(data, at, [properties.whole], [length_field(_PROPERTIES, inside)]))
+
+
+class WeaviateGrpcWrites:
+    """The verbs of the contract."""
+
+    classify = staticmethod(classify)
+    describe = staticmethod(describe)
+    parse_description = staticmethod(read_schema)
+    parse = staticmethod(parse)
+    ask = staticmethod(written.ask)
+    found = staticmethod(written.found)
+    is_cosine = staticmethod(written.is_cosine)
+    annotated = staticmethod(annotated)
+
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The description of the collection. Raises UnsupportedError."""
+        return written.present(describe(write, body))

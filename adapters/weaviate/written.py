@@ -1,0 +1,191 @@
+"""What the writes of both transports have in common: their collection, and the reads beside them, which go over REST.
+
+Over gRPC no request describes a collection, and a search has one vector. A GraphQL query has as many searches as one likes, each under a
+name of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+import orjson
+
+from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, Question, Reason, UnsupportedError
+from vecsieve.adapters.weaviate.grpc_request import spelled
+from vecsieve.adapters.weaviate.schema import Schema, read_schema
+from vecsieve.adapters.wire.json import last_values
+from vecsieve.adapters.wire.json_vectors import decode_matrix
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+# Searches of one query.
+ASKED_TOGETHER = 32
+# Types of properties without parts, and how a filter calls their values.
+_VALUES: Mapping[str, str] = {
+    "text": "valueText", "string": "valueText", "uuid": "valueText", "date": "valueDate", "int": "valueInt",
+    "number": "valueNumber", "boolean": "valueBoolean",
+}  # fmt: skip
+_PLAIN = frozenset({*_VALUES, *[f"{kind}[]" for kind in _VALUES]})
+_TEXTS = frozenset({"text", "string"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A parsed write of one collection and one tenant. ``target``: the vector that is searched. ``source``: the transport's own."""
+
+    schema: Schema
+    tenant: str
+    target: str
+    source: object
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of one object: its collection and tenant."""
+
+    collection: str
+    tenant: str
+
+
+def document_of(
+    each: Sequence[Place], vectors: Sequence[Mapping[str, object]], needs: WriteNeeds, source: object
+) -> tuple[Document, str]:
+    """The document of a write, and the name of its vector. ``vectors``: of each object by name. Raises UnsupportedError."""
+    schema, places = needs.known, set(each)
+    if not isinstance(schema, Schema):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    if len(each) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    if len(places) > 1:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    if needs.notes and schema.types.get(NOTE) not in _TEXTS:
+        # The server would make a property that is not there, for all objects.
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    name = name_of(vectors, needs.vector_name)
+    target = schema.target(name)
+    if target is None:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return Document(schema, places.pop().tenant, target, source), name
+
+
+def described(collection: str) -> Question | None:
+    """The request for the description of a collection; None for no name."""
+    return Question(method="GET", target=f"/v1/schema/{quote(collection, safe='')}") if collection else None
+
+
+def present(question: Question | None) -> Question:
+    """Raises UnsupportedError for none."""
+    if question is None:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return question
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description. Never raises."""
+    try:
+        schema = read_schema(body)
+    except MalformedReplyError:
+        return False
+    target = schema.target(vector_name)
+    return target is not None and schema.distances[target] == "cosine"
+
+
+def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """GraphQL queries of a search for each object. Raises UnsupportedError for a tenant's key that the collection has no property for."""
+    document = own(points.document, Document)
+    names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
+    shown = "id distance"
+    if inquiry.vectors:
+        shown += f" vectors{{{document.target}}}" if document.target else " vector"
+    selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
+    searches = list(_searches(points, document, inquiry, selected))
+    together = [searches[start : start + ASKED_TOGETHER] for start in range(0, len(searches), ASKED_TOGETHER)]
+    return [
+        Question(method="POST", target="/v1/graphql", body=orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}))
+        for each in together
+    ]
+
+
+def _searches(points: NewPoints, document: Document, inquiry: Inquiry, selected: str) -> Iterator[str]:
+    place = f",tenant:{_text(document.tenant)}" if document.tenant else ""
+    target = f",targetVectors:[{_text(document.target)}]" if document.target else ""
+    for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        vector = orjson.dumps(points.vectors[row], option=orjson.OPT_SERIALIZE_NUMPY).decode()
+        near = f"nearVector:{{vector:{vector}{target}}}"
+        arguments = f"limit:{inquiry.count}{place},{near}{_where(document.schema, tenant)}"
+        yield f"a{row}:{document.schema.name}({arguments}){selected}"
+
+
+def _text(value: str) -> str:
+    """A string of GraphQL, whose escapes are those of JSON."""
+    return orjson.dumps(value).decode()
+
+
+def _where(schema: Schema, tenant: Tenant) -> str:
+    each: list[str] = []
+    for key, value in tenant:
+        kind = _VALUES.get(schema.types.get(spelled(key), ""))
+        if kind is None:
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        each.append(f"{{path:[{_text(spelled(key))}],operator:Equal,{kind}:{value.decode()}}}")
+    if not each:
+        return ""
+    return f",where:{each[0]}" if len(each) == 1 else f",where:{{operator:And,operands:[{','.join(each)}]}}"
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Data(msgspec.Struct):
+    Get: dict[str, list[msgspec.Raw] | None]
+
+
+class _Reply(msgspec.Struct):
+    data: _Data | None = None
+    errors: list[_Error] | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """A score is one minus the distance. Raises MalformedReplyError, nothing else."""
+    target = own(points.document, Document).target
+    try:
+        lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
+        near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
+        each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
+        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
+        ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
+        scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError, KeyError, AttributeError) as error:
+        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+    vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
+    return Neighbours(
+        of=np.array([row for row, _ in near], np.intp),
+        ids=ids,
+        scores=scores,
+        vectors=decode_matrix([vector or b"" for vector in vectors])[0],
+        # A property that an object lacks is null.
+        fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in each]),
+    )
+
+
+def _number(raw: bytes | None) -> float:
+    """NaN for null. Raises ValueError."""
+    return float("nan") if raw is None or raw == b"null" else float(raw)
+
+
+def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
+    """Raises ValueError, and DeclinedError."""
+    reply = _REPLY.decode(body)
+    if reply.errors:
+        raise DeclinedError(0, reply.errors[0].message.encode())
+    if reply.data is None:
+        raise ValueError("no data")
+    return reply.data.Get

@@ -1,0 +1,69 @@
+"""The write gate of Weaviate, through its official client and an emulator of its server: annotate, observe, off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.stack import exchange
+from support.weaviate_client import NEEDS_CLIENT, SCENARIO, told
+from support.weaviate_front import Place, direct, fronted
+from support.weaviate_server import Weaviate, weaviate
+
+pytestmark = NEEDS_CLIENT
+PROGRAM = SCENARIO.with_name("weaviate_gated.py")
+COPIES = {"1": None, "2": None, "3": 1, "4": None, "5": 4, "6": 2}
+NONE = dict.fromkeys(COPIES)
+
+
+@pytest.fixture
+def server() -> Iterator[Weaviate]:
+    with weaviate() as running:
+        told(direct(running), "create", PROGRAM)
+        yield running
+
+
+def written(server: Weaviate, folder: Path, mode: str) -> tuple[Any, dict[str, float]]:
+    """What the client saw, and how many writes had each outcome."""
+    own = folder / f"{mode}.yaml"
+    own.write_text(f"policy: {{write: {{mode: '{mode}'}}}}\n")
+    with fronted(server, None, "--config", str(own)) as place:
+        seen = told(place, "write", PROGRAM)
+        return seen, outcomes(place, sum(COUNTS[mode].values()))
+
+
+COUNTS = {
+    "off": {},
+    "observe": {"judged": 15.0},
+    # Of the collection without a property for notes none is read; nor can an object of the client be stored otherwise.
+    "annotate": {"judged": 11.0, "unsupported": 4.0},
+}
+
+
+def outcomes(place: Place, wanted: float) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    for _ in range(300):
+        text = exchange(place.admin, "GET", "/metrics").body.decode()
+        lines = [line for line in text.splitlines() if line.startswith("vecsieve_writes_total{")]
+        each = {line.partition('outcome="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+        counts = {outcome: count for outcome, count in each.items() if count}
+        if sum(counts.values()) >= wanted:
+            break
+    return counts
+
+
+@pytest.mark.parametrize("mode", ["off", "observe", "annotate"])
+def test_copies_are_annotated_where_there_is_a_property_for_notes(server: Weaviate, tmp_path: Path, mode: str) -> None:
+    seen, counts = written(server, tmp_path, mode)
+    is_noted = mode == "annotate"
+    assert counts == COUNTS[mode]
+    assert seen["Noted"] == seen["NotedL2"] == (COPIES if is_noted else NONE)
+    assert seen["Plain"] == NONE
+    assert seen["Shared"] == {"left": {"1": None, "3": 1 if is_noted else None}, "right": {"2": None}}
+    if mode == "off":
+        assert not server.asked
+    assert all(headers["Authorization"] == "Bearer sesame" for _, headers in server.asked)
+    assert any(b"_vecsieve" in write for write in server.written) == is_noted

@@ -1,0 +1,127 @@
+"""The write gate of Weaviate over gRPC, whose reads go over REST: whatever becomes of them, the client's batch goes out once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from support.grpc_asking import Pairs, Seen, ask
+from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.running import Running, running
+from support.weaviate_messages import message_type, packed
+
+SERVICE = "/weaviate.v1.Weaviate/"
+SCHEMA: Any = {
+    "class": "Docs",
+    "vectorIndexConfig": {"distance": "cosine"},
+    "properties": [{"name": name, "dataType": ["text"]} for name in ("text", "_vecsieve")],
+}
+NEAR: Any = {"data": {"Get": {"a0": [{"text": "the same words", "_additional": {"id": "b", "distance": 0.01}}]}}}
+STORED = b"\x0d\x00\x00\x80\x3e"
+KEY = (("authorization", "Bearer sesame"), ("x-cluster", "c"), ("accept", "none"), ("x-token-bin", b"\0"))
+Came = list[tuple[str, Mapping[str, str]]]
+
+
+def batch() -> bytes:
+    made = message_type("BatchObjectsRequest")()
+    properties = {"non_ref_properties": {"text": "the same words"}}
+    made.objects.add(uuid="a", collection="Docs", vector_bytes=packed([1, 0.5]), properties=properties)
+    return bytes(made.SerializeToString())
+
+
+async def stores(call: Arrived, context: Context) -> None:
+    while await call.read(context) is not None:
+        await context.write(STORED)
+
+
+@asynccontextmanager
+async def gated(
+    near: Any = NEAR, *, schema: Any = SCHEMA, status: int = 200, **write: object
+) -> AsyncIterator[tuple[GrpcUpstream, Came, Running]]:
+    """What came over gRPC and over REST, and the proxy before a server with these answers."""
+    came: Came = []
+
+    async def answer(request: web.Request) -> web.Response:
+        came.append((f"{request.method} {request.path}", dict(request.headers)))
+        return web.json_response(schema if request.method == "GET" else near, status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with grpc_upstream(BatchObjects=stores, BatchStream=stores) as upstream:
+            own = {"listen": "127.0.0.1:0", "upstream": upstream.address}
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            async with running(url, backend="weaviate", grpc=own, policy={"write": write}) as proxy:
+                yield upstream, came, proxy
+    finally:
+        await runner.cleanup()
+
+
+async def send(
+    proxy: Running, *, method: str = "BatchObjects", shape: str = "unary_unary", metadata: Pairs = ()
+) -> Seen:
+    return await ask(f"127.0.0.1:{proxy.grpc_port}", shape, (batch(),), method=SERVICE + method, metadata=metadata)
+
+
+async def counted(proxy: Running, outcome: str) -> float:
+    for _ in range(300):
+        if count := proxy.count("writes_total", backend="weaviate", outcome=outcome):
+            return count
+        await asyncio.sleep(0.01)
+    return 0.0
+
+
+async def test_off_adds_no_read_and_changes_no_byte() -> None:
+    async with gated() as (upstream, came, proxy):
+        assert (await send(proxy)).messages == (STORED,)
+        assert [call.messages for call in upstream.calls] == [[batch()]]
+        assert came == []
+
+
+async def test_a_copy_gets_a_note_and_the_reads_have_the_credentials_of_the_call_and_no_other_metadata() -> None:
+    async with gated(mode="annotate") as (upstream, came, proxy):
+        assert (await send(proxy, metadata=KEY)).messages == (STORED,)
+        ((message,),) = [call.messages for call in upstream.calls]
+        (stored,) = message_type("BatchObjectsRequest").FromString(message).objects
+        note = '{"duplicate_of":"b","similarity":0.9900,"tier":"exact"}'
+        assert stored.properties.non_ref_properties["_vecsieve"] == note
+        assert [what for what, _ in came] == ["GET /v1/schema/Docs"] * 2 + ["POST /v1/graphql"]
+        for _, headers in came:
+            assert (headers["Authorization"], headers["x-cluster"]) == ("Bearer sesame", "c")
+            assert not {"accept", "x-token-bin", "user-agent"} & {name.lower() for name in headers}
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "an error": ({"near": {"data": {"Get": {"a0": None}}, "errors": [{"message": "no"}]}}, "refused"),
+    "another answer": ({"near": {"data": {"Get": {}}}}, "failed"),
+    "no description": ({"schema": {}}, "unsupported"),
+    "forbidden": ({"status": 403}, "unsupported"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("mode", ["annotate", "observe"])
+async def test_a_fault_of_the_reads_is_never_the_writes(name: str, mode: str) -> None:
+    options, outcome = FAULTS[name]
+    async with gated(mode=mode, **options) as (upstream, _, proxy):
+        assert (await send(proxy)).messages == (STORED,)
+        assert await counted(proxy, outcome) == 1
+        assert [call.messages for call in upstream.calls] == [[batch()]]
+
+
+@pytest.mark.parametrize("mode", ["annotate", "off"])
+async def test_a_stream_of_batches_passes_unread_and_is_counted(mode: str) -> None:
+    async with gated(mode=mode) as (upstream, came, proxy):
+        seen = await send(proxy, method="BatchStream", shape="stream_stream")
+        assert seen.messages == (STORED,)
+        assert [call.messages for call in upstream.calls] == [[batch()]]
+        assert came == []
+        assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (mode == "annotate")

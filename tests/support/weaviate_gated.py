@@ -1,0 +1,99 @@
+"""What Weaviate's own client writes through a write gate, and what is stored then: a program for the interpreter that has the client.
+
+Arguments: REST port, gRPC port, and "create" or "write"; prints JSON. Nothing of the project is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from typing import Any
+
+import weaviate  # type: ignore[import-not-found]  # - it is in an environment of its own
+from weaviate.classes.config import (  # type: ignore[import-not-found]  # - as above
+    Configure,
+    DataType,
+    Property,
+    VectorDistances,
+)
+from weaviate.classes.data import DataObject  # type: ignore[import-not-found]  # - as above
+from weaviate.classes.tenants import Tenant  # type: ignore[import-not-found]  # - as above
+
+NOTED, PLAIN = "Noted", "Plain"
+SIZE = 8
+
+
+def vector(axis: int) -> list[float]:
+    return [1.0 if place == axis else 0.0 for place in range(SIZE)]
+
+
+def made(number: int, axis: int, text: str, **more: Any) -> Any:
+    return DataObject(uuid=uuid.UUID(int=number), properties={"text": text, **more}, vector=vector(axis))
+
+
+def create(client: Any) -> None:
+    """Collections with a property for notes, of two metrics, with tenants, and one without."""
+    text = [Property(name="text", data_type=DataType.TEXT), Property(name="team", data_type=DataType.TEXT)]
+    noted = [*text, Property(name="_vecsieve", data_type=DataType.TEXT)]
+    for name, properties, metric in (
+        (NOTED, noted, VectorDistances.COSINE),
+        (f"{NOTED}L2", noted, VectorDistances.L2_SQUARED),
+        (PLAIN, text, VectorDistances.COSINE),
+    ):
+        index = Configure.VectorIndex.hnsw(distance_metric=metric)
+        config = Configure.Vectors.self_provided(vector_index_config=index)
+        client.collections.create(name, properties=properties, vector_config=config)
+    client.collections.create(
+        f"{NOTED}Shared",
+        properties=noted,
+        vectorizer_config=Configure.Vectorizer.none(),
+        multi_tenancy_config=Configure.multi_tenancy(enabled=True),
+    )
+    client.collections.get(f"{NOTED}Shared").tenants.create([Tenant(name="left"), Tenant(name="right")])
+
+
+def originals(collection: Any) -> dict[int, Any]:
+    """By id of what each object is a copy of."""
+    found: dict[int, Any] = {}
+    for each in collection.query.fetch_objects(limit=100).objects:
+        note = each.properties.get("_vecsieve")
+        found[each.uuid.int] = None if note is None else uuid.UUID(json.loads(note)["duplicate_of"]).int
+    return found
+
+
+def write(client: Any) -> dict[str, Any]:
+    """Batches over gRPC, single objects over REST."""
+    seen: dict[str, Any] = {}
+    for name in (NOTED, f"{NOTED}L2", PLAIN):
+        collection = client.collections.get(name)
+        collection.data.insert_many([made(1, 0, "alpha"), made(2, 1, "beta")])
+        collection.data.insert_many([made(1, 0, "alpha")])  # an update
+        result = collection.data.insert_many([made(3, 0, "Alpha"), made(4, 2, "gamma"), made(5, 2, "gamma")])
+        assert not result.has_errors
+        collection.data.insert({"text": "beta"}, uuid=uuid.UUID(int=6), vector=vector(1))
+        seen[name] = originals(collection)
+    shared = client.collections.get(f"{NOTED}Shared")
+    for tenant, number in (("left", 1), ("right", 2), ("left", 3)):
+        shared.with_tenant(tenant).data.insert_many([made(number, 0, "alpha")])
+    seen["Shared"] = {tenant: originals(shared.with_tenant(tenant)) for tenant in ("left", "right")}
+    return seen
+
+
+def main(rest: str, grpc: str, what: str) -> None:
+    """Connect as documented, with a key, and do it."""
+    client = weaviate.connect_to_custom(
+        http_host="127.0.0.1", http_port=int(rest), http_secure=False,
+        grpc_host="127.0.0.1", grpc_port=int(grpc), grpc_secure=False,
+        auth_credentials=weaviate.auth.AuthApiKey("sesame"),
+    )  # fmt: skip
+    try:
+        if what == "create":
+            create(client)
+        sys.stdout.write(json.dumps(write(client) if what == "write" else None))
+    finally:
+        client.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

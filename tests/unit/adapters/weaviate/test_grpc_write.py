@@ -1,0 +1,140 @@
+"""Batches of objects over gRPC, against protobuf's own library: what is read of them, messages with notes in a property."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.weaviate_messages import message_type, packed, single
+from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
+from vecsieve.adapters.weaviate.schema import Schema
+from vecsieve.adapters.writes import LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = WeaviateGrpcWrites()
+SERVICE = "/weaviate.v1.Weaviate/"
+NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
+TYPES = {"text": "text", "_vecsieve": "text"}
+
+
+def schema(*, types: dict[str, str] | None = None, names: tuple[str, ...] = ("",)) -> Schema:
+    return Schema(name="Docs", types=TYPES if types is None else types, distances=dict.fromkeys(names, "cosine"))
+
+
+def row(identifier: str = "A", *, properties: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    own = {"properties": {"non_ref_properties": properties}} if properties is not None else {}
+    return {"uuid": identifier, "collection": "Docs", "vector_bytes": packed([1, 0.5]), **own, **more}
+
+
+def written(*rows: dict[str, Any], **more: Any) -> bytes:
+    return bytes(message_type("BatchObjectsRequest")(objects=rows, **more).SerializeToString())
+
+
+def parsed(message: bytes, known: Schema | None = None, *, notes: bool = False) -> NewPoints:
+    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects", message=message))
+    assert write is not None
+    needs = WriteNeeds(vector_name=None, keys=("Text",), most=9, known=known or schema(), notes=notes)
+    return WRITES.parse(write, message, needs)
+
+
+def refused(message: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(message, known, notes=notes)
+    return failure.value.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "tenant", "expected"),
+    [("BatchObjects", "", "Docs"), ("BatchObjects", "t", "Docs/t"), ("BatchStream", "", ""), ("BatchDelete", "", None)],
+)
+def test_a_batch_is_told_by_its_method_and_its_first_object(method: str, tenant: str, expected: str | None) -> None:
+    message = written(row(tenant=tenant), row("b") | {"collection": "Other"})
+    found = WRITES.classify(RequestHead(method="POST", path=SERVICE + method, message=message))
+    assert (None if found is None else found.collection) == expected
+
+
+def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
+    old = row("B") | {"vector_bytes": b"", "vector": [3, 4]}
+    found = parsed(written(row(properties={"text": "größe"}), old, row("c", vector_bytes=b""), consistency_level=1))
+    assert found.ids == (b'"a"', b'"b"', b'"c"')
+    assert found.vectors[:2].tolist() == [[1.0, 0.5], [3.0, 4.0]]
+    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+
+
+def test_a_named_vector_is_read_by_its_name() -> None:
+    named = row(vector_bytes=b"", vectors=[single([5, 6], "a")])
+    found = parsed(written(named), schema(names=("a", "b")))
+    assert (found.vector_name, found.vectors.tolist()) == ("a", [[5.0, 6.0]])
+    several = message_type("Vectors")(name="a", vector_bytes=packed([1, 2]), type=2)
+    assert refused(written(row(vector_bytes=b"", vectors=[several])), schema(names=("a",))) is Reason.NOTHING_TO_DO
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (written(row()) + b"\x1a\x00", Reason.UNSUPPORTED_FIELD),
+        (written(row(), row("b") | {"collection": "Other"}), Reason.AMBIGUOUS_FIELD),
+        (written(row(tenant="a"), row("b", tenant="b")), Reason.AMBIGUOUS_FIELD),
+        (written(row(vector_bytes=b"")), Reason.NOTHING_TO_DO),
+        (written(row(vector_bytes=b"abc")), Reason.UNSUPPORTED_FIELD),
+        (written(), Reason.NOTHING_TO_DO),
+        (written(*[row()] * 10), Reason.TOO_MANY_PARTS),
+        (written(row("")), Reason.NOTHING_TO_DO),
+        (written(row(), row("")), Reason.UNSUPPORTED_FIELD),
+        (b"\x0a", Reason.UNSUPPORTED_FIELD),
+    ],
+)
+def test_what_is_not_read(message: bytes, reason: Reason) -> None:
+    assert refused(message) is reason
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may_come() -> None:
+    assert refused(written(row()), schema(types={}), notes=True) is Reason.PAYLOAD_SELECTOR
+    assert parsed(written(row("")), notes=True).ids == (b'{"row":0}',)
+    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects"))
+    assert write is not None
+    with pytest.raises(UnsupportedError):
+        WRITES.parse(write, written(row()), WriteNeeds(vector_name=None, keys=(), most=9))
+
+
+def test_the_description_asked_for_is_that_of_the_first_objects_collection() -> None:
+    write = WRITES.classify(RequestHead(method="POST", path=SERVICE + "BatchObjects"))
+    assert write is not None
+    assert WRITES.ask_metric(write, written(row())).target == "/v1/schema/Docs"
+    with pytest.raises(UnsupportedError):
+        WRITES.ask_metric(write, b"")
+
+
+@pytest.mark.parametrize("properties", [None, {}, {"a": 1.5, "text": "t"}, {"_vecsieve": "old", "b": True}])
+def test_a_note_is_the_only_change(properties: dict[str, Any] | None) -> None:
+    message = written(row(), row("b", properties=properties))
+    changed = message_type("BatchObjectsRequest").FromString(WRITES.annotated(parsed(message, notes=True), {1: NOTE}))
+    expected = message_type("BatchObjectsRequest").FromString(message)
+    expected.objects[1].properties.non_ref_properties["_vecsieve"] = NOTE.decode()
+    assert changed == expected
+
+
+def test_properties_of_other_kinds_stay_beside_a_note() -> None:
+    own = {"text_array_properties": [{"prop_name": "tags", "values": ["a"]}]}
+    message = written(row() | {"properties": own})
+    changed = message_type("BatchObjectsRequest").FromString(WRITES.annotated(parsed(message, notes=True), {0: NOTE}))
+    assert [each.prop_name for each in changed.objects[0].properties.text_array_properties] == ["tags"]
+    assert changed.objects[0].properties.non_ref_properties["_vecsieve"] == NOTE.decode()
+
+
+@given(st.binary(max_size=30), st.integers(0, 140), st.integers(0, 20), st.booleans())
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
+    """Damage raises UnsupportedError or nothing; what is read has one of everything for each object; without notes it is the same bytes."""
+    message = written(row(properties={"text": "a"}), row("b", vectors=[single([1, 2], "a")]))
+    damaged = message[:at] + junk + message[at + cut :]
+    with suppress(UnsupportedError):
+        found = parsed(damaged, schema(names=("", "a")), notes=notes)
+        assert len(found.ids) == len(found.vectors) == len(found.fields)
+        assert WRITES.annotated(found, {}) == damaged
+        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))

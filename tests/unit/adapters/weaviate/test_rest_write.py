@@ -1,0 +1,162 @@
+"""Objects over REST: what is read of them, and the client's bytes with notes in a property."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
+from vecsieve.adapters.weaviate.schema import Schema
+from vecsieve.adapters.weaviate.written import Document
+from vecsieve.adapters.writes import LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+
+WRITES: WriteAdapter = WeaviateRestWrites()
+ONE, BATCH = "/v1/objects", "/v1/batch/objects"
+NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
+TYPES = {"text": "text", "_vecsieve": "text"}
+
+
+def schema(*, types: dict[str, str] | None = None, names: tuple[str, ...] = ("",)) -> Schema:
+    return Schema(name="Docs", types=TYPES if types is None else types, distances=dict.fromkeys(names, "cosine"))
+
+
+def uuid(number: int) -> str:
+    return f"00000000-0000-0000-000A-{number:012}"
+
+
+def row(number: int = 1, **more: Any) -> dict[str, Any]:
+    return {"class": "Docs", "id": uuid(number), "vector": [1, 0.5], **more}
+
+
+def batch(*rows: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"objects": rows, **more}).encode()
+
+
+def parsed(raw: bytes, known: Schema | None = None, *, path: str = BATCH, notes: bool = False) -> NewPoints:
+    write = WRITES.classify(RequestHead(method="POST", path=path, content_type="application/json"))
+    assert write is not None
+    needs = WriteNeeds(vector_name=None, keys=("Text",), most=9, known=known or schema(), notes=notes)
+    return WRITES.parse(write, raw, needs)
+
+
+def refused(raw: bytes, known: Schema | None = None, *, notes: bool = False) -> Reason:
+    with pytest.raises(UnsupportedError) as failure:
+        parsed(raw, known, notes=notes)
+    return failure.value.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [("POST", ONE, "object"), ("POST", BATCH, "batch"), ("GET", ONE, None), ("DELETE", BATCH, None)]
+    + [("POST", path, None) for path in ("/v1/objects/validate", "/v1/batch/references", "/v1/graphql")],
+)
+def test_a_write_is_told_by_method_and_path(method: str, path: str, name: str | None) -> None:
+    found = WRITES.classify(RequestHead(method=method, path=path, content_type="application/json"))
+    assert (None if found is None else found.name) == name
+
+
+def test_objects_are_read_with_ids_vectors_and_wanted_keys() -> None:
+    found = parsed(
+        batch(row(1, properties={"text": "größe"}), row(2, properties=None), row(3, vector=None), fields=["ALL"])
+    )
+    assert found.ids == tuple(json.dumps(uuid(number).lower()).encode() for number in (1, 2, 3))
+    assert found.vectors[:2].tolist() == [[1.0, 0.5]] * 2
+    assert [None if each is None else json.loads(each) for (each,) in found.fields] == ["größe", None, None]
+    alone = parsed(json.dumps(row(7, properties={"Text": "a"}, tenant="t")).encode(), path=ONE)
+    assert (alone.fields, alone.vectors.tolist()) == (((b'"a"',),), [[1.0, 0.5]])
+    assert isinstance(alone.document, Document)
+    assert alone.document.tenant == "t"
+
+
+def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
+    named = row(1, vector=None, vectors={"a": [0.123456789] * 30})
+    assert parsed(batch(named), schema(names=("a", "b"))).vector_name == "a"
+    assert isinstance((found := parsed(batch(row()), schema(names=("a",)))).document, Document)
+    assert (found.vector_name, found.document.target) == ("", "a")
+    assert refused(batch(row()), schema(names=("a", "b"))) is Reason.UNSUPPORTED_FIELD
+    assert refused(batch(row(vectors={"a": [1, 2]})), schema(names=("a", "b"))) is Reason.AMBIGUOUS_FIELD
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (batch(row(), new=1), Reason.UNSUPPORTED_FIELD),
+        (batch(row(new=1)), Reason.UNSUPPORTED_FIELD),
+        (batch(row(), row(2) | {"class": "Other"}), Reason.AMBIGUOUS_FIELD),
+        (batch(row(tenant="a"), row(2, tenant="b")), Reason.AMBIGUOUS_FIELD),
+        (batch(row(vector=None)), Reason.NOTHING_TO_DO),
+        (batch(row(vector=[[1, 2], [3, 4]])), Reason.NOTHING_TO_DO),
+        (batch(), Reason.NOTHING_TO_DO),
+        (batch(*[row()] * 10), Reason.TOO_MANY_PARTS),
+        (batch({"class": "Docs", "vector": [1, 2]}), Reason.NOTHING_TO_DO),
+        (batch(row(), {"class": "Docs", "vector": [1, 2]}), Reason.NOT_JSON),
+        (b'{"objects":[{"id":"a","id":"b"}]}', Reason.AMBIGUOUS_FIELD),
+        (b"{", Reason.NOT_JSON),
+    ],
+)
+def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
+    assert refused(raw) is reason
+    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+def test_objects_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
+    assert parsed(batch({"class": "Docs", "vector": [1, 2]}), notes=True).ids == (b'{"row":0}',)
+
+
+@pytest.mark.parametrize("types", [{}, {"_vecsieve": "int"}, {"_vecsieve": "text[]"}])
+def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may_come(types: dict[str, str]) -> None:
+    assert refused(batch(row()), schema(types=types), notes=True) is Reason.PAYLOAD_SELECTOR
+    assert len(parsed(batch(row()), schema(types=types)).ids) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"), [(batch({**row(), "class": "docs"}), BATCH), (json.dumps(row()).encode(), ONE)]
+)
+def test_the_description_asked_for_is_that_of_the_first_objects_collection(raw: bytes, path: str) -> None:
+    write = WRITES.classify(RequestHead(method="POST", path=path, content_type="application/json"))
+    assert write is not None
+    assert WRITES.ask_metric(write, raw).target == "/v1/schema/Docs"
+    assert WeaviateRestWrites.describe(write, b"{}") is None
+    with pytest.raises(UnsupportedError):
+        WRITES.ask_metric(write, b"[]")
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        (b"", b',"properties":{%s}'),
+        (b',"properties":null', b',"properties":{%s}'),
+        (b',"properties":{}', b',"properties":{%s}'),
+        (b',"properties":{"a" : 1.50}', b',"properties":{"a" : 1.50,%s}'),
+        (b',"properties":{"_vecsieve":"old"}', b',"properties":{%s}'),
+    ],
+)
+def test_a_note_is_the_only_change(properties: bytes, expected: bytes) -> None:
+    raw = b' {"objects" : [{"class":"Docs","id":"a","vector":[1.50,2]},{"class":"Docs","id":"b","vector":[1,2]%s}]}\n'
+    member = b'"_vecsieve":' + json.dumps(NOTE.decode()).encode()
+    assert WRITES.annotated(parsed(raw % properties, notes=True), {1: NOTE}) == raw % (expected % member)
+
+
+@given(st.binary(max_size=60), st.integers(0, 300), st.integers(0, 30), st.booleans())
+def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
+    """Damage raises UnsupportedError or nothing; what is read has one of everything for each object; without notes it is the same bytes."""
+    raw = batch(row(1, properties={"text": "a"}), row(2, vector=[0.123456789] * 12))
+    damaged = raw[:at] + junk + raw[at + cut :]
+    write = WRITES.classify(RequestHead(method="POST", path=BATCH, content_type="application/json"))
+    assert write is not None
+    with suppress(UnsupportedError):
+        WRITES.ask_metric(write, damaged)
+    try:
+        found = parsed(damaged, notes=notes)
+    except UnsupportedError:
+        return
+    assert len(found.ids) == len(found.vectors) == len(found.fields)
+    assert WRITES.annotated(found, {}) == damaged
+    with suppress(UnsupportedError):
+        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))

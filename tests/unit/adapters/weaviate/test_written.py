@@ -1,0 +1,143 @@
+"""The reads beside writes, over REST: queries of several searches, and their answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import weaviate_graphql
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
+from vecsieve.adapters.weaviate.schema import Schema
+from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, ask, described, found, is_cosine
+from vecsieve.adapters.writes import Inquiry, NewPoints
+
+WRITE = Operation(backend="weaviate", name="batch", collection="Docs")
+TYPES = {"text": "text", "team": "text", "n": "int", "yes": "boolean", "_vecsieve": "text", "of": "Other"}
+
+
+def points(
+    count: int = 2, *, target: str = "", tenant: str = "", keys: tuple[str, ...] = ("Text", "of", "gone")
+) -> NewPoints:
+    schema = Schema(name="Docs", types=TYPES, distances={target: "cosine"})
+    return NewPoints(
+        ids=tuple(b'"%d"' % row for row in range(count)),
+        vectors=np.array([[row, 0.5] for row in range(count)], np.float32),
+        vector_name=target,
+        keys=keys,
+        fields=((None,) * len(keys),) * count,
+        document=Document(schema, tenant, target, None),
+    )
+
+
+def asked(*which: int, tenants: Any = None, count: int = 5, vectors: bool = False) -> Inquiry:
+    return Inquiry(which=which, tenants=tenants or ((),) * len(which), count=count, vectors=vectors)
+
+
+def queries(new: NewPoints, inquiry: Inquiry) -> list[list[weaviate_graphql.Field]]:
+    questions = ask(WRITE, new, inquiry)
+    assert {(each.method, each.target) for each in questions} == {("POST", "/v1/graphql")}
+    return [weaviate_graphql.read(json.loads(each.body)["query"]) for each in questions]
+
+
+def test_each_object_has_a_search_of_its_own_in_one_query() -> None:
+    ((one, other),) = queries(points(), asked(0, 1))
+    assert (one.alias, one.name, other.alias) == ("a0", "Docs", "a1")
+    assert one.arguments == {"limit": 5, "nearVector": {"vector": [0.0, 0.5]}}
+    assert other.arguments["nearVector"] == {"vector": [1.0, 0.5]}
+    assert [each.name for each in one.selected] == ["text", "_additional"], (
+        "properties with parts, and absent ones, are not named"
+    )
+    assert [each.name for each in one.selected[-1].selected] == ["id", "distance"]
+
+
+@pytest.mark.parametrize(("target", "expected"), [("", "vector"), ("named", "vectors")])
+def test_the_vector_is_asked_for_by_its_name_and_the_tenant_named(target: str, expected: str) -> None:
+    (only,) = queries(points(1, target=target, tenant='le"ft'), asked(0, vectors=True))[0]
+    assert only.arguments["tenant"] == 'le"ft'
+    assert only.arguments["nearVector"].get("targetVectors") == ([target] if target else None)
+    assert [each.name for each in only.selected[-1].selected] == ["id", "distance", expected]
+
+
+def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
+    tenants = ((("Team", '"ü\\n"'.encode()),), (("n", b"-7"), ("yes", b"true")))
+    ((one, other),) = queries(points(), asked(0, 1, tenants=tenants))
+    assert one.arguments["where"] == {"path": ["team"], "operator": "Equal", "valueText": "ü\n"}
+    assert other.arguments["where"]["operator"] == "And"
+    assert [[*each.items()][-1] for each in other.arguments["where"]["operands"]] == [
+        ("valueInt", -7),
+        ("valueBoolean", True),
+    ]
+    with pytest.raises(UnsupportedError):
+        ask(WRITE, points(), asked(0, tenants=((("gone", b"1"),),)))
+
+
+def test_many_objects_are_asked_for_by_several_queries() -> None:
+    count = ASKED_TOGETHER + 1
+    assert [len(each) for each in queries(points(count), asked(*range(count)))] == [ASKED_TOGETHER, 1]
+
+
+def hit(number: int, distance: float | None, **more: Any) -> dict[str, Any]:
+    return {"text": f"t{number}", "gone": None, "_additional": {"id": f"A{number}", "distance": distance, **more}}
+
+
+def answer(**rows: Any) -> bytes:
+    return json.dumps({"data": {"Get": rows}}).encode()
+
+
+@pytest.mark.parametrize("target", ["", "named"])
+def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str) -> None:
+    said = {"vectors": {"named": [1, 2]}} if target else {"vector": [1, 2]}
+    bodies = [answer(a1=[hit(1, 0.25, **said), hit(2, None)]), answer(a0=None)]
+    near = found(points(target=target), asked(1, 0, vectors=True), bodies)
+    assert (near.of.tolist(), near.ids) == ([1, 1], (b'"a1"', b'"a2"'))
+    assert near.scores[0] == 0.75
+    assert np.isnan(near.scores[1])
+    assert near.vectors[0].tolist() == [1.0, 2.0]
+    assert near.fields == ((b'"t1"', None, None), (b'"t2"', None, None))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b'{"data":null}',
+        answer(a0=[]),
+        answer(a0=[], a1=[{}]),
+        answer(a0=[{"_additional": {"id": 7}}], a1=[]),
+    ],
+)
+def test_another_answer_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedReplyError):
+        found(points(), asked(0, 1), [body])
+
+
+def test_an_error_is_a_refusal() -> None:
+    with pytest.raises(DeclinedError):
+        found(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
+
+
+def test_a_collection_is_described_by_its_name() -> None:
+    question = described("Do cs/")
+    assert question is not None
+    assert (question.method, question.target, question.body) == ("GET", "/v1/schema/Do%20cs%2F", b"")
+    assert described("") is None
+    body = b'{"class":"Docs","vectorConfig":{"a":{"vectorIndexConfig":{"distance":"cosine"}}}}'
+    assert [is_cosine(body, name) for name in ("a", "", "b")] == [True, True, False]
+    assert not is_cosine(b"{", "")
+
+
+@given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 20))
+def test_a_damaged_answer_is_read_or_malformed(junk: bytes, at: int, cut: int) -> None:
+    """Any bytes are neighbours or malformed, and no other error is raised."""
+    whole = answer(a0=[hit(1, 0.25, vector=[1, 2])], a1=[hit(2, 0.5, vector=[3, 4])])
+    try:
+        near = found(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
+    except MalformedReplyError:
+        return
+    assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
