@@ -103,12 +103,14 @@ class LeavesPointsOut(Protocol):
         """The write without some of its points, but not all. All other bytes are the client's."""
         ...
 
-    def ask_stored(self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Question:
-        """One read for which of these ids are stored. ``whole``: with all that is stored of them."""
+    def ask_stored(
+        self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
+    ) -> Sequence[Question]:
+        """The reads for which of these ids are stored. ``whole``: with all that is stored of them, where points are merged."""
         ...
 
     def stored(self, body: bytes) -> Mapping[bytes, bytes]:
-        """By id, as of ``NewPoints``, the points in the answer, each alone. Raises MalformedReplyError, nothing else."""
+        """By id, as of ``NewPoints``, the points in one answer, each alone. Raises MalformedReplyError, nothing else."""
         ...
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:

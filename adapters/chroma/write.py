@@ -1,4 +1,5 @@
-"""Upserts and additions: what is read of their columns, the queries for their neighbours, the client's bytes with notes in metadata.
+"""Upserts and additions: what is read of their columns, the queries for their neighbours, the client's bytes with notes in metadata, or
+without some records.
 
 Embeddings are arrays of numbers, or floats of 32 bits in Base64, as newer clients write them. A query has one filter, so there is one
 query for each tenant of a write. Metadata is flat: a note is JSON as a string.
@@ -9,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import msgspec
 import numpy as np
@@ -22,6 +24,7 @@ from vecsieve.adapters.chroma.calls import BACKEND, ID, scope
 from vecsieve.adapters.chroma.request import DOCUMENT_KEY
 from vecsieve.adapters.contract import (
     MalformedReplyError,
+    NativeAnswer,
     Operation,
     Question,
     Reason,
@@ -36,6 +39,7 @@ from vecsieve.adapters.wire.json_vectors import (
     decode_matrix,
     edited,
     guess_numbers,
+    kept_inside,
     member_edit,
     set_aside,
     stack,
@@ -49,10 +53,11 @@ _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
 @dataclass(frozen=True, slots=True)
 class Document:
     """A parsed write. ``metadata``: the span of each record's in ``source.text``, None without the column; ``column``: the span of a column
-    that is null; ``at``: where a missing one is added.
+    that is null; ``at``: where a missing one is added. ``columns``: by name the span of each column that is there, and of its records.
     """
 
     source: Shortened
+    columns: Mapping[str, tuple[Span, tuple[Span, ...]]]
     metadata: tuple[Span, ...] | None
     column: Span | None
     at: int
@@ -87,7 +92,8 @@ def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
     ids = items_of(text, required(text, found, "ids"))
     if len(ids) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    columns = {name: _column(text, place, len(ids)) for name in _COLUMNS[1:4] if (place := present(text, found, name))}
+    places = {name: place for name in _COLUMNS if (place := present(text, found, name))}
+    columns = {name: _column(text, place, len(ids)) for name, place in places.items()}
     matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
     name = name_of([{"": row} for row in matrix], needs.vector_name)
     if not matrix.shape[1]:
@@ -110,6 +116,7 @@ def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
         fields=tuple(fields),
         document=Document(
             source=source,
+            columns={name: (place, tuple(columns[name])) for name, place in places.items()},
             metadata=None if metadata is None else tuple(metadata),
             column=None if given is None else (given.value, given.end),
             at=span[1] - 1,
@@ -239,8 +246,56 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     return b"".join(edited(document.source, (0, len(document.source.text)), edits))
 
 
+def point(points: NewPoints, row: int) -> bytes:
+    """The members of one record, by the names of their columns; the client's own bytes."""
+    document = own(points.document, Document)
+    source, columns = document.source, document.columns
+    each = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
+    return b"{%s}" % b",".join(each)
+
+
+def without(points: NewPoints, rows: Collection[int]) -> bytes:
+    """The client's bytes without some records."""
+    document = own(points.document, Document)
+    source, kept = document.source, [row for row in range(len(points.ids)) if row not in rows]
+    edits = [
+        (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
+        for (at, end), each in document.columns.values()
+    ]
+    return b"".join(edited(source, (0, len(source.text)), edits))
+
+
+def ask_stored(write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """A read by ids, of ids."""
+    body = b'{"ids":[%s],"include":[]}' % b",".join(ids)
+    return [Question(method="POST", target=f"{write.partition}/get", body=body)]
+
+
+class _Got(msgspec.Struct):
+    ids: list[str]
+
+
+_GOT = msgspec.json.Decoder(_Got)
+
+
+def stored(body: bytes) -> Mapping[bytes, bytes]:
+    """Raises MalformedReplyError, nothing else."""
+    try:
+        return {orjson.dumps(each): b"" for each in _GOT.decode(body).ids}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReplyError(f"no reply to a read: {type(error).__name__}") from None
+
+
+def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+    """As servers since 1.0 answer; 0.5 said `true` or null, which no client reads."""
+    status = HTTPStatus.CREATED if write.name == "add" else HTTPStatus.OK
+    return NativeAnswer(status=status, content_type="application/json", body=b"{}")
+
+
 class ChromaWrites:
     """The verbs of the contract."""
+
+    conflict = 409
 
     classify = staticmethod(classify)
     parse = staticmethod(parse)
@@ -248,6 +303,15 @@ class ChromaWrites:
     found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
+    point = staticmethod(point)
+    without = staticmethod(without)
+    ask_stored = staticmethod(ask_stored)
+    stored = staticmethod(stored)
+    acknowledged = staticmethod(acknowledged)
+
+    def partition(self, _: NewPoints) -> bytes:
+        """A collection has no parts."""
+        return b""
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""

@@ -1,4 +1,5 @@
-"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata.
+"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata, or
+without some vectors.
 
 A query has one vector, so a write of many vectors has many queries, each of which costs read units. Metadata is flat: a note is JSON as
 a string. Records whose vectors the service makes are passed through.
@@ -7,8 +8,9 @@ a string. Records whose vectors the service makes are passed through.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -17,6 +19,7 @@ import orjson
 from vecsieve.adapters.base import NOTE, json_text, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
+    NativeAnswer,
     Operation,
     Question,
     Reason,
@@ -33,25 +36,28 @@ from vecsieve.adapters.wire.json_vectors import (
     decode_matrix,
     edited,
     guess_numbers,
+    kept_inside,
     member_edit,
     set_aside,
 )
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
 UPSERT = "upsert"
+FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL
 _VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: for each vector the span of its numbers and of its metadata in ``source.text``, None where absent, and the offset
-    at which a missing member is added. ``namespace``: JSON, b"" where absent.
+    """A parsed upsert: for each vector its span in ``source.text`` and those of its numbers and of its metadata, None where absent.
+    ``array``: the span of all vectors. ``namespace``: JSON, b"" where absent.
     """
 
     source: Shortened
+    array: Span
+    rows: tuple[Span, ...]
     values: tuple[Span | None, ...]
     metadata: tuple[Span | None, ...]
-    openings: tuple[int, ...]
     namespace: bytes
 
 
@@ -75,7 +81,8 @@ def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
 def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
     text = source.text
     found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
-    rows = items_of(text, required(text, found, "vectors"))
+    array = required(text, found, "vectors")
+    rows = items_of(text, array)
     if len(rows) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     each = [read_object(text, row, _VECTOR) for row in rows]
@@ -88,9 +95,10 @@ def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
     namespace = present(text, found, "namespace")
     document = Document(
         source=source,
+        array=array,
+        rows=tuple(rows),
         values=tuple([span if is_array else None for span, is_array in zip(values, proven, strict=True)]),
         metadata=tuple(metadata),
-        openings=tuple([row[1] - 1 for row in rows]),
         namespace=b"" if namespace is None else source.cut(*namespace),
     )
     return NewPoints(
@@ -185,13 +193,66 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
 def _edit(document: Document, row: int, note: bytes) -> Edit:
     span = document.metadata[row]
     if span is None:
-        at = document.openings[row]
+        at = document.rows[row][1] - 1
         return at, at, b',"metadata":{"%s":%s}' % (NOTE.encode(), note)
     return member_edit(document.source.text, span, NOTE, note)
 
 
+def point(points: NewPoints, row: int) -> bytes:
+    """An object as in the list of vectors; the client's own bytes."""
+    document = own(points.document, Document)
+    return document.source.cut(*document.rows[row])
+
+
+def without(points: NewPoints, rows: Collection[int]) -> bytes:
+    """The client's bytes without some vectors."""
+    document = own(points.document, Document)
+    source, (at, end) = document.source, document.array
+    kept = [row for row in range(len(points.ids)) if row not in rows]
+    inside = b"".join(kept_inside(source, (at, end), document.rows, kept, lambda _: []))
+    return b"".join(edited(source, (0, len(source.text)), [(at + 1, end - 1, inside)]))
+
+
+def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """Fetches, whose ids are in the URL."""
+    namespace = own(points.document, Document).namespace
+    behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
+    each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
+    batches: list[list[str]] = []
+    room = 0
+    for one in each:
+        if room < len(one) or len(batches[-1]) == FETCHED:
+            batches.append([])
+            room = FETCH_CHARACTERS
+        batches[-1].append(one)
+        room -= len(one)
+    return [Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{behind}", body=b"") for batch in batches]
+
+
+class _Fetched(msgspec.Struct):
+    vectors: dict[str, msgspec.Raw] = {}
+
+
+_FETCHED = msgspec.json.Decoder(_Fetched)
+
+
+def stored(body: bytes) -> Mapping[bytes, bytes]:
+    """Raises MalformedReplyError, nothing else."""
+    try:
+        return {orjson.dumps(each): b"" for each in _FETCHED.decode(body).vectors}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReplyError(f"no reply to a fetch: {type(error).__name__}") from None
+
+
+def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+    """Nothing was stored."""
+    return NativeAnswer(status=200, content_type="application/json", body=b'{"upsertedCount":0}')
+
+
 class PineconeRestWrites:
     """The verbs of the contract."""
+
+    conflict = 409
 
     classify = staticmethod(classify)
     parse = staticmethod(parse)
@@ -199,6 +260,15 @@ class PineconeRestWrites:
     found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
+    point = staticmethod(point)
+    without = staticmethod(without)
+    ask_stored = staticmethod(ask_stored)
+    stored = staticmethod(stored)
+    acknowledged = staticmethod(acknowledged)
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The namespace; that of a write that names none is empty."""
+        return own(points.document, Document).namespace or b'""'
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index; since 2025 they name the metric."""

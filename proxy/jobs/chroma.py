@@ -1,7 +1,11 @@
-"""A Chroma collection as a source, and its points whole: the default tenant and database, or as the URL's path names them."""
+"""A Chroma collection as a source, and its points whole: by its name in the default tenant and database, or as the write gate writes it
+down, `tenant/database/ID`.
+"""
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +21,8 @@ _DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # of a page: ids alone are small
 _PARTS = ["embeddings", "documents", "metadatas"]
 _MEMBERS = ("ids", "embeddings", "documents", "metadatas", "uris")  # as the client's `add` names them
+_HEX = "[0-9a-f]"
+_WRITTEN_DOWN = re.compile(rf"(?:([^/]+)/([^/]+)/)?({_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}})")
 DOCUMENT = "document"  # the payload's member that holds the document; it is a usual text field
 
 
@@ -39,12 +45,20 @@ class ChromaSource(ListedSource):
         is_tls = parts.scheme == "https"
         port = parts.port or (443 if is_tls else 8000)
         quiet = Settings(anonymized_telemetry=False)
+        written = _WRITTEN_DOWN.fullmatch(access.collection)
+        where = {"tenant": written[1], "database": written[2]} if written is not None and written[1] else {}
         self._client: Any = self.ask(
             lambda: chromadb.HttpClient(
-                host=parts.hostname or "", port=port, ssl=is_tls, headers=headers, settings=quiet
+                host=parts.hostname or "", port=port, ssl=is_tls, headers=headers, settings=quiet, **where
             )
         )
-        self._collection: Any = self.ask(lambda: self._client.get_collection(access.collection))
+        name = access.collection if written is None else self._name_of(written[3])
+        self._collection: Any = self.ask(lambda: self._client.get_collection(name))
+
+    def _name_of(self, identifier: str) -> str:
+        """Of the collection with this id; a name may have the form of one."""
+        each = self.ask(self._client.list_collections)
+        return next((str(one.name) for one in each if str(one.id) == identifier), identifier)
 
     def described(self) -> Shape:
         configuration: Mapping[str, Any] = self._collection.configuration or {}
@@ -99,6 +113,8 @@ class ChromaSource(ListedSource):
         groups: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
         for body in bodies:
             members = {name: value for name, value in orjson.loads(body).items() if value is not None}
+            if isinstance(packed := members.get("embeddings"), str):  # as clients send them
+                members["embeddings"] = np.frombuffer(b64decode(packed), "<f4")
             groups[tuple(members)].append(members)
         for names, points in groups.items():  # the client takes a column for all points of a call or for none
             columns = {name: [point[name] for point in points] for name in names}

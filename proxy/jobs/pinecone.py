@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from vecsieve.adapters.pinecone.calls import index_of
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
@@ -16,7 +17,7 @@ DEFAULT_NAMESPACE = "__default__"
 
 
 class PineconeSource(ListedSource):
-    """``collection``: the namespace."""
+    """``collection``: the namespace; of what the write gate wrote down, whose partitions are namespaces, the index."""
 
     def __init__(self, access: Access) -> None:
         from pinecone import Pinecone
@@ -72,24 +73,46 @@ class PineconeSource(ListedSource):
     def delete(self, points: Sequence[Whole]) -> None:
         self.ask(lambda: self._index.delete(ids=[str(point.id) for point in points], namespace=self._namespace))
 
-    def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
-        return frozenset(orjson.dumps(each.id) for each in self._held([orjson.loads(key) for key in keys]))
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        namespace = self._namespace_of(partition)
+        return frozenset(orjson.dumps(each.id) for each in self._held([orjson.loads(key) for key in keys], namespace))
 
-    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
-        vectors = [orjson.loads(body) for body in bodies]
-        self.ask(lambda: self._index.upsert(vectors=vectors, namespace=self._namespace, show_progress=False))
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        vectors = [_accepted(orjson.loads(body)) for body in bodies]
+        namespace = self._namespace_of(partition)
+        self.ask(lambda: self._index.upsert(vectors=vectors, namespace=namespace, show_progress=False))
+
+    def _namespace_of(self, partition: bytes) -> str:
+        """Raises SourceError where the points are of another index."""
+        if not partition:
+            return self._namespace
+        index, here = self.access.collection, index_of(self.access.url.partition("://")[2] or self.access.url)
+        if index != here:
+            raise SourceError(
+                f"the points are of the index {index!r}, and --url is that of {here!r}: choose by --collection"
+            )
+        named = orjson.loads(partition)
+        return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
 
     def close(self) -> None:
         self._index.close()
         self._client.close()
 
-    def _held(self, ids: Sequence[PointId]) -> Iterator[Any]:
+    def _held(self, ids: Sequence[PointId], namespace: str | None = None) -> Iterator[Any]:
+        """``namespace``: None for the collection's."""
+        inside = self._namespace if namespace is None else namespace
         for start in range(0, len(ids), _FETCHED):
             wanted = [str(each) for each in ids[start : start + _FETCHED]]
-            yield from self.ask(partial(self._index.fetch, ids=wanted, namespace=self._namespace)).vectors.values()
+            yield from self.ask(partial(self._index.fetch, ids=wanted, namespace=inside)).vectors.values()
 
     def _point(self, each: Any) -> Point:
         return Point(id=each.id, vector=self.vector_of(each.values), payload=dict(each.metadata or {}))
+
+
+def _accepted(vector: dict[str, Any]) -> dict[str, Any]:
+    """As the client's `upsert` takes a vector, from what was sent over REST: without empty members, in its spelling."""
+    names = {"sparseValues": "sparse_values"}
+    return {names.get(name, name): value for name, value in vector.items() if value not in (None, {}, [])}
 
 
 def _members(each: Any) -> dict[str, object]:

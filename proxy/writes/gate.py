@@ -161,6 +161,8 @@ class WriteGate:
         """
 
         async def work(exchange: Questioner, policy: ResolvedPolicy, until: float) -> Change:
+            if policy.write.changes:
+                self._verbs(policy)  # nothing is asked for in vain
             judged = await self._judged(exchange, policy, until)
             return await self._changed(exchange, policy, judged, until, query=query)
 
@@ -268,19 +270,25 @@ class WriteGate:
         self._services.metrics.writes_annotated_total.inc()
         return Change(body, stored=judged.points.ids)
 
+    def _verbs(self, policy: ResolvedPolicy) -> tuple[LeavesPointsOut, Journal]:
+        """Raises NotJudgedError where the transport has not those of the mode, or a reload brought the mode without a journal."""
+        verbs, journal = self.adapter, self._journal
+        is_able = isinstance(verbs, MergesPoints if policy.write.mode == "merge" else LeavesPointsOut)
+        if journal is None or not is_able or not isinstance(verbs, LeavesPointsOut):
+            raise NotJudgedError(WriteOutcome.UNSUPPORTED)
+        return verbs, journal
+
     async def _cut(
         self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
     ) -> Change:
-        verbs, journal, mode = self.adapter, self._journal, policy.write.mode
-        is_able = isinstance(verbs, MergesPoints if mode == "merge" else LeavesPointsOut)
-        if journal is None or not is_able or not isinstance(verbs, LeavesPointsOut):
-            raise NotJudgedError(WriteOutcome.UNSUPPORTED)  # a reload brought the mode, without a journal
+        (verbs, journal), mode = self._verbs(policy), policy.write.mode
         write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
         if not ids:
             return Change(stored=judged.points.ids)
-        question = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
+        questions = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
+        bodies = await self._reads.answers(exchange, questions, until)
         known = await self._reads.done(
-            exchange, partial(verbs.stored, await self._reads.ask(exchange, question, until))
+            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(body).items()}
         )
         plan = await self._planned(exchange, judged, known, policy, query)
         if not plan.rows:

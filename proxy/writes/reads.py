@@ -88,10 +88,10 @@ class Reads:
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
         if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
-        bodies = await self._answers(exchange, questions, until)
+        bodies = await self.answers(exchange, questions, until)
         return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies)), is_cosine
 
-    async def _answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
+    async def answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
         """Of some questions at a time. The first failure ends all."""
         if len(questions) == 1:
             return [await self.ask(exchange, questions[0], until)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from pinecone.grpc import GrpcIndex
 
 from support import chroma_server as chroma
 from support.chroma_server import NEEDS_CHROMA
-from support.pinecone_loading import KEY, loaded, loaded_emulator
+from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
 from support.running import running
 from support.stack import exchange, serve
 from vecsieve.proxy.demo.chroma import chroma_server
@@ -99,9 +101,66 @@ def test_a_tenant_of_chromas_metadata_is_compared_with_its_own_alone(
     }
 
 
+def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
+    """The exit code of `vecsieve undo --apply`, and what it says. In a process: Chroma's client leaves its connections open."""
+    own = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
+    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def skipping(journal: Path) -> dict[str, str]:
+    return {"VECSIEVE_POLICY_WRITE_MODE": "skip", "VECSIEVE_JOURNAL_PATH": str(journal)}
+
+
+def everything_of(collection: Any) -> dict[str, object]:
+    """By id, all that Chroma shows of a record."""
+    found = collection.get(include=["embeddings", "documents", "metadatas", "uris"])
+    columns = (found["documents"], found["metadatas"], found["uris"] or [None] * len(found["ids"]))
+    vectors = [each.tobytes() for each in np.asarray(found["embeddings"], np.float32)]
+    return dict(zip(found["ids"], zip(vectors, *columns, strict=True), strict=True))
+
+
+@NEEDS_CHROMA
+@pytest.mark.parametrize("space", ["cosine", "l2"])
+def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
+    chroma_urls: tuple[str, str], tmp_path: Path, space: str
+) -> None:
+    direct, _ = chroma_urls
+    name, journal = f"skipped-{space}", tmp_path / "j.db"
+
+    def store(collection: Any) -> None:
+        collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=["alpha", "beta"])
+        draw = np.full(SIZE, 1 / 3, np.float32)
+        collection.upsert(
+            ids=["c", "d", "ü"],
+            embeddings=np.array([vector(0), vector(2), draw], np.float32),
+            documents=["Alpha", "gamma", "delta"],
+            metadatas=[{"n": 1, "f": 0.1, "is": True}, {"n": 2}, {"n": 3}],
+        )
+        collection.upsert(ids=["b"], embeddings=[vector(0)], documents=["alpha"])  # an update
+        collection.add(ids=["e"], embeddings=[draw], documents=["Delta"], uris=["file:///e"])
+        collection.upsert(ids=["f", "g"], embeddings=[vector(1), vector(1)], documents=["beta", "beta"])
+
+    for each in (name, f"{name}-plain"):
+        chroma.create(direct, each, space)
+    client = chroma.connected(direct)
+    collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
+    store(control)
+    with serve(direct, "--backend", "chroma", environment=skipping(journal)) as (url, _):
+        store(chroma.connected(url).get_collection(name))
+    assert sorted(everything_of(collection)) == ["a", "b", "d", "f", "ü"]
+    code, said = undone(journal, direct, "chroma")
+    assert code == 0, said
+    assert everything_of(collection) == everything_of(control)
+    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+
+
+METRICS = ("cosine", "euclidean", "dotproduct")
+
+
 def plan() -> dict[str, Any]:
     made = {"dimension": SIZE, "metric": "cosine"}
-    return {"indexes": {name: {"created": {**made, "metric": name}, "records": {}} for name in ("cosine", "euclidean")}}
+    return {"indexes": {name: {"created": {**made, "metric": name}, "records": {}} for name in METRICS}}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +190,26 @@ async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and
             assert proxy.count("write_copies_total", backend="pinecone") == 2
 
 
+async def test_over_pinecones_grpc_nothing_is_left_out_and_nothing_is_asked_for(tmp_path: Path) -> None:
+    def store(url: str) -> list[str]:
+        with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+            same = [{"id": each, "values": vector(0), "metadata": {"text": "alpha"}} for each in "ab"]
+            assert index.upsert(vectors=same).upserted_count == 2
+            eventually(lambda: sorted(index.fetch(ids=["a", "b"]).vectors), ["a", "b"])
+            return sorted(index.fetch(ids=["a", "b"]).vectors)
+
+    with loaded_emulator(plan(), grpc=True) as emulator:
+        own = {
+            "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
+            "journal": {"path": str(tmp_path / "j.db")},
+            "policy": {"write": {"mode": "skip"}},
+        }
+        async with running(emulator.url, backend="pinecone", **own) as proxy:
+            assert await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}") == ["a", "b"]
+            assert proxy.count("writes_total", backend="pinecone", outcome="unsupported") == 1
+            assert proxy.count("writes_total", backend="pinecone", outcome="judged") == 0
+
+
 def store_over_grpc(url: str) -> None:
     with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
         store_and_check(index)
@@ -157,6 +236,53 @@ def store_and_check(index: Any) -> None:
 
     eventually(seen, {"x": None, "y": None, "a": "y", "b": None, "c": "b", "bare": None})
     assert originals([index.fetch(ids=["a"], namespace="other").vectors["a"].metadata]) == [None]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dotproduct"])
+def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
+    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
+) -> None:
+    monkeypatch.setenv("PINECONE_API_KEY", KEY)
+    journal = tmp_path / "j.db"
+    first = [{"id": each, "values": vector(axis), "metadata": {"text": each}} for axis, each in enumerate("ab")]
+    more: list[dict[str, Any]] = [
+        {"id": "c", "values": vector(0), "metadata": {"text": "A", "n": 0.1, "tags": ["x", "ü"]}},
+        {"id": "d", "values": vector(2), "metadata": {"text": "d"}},
+        {"id": "b", "values": vector(0), "metadata": {"text": "a"}},  # an update
+        {"id": "e", "values": vector(2), "metadata": {"text": "D"}},
+    ]
+    if metric == "dotproduct":  # the others take none
+        more[-1]["sparse_values"] = {"indices": [3], "values": [0.5]}
+
+    def fetched(index: Any, namespace: str) -> dict[str, Any]:
+        found = index.fetch(ids=list("abcdef"), namespace=namespace).vectors
+        return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
+
+    def store(index: Any, namespace: str) -> None:
+        index.upsert(vectors=first, namespace=namespace)
+        eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
+        index.upsert(vectors=more, namespace=namespace)
+
+    with (
+        serve(control, "--backend", "pinecone", environment=skipping(journal)) as (url, _),
+        Pinecone(api_key=KEY, host=url) as client,
+        client.index(metric) as index,
+    ):
+        for namespace in ("skipped", ""):
+            store(index, namespace)
+            eventually(lambda: sorted(fetched(index, namespace)), ["a", "b", "d"])  # noqa: B023 - called at once
+        assert index.upsert(vectors=more[:1], namespace="skipped").upserted_count == 0
+    host = index_url(control, metric)
+    code, said = undone(journal, index_url(control, "euclidean"), "pinecone")
+    assert code == 1
+    assert "--collection" in said
+    code, said = undone(journal, host, "pinecone")
+    assert code == 0, said
+    with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
+        store(index, "plain")
+        eventually(lambda: len(fetched(index, "plain")), 5)
+        for namespace in ("skipped", ""):
+            eventually(lambda: fetched(index, namespace), fetched(index, "plain"))  # noqa: B023 - the same
 
 
 def test_observing_counts_and_changes_nothing(control: str) -> None:

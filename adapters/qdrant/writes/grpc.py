@@ -116,7 +116,7 @@ def _named(write: Operation) -> bytes:
     return length_field(calls.COLLECTION, write.collection.encode())
 
 
-def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Question:
+def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
     """A retrieval by ids."""
     shard_keys = own(points.document, Document).shard_keys
     everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
@@ -124,7 +124,7 @@ def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, who
     )
     each = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
     partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
-    return Question(method="POST", target="/qdrant.Points/Get", body=_named(write) + each + everything + partition)
+    return [Question(method="POST", target="/qdrant.Points/Get", body=_named(write) + each + everything + partition)]
 
 
 def stored(body: bytes) -> Mapping[bytes, bytes]:

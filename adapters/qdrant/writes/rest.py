@@ -64,11 +64,11 @@ def _behind(points: NewPoints) -> bytes:
     return b',"shard_key":' + partition if partition else b""
 
 
-def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Question:
+def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
     """A retrieval by ids."""
     shown = b"true" if whole else b"false"
     body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
-    return Question(method="POST", target=points_of(write), body=body)
+    return [Question(method="POST", target=points_of(write), body=body)]
 
 
 class _Point(msgspec.Struct):

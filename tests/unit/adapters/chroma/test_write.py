@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.writes import Inquiry, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
 
 WRITES: WriteAdapter = ChromaWrites()
 ID = "550e8400-e29b-41d4-a716-446655440000"
@@ -160,3 +160,54 @@ def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> N
         return
     assert len(found.ids) == len(found.vectors) == len(found.fields)
     WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+def leaving() -> LeavesPointsOut:
+    assert isinstance(WRITES, LeavesPointsOut)
+    return WRITES
+
+
+_COLUMNS = st.fixed_dictionaries(
+    {},
+    optional={
+        "documents": st.lists(st.none() | st.text(max_size=5), min_size=4, max_size=4),
+        "metadatas": st.lists(
+            st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2), min_size=4, max_size=4
+        ),
+        "uris": st.lists(st.none() | st.text(max_size=5), min_size=4, max_size=4) | st.none(),
+    },
+)
+
+
+@given(more=_COLUMNS, rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), is_packed=st.booleans())
+def test_each_record_is_sent_or_written_down_with_all_its_members(
+    more: dict[str, Any], rows: set[int], is_packed: bool
+) -> None:
+    """Invariant: the rest of the write and the records alone are the columns of the client, each value once."""
+    numbers = [[float(row), 0.5] for row in range(4)]
+    vectors = [b64encode(np.array(each, "<f4").tobytes()).decode() if is_packed else each for each in numbers]
+    body = {"ids": ["a", "b", "c", "d"], "embeddings": vectors, **more}
+    found = parsed(body)
+    left = json.loads(leaving().without(found, rows))
+    alone = {row: json.loads(leaving().point(found, row)) for row in rows}
+    assert left.keys() == body.keys()
+    for name, column in body.items():
+        kept = [value for row, value in enumerate(column or ()) if row not in rows]
+        assert left[name] == (None if column is None else kept)
+        for row in rows if column is not None else ():
+            assert alone[row][name] == column[row]
+
+
+def test_which_records_are_stored_is_asked_by_their_ids() -> None:
+    assert WRITE is not None
+    (question,) = leaving().ask_stored(WRITE, parsed(columns()), [b'"a"', '"ü"'.encode()], whole=False)
+    assert (question.method, question.target) == ("POST", f"{PATH}/get")
+    assert json.loads(question.body) == {"ids": ["a", "ü"], "include": []}
+    assert list(leaving().stored('{"ids":["ü"],"documents":null}'.encode())) == ['"ü"'.encode()]
+
+
+@given(body=st.binary(max_size=30) | st.sampled_from([b'{"ids":null}', b'{"ids":[1]}', b"[" * 9999]))
+def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    with pytest.raises(MalformedReplyError):
+        leaving().stored(body)

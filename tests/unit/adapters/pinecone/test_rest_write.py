@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
@@ -117,7 +118,6 @@ def test_a_note_is_the_only_change(metadata: bytes, expected: bytes) -> None:
 )
 def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> None:
     assert WRITES.is_cosine(body, "") == expected
-    assert not isinstance(WRITES, LeavesPointsOut)
 
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
@@ -130,3 +130,54 @@ def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> N
         return
     assert len(found.ids) == len(found.vectors) == len(found.fields)
     WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+def leaving() -> LeavesPointsOut:
+    assert isinstance(WRITES, LeavesPointsOut)
+    return WRITES
+
+
+@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
+def test_each_vector_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
+    """Invariant: the rest of the write and the vectors alone are those of the client, each once."""
+    cells = [f'{{"id":"{n}",{space}"values":[{n}.50, 2],"metadata":{{"n":{n}}}}}' for n in range(4)]
+    body = f'{{"vectors":[{space}{f",{space}".join(cells)}],"namespace":"n"}}'.encode()
+    found = parsed(body)
+    left = json.loads(leaving().without(found, rows))
+    assert left == {"vectors": [json.loads(cells[n]) for n in range(4) if n not in rows], "namespace": "n"}
+    assert [leaving().point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
+
+
+def test_which_vectors_are_stored_is_asked_by_their_ids_in_urls_of_a_bounded_length() -> None:
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    found = parsed({"vectors": [row()], "namespace": "n&m"})
+    ids = [json.dumps(f"ü/{n}").encode() for n in range(230)] + [json.dumps("x" * 4000).encode()] * 2
+    questions = leaving().ask_stored(write, found, ids, whole=False)
+    targets = [urlsplit(each.target) for each in questions]
+    assert {(each.method, target.path) for each, target in zip(questions, targets, strict=True)} == {
+        ("GET", "/vectors/fetch")
+    }
+    asked = [parse_qs(target.query) for target in targets]
+    assert [one for each in asked for one in each["ids"]] == [json.loads(each) for each in ids]
+    assert all(each["namespace"] == ["n&m"] and len(each["ids"]) <= 100 for each in asked)
+    assert all(len(target.query) < 5000 for target in targets)
+
+
+def test_a_namespace_that_is_not_named_is_the_empty_one() -> None:
+    assert leaving().partition(parsed({"vectors": [row()]})) == b'""'
+    assert leaving().partition(parsed({"vectors": [row()], "namespace": "n"})) == b'"n"'
+
+
+def test_vectors_in_the_answer_are_stored() -> None:
+    assert list(leaving().stored('{"vectors":{"ü":{"id":"ü","values":[1]}},"namespace":""}'.encode())) == [
+        '"ü"'.encode()
+    ]
+    assert leaving().stored(b'{"vectors":{}}') == {}
+
+
+@given(body=st.binary(max_size=30) | st.sampled_from([b'{"vectors":null}', b'{"vectors":[1]}', b"[" * 9999]))
+def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    with pytest.raises(MalformedReplyError):
+        leaving().stored(body)

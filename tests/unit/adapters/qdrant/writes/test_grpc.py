@@ -76,7 +76,7 @@ def test_the_partition_is_the_shard_key_as_over_rest(keys: tuple[int | str, ...]
 @pytest.mark.parametrize("whole", [False, True])
 def test_points_are_asked_for_by_id_whole_or_not(whole: bool) -> None:
     found = parsed(upsert(ONE, shard_key_selector=keyed("eu")))
-    question = WRITES.ask_stored(UPSERT, found, [b"1", f'"{UUID}"'.encode()], whole=whole)
+    (question,) = WRITES.ask_stored(UPSERT, found, [b"1", f'"{UUID}"'.encode()], whole=whole)
     assert question.target == "/qdrant.Points/Get"
     asked = pb.GetPoints.FromString(question.body)
     assert [(each.num, each.uuid) for each in asked.ids] == [(1, ""), (0, UUID)]

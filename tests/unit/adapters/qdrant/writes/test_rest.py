@@ -30,7 +30,7 @@ def test_all_verbs_of_merging_are_there() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_points_are_asked_for_by_id_whole_or_not(whole: bool) -> None:
-    question = WRITES.ask_stored(UPSERT, TWO, [b"1", f'"{UUID}"'.encode()], whole=whole)
+    (question,) = WRITES.ask_stored(UPSERT, TWO, [b"1", f'"{UUID}"'.encode()], whole=whole)
     assert (question.method, question.target) == ("POST", "/collections/docs/points")
     assert json.loads(question.body) == {
         "ids": [1, UUID],
