@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # As `vecsieve serve` does, and before anything loads numpy: on a busy machine OpenBLAS's threads wait for each other by
@@ -26,6 +27,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 # What is collected stays: the collector would only walk over it, again and again, and takes a quarter of the collection's time.
 gc.disable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One more than cores: for a third of the tests' time a worker waits, for deadlines, disks and processes. None: as xdist would."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ or not hasattr(os, "sched_getaffinity"):
+        return None
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_finish() -> None:
