@@ -68,9 +68,10 @@ def plain_pages(metric: Metric, mean: float, dimensions: int, cloud: str, *, kno
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("metric", METRICS)
 def test_points_without_copies_are_never_merged(metric: Metric, mean: float, known: bool) -> None:
-    pages = 20
     for dimensions in DIMENSIONS:
-        assert plain_pages(metric, mean, dimensions, "normal", known=known, pages=pages) >= pages - 1
+        # Of many dimensions, which cost the most to draw, fewer pages: chance merges none there.
+        pages, excused = (20, 1) if dimensions < 100 else (5, 0)
+        assert plain_pages(metric, mean, dimensions, "normal", known=known, pages=pages) >= pages - excused
 
 
 @pytest.mark.parametrize("cloud", ["uniform", "laplace"])

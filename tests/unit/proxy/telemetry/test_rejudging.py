@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ OTHERS: dict[str, Policy] = {
 }
 
 
+@cache
 def demo_pool(question: int, size: int = POOL) -> Candidates:
     """What a search for one of the demo's questions fetches, with its texts."""
     query = CORPUS.question_vectors[question]
@@ -73,6 +75,12 @@ def kept(candidates: Candidates, policy: Policy = DEFAULT, top_k: int = TOP_K, o
     return finished(keeping(candidates, top_k=top_k, policy=policy, offset=offset))
 
 
+@cache
+def kept_demo(question: int, size: int = POOL, offset: int | None = None) -> KeptPool:
+    """What was kept does not depend on the policy that judges it anew."""
+    return kept(demo_pool(question, size), offset=offset)
+
+
 def paged(candidates: Candidates, policy: Policy, offset: int, top_k: int = TOP_K) -> Selection:
     return finished(paging(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=True))
 
@@ -83,10 +91,19 @@ def test_a_kept_pool_of_real_texts_gives_the_page_that_the_pool_gives(name: str)
     for question in range(len(CORPUS.questions)):
         candidates = demo_pool(question)
         chosen = select(candidates, top_k=TOP_K, policy=policy)
-        page = rejudged(kept(candidates), policy)
+        page = rejudged(kept_demo(question), policy)
         if page.keep.tolist() != chosen.keep.tolist():
             different.append(question)
     assert different == []
+
+
+@cache
+def in_a_plane(question: int, has_texts: bool) -> tuple[Candidates, KeptPool]:
+    pool = demo_pool(question)
+    plane = np.linalg.qr(np.random.default_rng(question).standard_normal((pool.vectors.shape[1], 6)))[0]
+    flat = (pool.vectors @ plane @ plane.T).astype(np.float32)
+    candidates = replace(pool, vectors=flat, metadata=pool.metadata if has_texts else Metadata())
+    return candidates, kept(candidates)
 
 
 @pytest.mark.parametrize("name", ["default", "tickets", "lax", "relative", "mmr"])
@@ -95,11 +112,8 @@ def test_what_chance_allows_is_narrowed_only_where_clusters_lean_on_vectors(name
     """Vectors that lie in a plane of few dimensions: selection narrows after it has clustered, and so must the kept pool."""
     policy, narrowed, different = OTHERS[name], 0, []
     for question in range(len(CORPUS.questions)):
-        pool = demo_pool(question)
-        plane = np.linalg.qr(np.random.default_rng(question).standard_normal((pool.vectors.shape[1], 6)))[0]
-        flat = (pool.vectors @ plane @ plane.T).astype(np.float32)
-        candidates = replace(pool, vectors=flat, metadata=pool.metadata if has_texts else Metadata())
-        chosen, kept_pool = select(candidates, top_k=TOP_K, policy=policy), kept(candidates)
+        candidates, kept_pool = in_a_plane(question, has_texts)
+        chosen = select(candidates, top_k=TOP_K, policy=policy)
         narrowed += kept_pool.narrowed < kept_pool.largest
         if rejudged(kept_pool, policy).keep.tolist() != chosen.keep.tolist():
             different.append(question)
@@ -120,9 +134,9 @@ CAPPED: dict[str, Policy] = {
 @pytest.mark.parametrize("name", CAPPED)
 def test_caps_hold_for_a_kept_pool_as_for_the_pool_itself(name: str) -> None:
     policy, different, filled_otherwise, capped = CAPPED[name], [], 0, 0
+    titles = [chunk.title.partition(".")[0] for chunk in CORPUS.chunks]
     for question in range(len(CORPUS.questions)):
         pool = demo_pool(question)
-        titles = [chunk.title.partition(".")[0] for chunk in CORPUS.chunks]
         rows = np.argsort(-(CORPUS.vectors @ CORPUS.question_vectors[question]), kind="stable")[:POOL].tolist()
         documents = tuple(titles[row] if row % 7 else None for row in rows)
         sources = tuple(str(row % 5) for row in rows)
@@ -146,7 +160,7 @@ def test_a_page_by_offset_is_the_page_of_the_list(name: str, size: int, offset: 
     for question in range(0, len(CORPUS.questions), 2):
         candidates = demo_pool(question, size)
         chosen = paged(candidates, policy, offset)
-        page = rejudged(kept(candidates, offset=offset), policy)
+        page = rejudged(kept_demo(question, size, offset), policy)
         if page.keep.tolist() != chosen.keep.tolist():
             different.append(question)
     # Which words are rare, and which lines are headers, is read off the first 50 there and off the whole pool here.
