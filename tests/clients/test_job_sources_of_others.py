@@ -27,9 +27,9 @@ from vecsieve.proxy.search.collections.profiles import decoded
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _collected() -> Iterator[None]:
-    """What a test left is collected in that test, where the warning is expected."""
+    """What these tests left is collected in the last of them, where the warning is expected."""
     yield
     gc.collect()
 
