@@ -64,8 +64,10 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     kinds = (*_ALWAYS, *_WITH_BODY) if route.takes is not None else _ALWAYS
     events: dict[str, Any] = {} if route.lines is None else {EVENTS: {"schema": {"type": "string"}}}
-    if events:
+    if events or route.feed is not None:
         kinds = (*kinds, Kind.NOT_ACCEPTABLE)
+    if route.parameters:
+        kinds = (*kinds, Kind.INVALID)
     if route.asks is not None:
         kinds = (*kinds, *_WITH_DATABASE)
     schema = {"type": "object"} if route.gives is None else known[route.gives]
@@ -79,6 +81,11 @@ def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, A
             **{str(kind.status): {"$ref": f"#/components/responses/{kind.name}"} for kind in kinds},
         },
     }
+    if route.parameters:
+        operation["parameters"] = [
+            {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+            for name, text in route.parameters.items()
+        ]
     if route.takes is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": known[route.takes]}}}
     return operation

@@ -6,8 +6,8 @@ beside the loop. A new endpoint is one more Route in ``routes_of``; the document
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +18,7 @@ from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
 from vecsieve.proxy.api.lines import OptimizeLines
 from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
 from vecsieve.proxy.api.points import Added, AddedBatch, Checked, PointRequest, Points, PointsRequest
-from vecsieve.proxy.api.stats import Statistics, Stats
+from vecsieve.proxy.api.stats import COLLECTION, Statistics, Stats
 from vecsieve.proxy.search.context.tokens import tokenizer
 from vecsieve.proxy.telemetry.labels import ApiRoute
 from vecsieve.proxy.writes.events import Event, Feed
@@ -35,6 +35,7 @@ class Route:
     that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``asks``: in its
     place, where the database is asked; gets the body, of a GET the query, and the database's credential that came with it. ``lines``: makes
     the work behind a stream, where the endpoint takes lines as well. ``feed``: whose events are the answer, each of the type ``gives``.
+    ``parameters``: of the query, each with what it is for.
     """
 
     name: ApiRoute
@@ -47,6 +48,7 @@ class Route:
     takes: type[msgspec.Struct] | None = None
     lines: Callable[[], LineWork] | None = None
     feed: Feed | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def method(self) -> Literal["GET", "POST"]:
@@ -110,10 +112,10 @@ def _of_statistics(statistics: Statistics) -> Route:
         name=ApiRoute.STATS,
         path="/v1/stats",
         summary="What the write gate has seen and done.",
-        description="Since the process began, of all workers together. `?collection=NAME` also counts the points of that collection; the "
-        "request's `api-key` goes to the database.",
+        description="Since the process began, of all workers together. The request's `api-key` goes to the database.",
         asks=statistics.tell,
         gives=Stats,
+        parameters={COLLECTION: "A collection whose points are counted, too."},
     )
 
 

@@ -30,6 +30,7 @@ def test_the_document_holds(has_token: bool, tmp_path: Path) -> None:
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
                 *("--checks", "all", "--max-examples", EXAMPLES, "--generation-deterministic", "--no-color", *head),
+                *("--exclude-path", "/v1/events"),  # its answer does not end
             ],
             capture_output=True,
             text=True,

@@ -6,14 +6,18 @@ from typing import Any
 
 import jsonschema
 import pytest
+from prometheus_client import CollectorRegistry
 
 from support.api import served
 from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api.openapi import described
 from vecsieve.proxy.api.problems import Kind
 from vecsieve.proxy.api.routes import routes_of
+from vecsieve.proxy.api.stats import Statistics
+from vecsieve.proxy.writes.events import Feed
 
-ROUTES = routes_of(ApiSettings())
+FEED = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
+ROUTES = routes_of(ApiSettings(), statistics=Statistics(CollectorRegistry(), None), feed=FEED)
 
 
 def document(*, needs_token: bool = False) -> dict[str, Any]:
@@ -33,6 +37,14 @@ def test_every_endpoint_is_described_with_its_method() -> None:
     assert {path: list(methods) for path, methods in paths.items()} == {
         route.path: [route.method.lower()] for route in ROUTES
     }
+
+
+def test_a_feed_is_described_by_the_type_of_its_events_and_a_query_by_its_parameters() -> None:
+    paths = document()["paths"]
+    (form,) = paths["/v1/events"]["get"]["responses"]["200"]["content"].items()
+    assert form == ("text/event-stream", {"schema": {"$ref": "#/components/schemas/Event"}})
+    assert "406" in paths["/v1/events"]["get"]["responses"]
+    assert [each["name"] for each in paths["/v1/stats"]["get"]["parameters"]] == ["collection"]
 
 
 def test_every_reference_leads_to_something() -> None:
@@ -63,7 +75,7 @@ async def test_the_document_is_published_and_describes_itself() -> None:
     async with served() as api:
         published = (await api.client.get("/openapi.json")).json()
         assert published["openapi"] == "3.1.0"
-        assert published["paths"].keys() == {"/openapi.json", *(route.path for route in ROUTES)}
+        assert published["paths"].keys() == {"/openapi.json", *(route.path for route in routes_of(ApiSettings()))}
 
 
 async def test_health_says_that_it_answers() -> None:
