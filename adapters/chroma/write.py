@@ -33,14 +33,13 @@ from vecsieve.adapters.contract import (
     may_be_json,
 )
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
-from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Shortened,
     decode_matrix,
     edited,
     guess_numbers,
     kept_inside,
-    member_edit,
     set_aside,
     stack,
 )

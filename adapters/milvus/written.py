@@ -10,7 +10,8 @@ import numpy.typing as npt
 from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.wire.json import members, whole
+from vecsieve.adapters.wire.json import splice, whole
+from vecsieve.adapters.wire.json_requests import member_edit
 from vecsieve.adapters.writes import WriteNeeds
 
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
@@ -36,14 +37,10 @@ def without_empty(
 def noted(document: bytes | None, note: bytes) -> bytes:
     """An object with a note in place of any that is there. Raises UnsupportedError for another value."""
     text = document or b"{}"
-    try:
-        found = members(text, whole(text))
-        _, end = whole(text)
-    except ValueError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    if NOTE in found:
-        return text[: found[NOTE].value] + note + text[found[NOTE].end :]
-    return text[: end - 1] + (b"," if found else b"") + b'"%s":%s' % (NOTE.encode(), note) + text[end - 1 :]
+    span = whole(text)
+    if text[slice(*span)][:1] != b"{":
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return splice(text, [member_edit(text, span, NOTE, note)])
 
 
 def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:

@@ -29,7 +29,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.pinecone.calls import BACKEND, index_of
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
-from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
@@ -37,7 +37,6 @@ from vecsieve.adapters.wire.json_vectors import (
     edited,
     guess_numbers,
     kept_inside,
-    member_edit,
     set_aside,
 )
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of

@@ -15,14 +15,13 @@ from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
 from vecsieve.adapters.weaviate.written import Document, Place, document_of
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, elements, members, string, whole
-from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
     edited,
     guess_numbers,
-    member_edit,
     set_aside,
 )
 from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
-from vecsieve.adapters.wire.json_vectors import decode_matrix
+from vecsieve.adapters.wire.json_vectors import Edit, decode_matrix
 
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # servers read 32 bits
 _SWITCHES = {b"true": True, b"false": False, b"null": False}
@@ -109,3 +110,17 @@ def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     row: npt.NDArray[np.float32] = rows[0]
     return row
+
+
+def member_edit(text: bytes, span: Span, name: str, value: bytes) -> Edit:
+    """Give the object that fills ``span`` this member, in place of any that is there; any other value becomes an object of it."""
+    added = b"%s:%s" % (orjson.dumps(name), value)
+    if text[span[0] : span[0] + 1] != b"{":
+        return (*span, b"{%s}" % added)
+    try:
+        found = members(text, span)
+    except ValueError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+    if name in found:
+        return found[name].value, found[name].end, value
+    return span[1] - 1, span[1] - 1, (b"," if found else b"") + added

@@ -368,19 +368,6 @@ Edit = tuple[int, int, bytes]
 """Replace the bytes from start to end."""
 
 
-def member_edit(text: bytes, span: Span, name: str, value: bytes) -> Edit:
-    """Give the object that fills ``span`` this member, in place of any that is there; any other value becomes an object of it. Raises
-    ValueError for an object that repeats a key.
-    """
-    added = b"%s:%s" % (orjson.dumps(name), value)
-    if text[span[0] : span[0] + 1] != b"{":
-        return (*span, b"{%s}" % added)
-    present = members(text, span)
-    if name in present:
-        return present[name].value, present[name].end, value
-    return span[1] - 1, span[1] - 1, (b"," if present else b"") + added
-
-
 def kept_inside(
     source: Shortened, array: Span, spans: Sequence[Span], kept: Sequence[int], edits: Callable[[int], list[Edit]]
 ) -> list[bytes]:

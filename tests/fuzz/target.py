@@ -9,7 +9,7 @@ from importlib import import_module
 
 # Processor time, not the clock's: the machine may have other work. A hang of the clock is libFuzzer's own to find.
 LONGEST_SECONDS = 1.0
-NAMES = ("requests", "replies", "protobuf", "codings", "settings")
+NAMES = ("requests", "replies", "writes", "protobuf", "codings", "settings")
 
 
 @dataclass(frozen=True, slots=True)

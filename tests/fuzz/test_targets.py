@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from fuzz import target as bounds
-from fuzz import target_codings, target_protobuf, target_replies, target_requests, target_settings
+from fuzz import target_codings, target_protobuf, target_replies, target_requests, target_settings, target_writes
 from fuzz.heard import Invalidation
 from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
 from support.transports import REST
+from support.written import samples
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.wire.protobuf import fields
 
@@ -36,7 +37,7 @@ def only(monkeypatch: pytest.MonkeyPatch, one: Invalidation) -> None:
         monkeypatch.setattr(each, "heard", lambda: (one,))
 
 
-@pytest.mark.parametrize("name", ["codings", "settings"])
+@pytest.mark.parametrize("name", ["codings", "settings", "writes"])
 def test_a_target_takes_its_own_seeds(name: str) -> None:
     made = target(name)
     assert made.seeds
@@ -88,6 +89,14 @@ def test_a_request_is_judged_by_what_widening_left(monkeypatch: pytest.MonkeyPat
     only(monkeypatch, qdrant(rest=bytes))
     with pytest.raises(AssertionError, match="only what is declared"):
         target_requests.check(b"\x00\x00" + QUERY)
+
+
+def test_a_write_is_judged_by_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = samples()[0]
+    target_writes.check(b"\x00\x00" + sample.body)
+    monkeypatch.setattr(type(sample.adapter), "annotated", staticmethod(lambda *_: b""))
+    with pytest.raises(AssertionError, match="the same bytes"):
+        target_writes.check(b"\x00\x00" + sample.body)
 
 
 def test_fields_are_held_against_protobufs_own_library(monkeypatch: pytest.MonkeyPatch) -> None:

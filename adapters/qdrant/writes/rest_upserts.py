@@ -37,7 +37,7 @@ from vecsieve.adapters.wire.json import (
     string,
     whole,
 )
-from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
@@ -354,17 +354,11 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
 
 
 def _edit(document: Document, row: int, note: bytes) -> Edit:
-    text, span = document.source.text, document.payloads[row]
+    span = document.payloads[row]
     if span is None:
         at = document.openings[row]
         return at, at, b',"payload":' + _payload(note)
-    if text[span[0] : span[0] + 1] != b"{":
-        return (*span, _payload(note))
-    present_members = members(text, span)
-    if NOTE in present_members:
-        return present_members[NOTE].value, present_members[NOTE].end, note
-    comma = b"," if present_members else b""
-    return span[1] - 1, span[1] - 1, comma + _payload(note)[_IN_BRACES]
+    return member_edit(document.source.text, span, NOTE, note)
 
 
 def spelled(identifier: int | str) -> bytes:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.wire.json import Members, Span, whole
+from vecsieve.adapters.wire.json import Members, Span, splice, whole
 from vecsieve.adapters.wire.json_requests import (
     integer,
+    member_edit,
     present,
     read_object,
     required,
@@ -111,3 +112,23 @@ def test_a_query_vector_that_cannot_be_compared_is_none() -> None:
     assert usable(np.zeros(0, np.float32)) is None
     assert usable(vector_of(b"[1,1e39]", (0, 8))) is None
     assert usable(np.ones(2, np.float32)) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"{}", b'{"n":1}'),
+        (b'{ "a" : 1.50 }', b'{ "a" : 1.50 ,"n":1}'),
+        (b'{"n":"old","a":2}', b'{"n":1,"a":2}'),
+        (b"null", b'{"n":1}'),
+        (b"[1]", b'{"n":1}'),
+    ],
+)
+def test_an_object_gets_a_member_in_place_of_any_that_is_there(text: bytes, expected: bytes) -> None:
+    assert splice(text, [member_edit(text, whole(text), "n", b"1")]) == expected
+
+
+@pytest.mark.parametrize("text", [b'{"a":1,"a":2}', b'{"\x80":1}', b"{"])
+def test_an_object_that_cannot_be_read_gets_none(text: bytes) -> None:
+    with pytest.raises(UnsupportedError):
+        member_edit(text, whole(text), "n", b"1")
