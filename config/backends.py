@@ -64,7 +64,7 @@ _CHROMA: Tree = {
 DEFAULT_BACKEND = "qdrant"
 # Modes of the write gate: those that store what the client sent, and the others.
 _TELLING = ("observe", "annotate")
-_LEAVING_OUT = (*_TELLING, "skip")
+_LEAVING_OUT = (*_TELLING, "skip", "reject")
 _CHANGING = ("skip", "merge", "reject")
 INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts of their own
 # In the order of the documentation.

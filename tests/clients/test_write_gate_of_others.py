@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pinecone import Pinecone
+from pinecone.errors import ConflictError
 from pinecone.grpc import GrpcIndex
 
 from support import chroma_server as chroma
@@ -108,8 +110,8 @@ def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def skipping(journal: Path) -> dict[str, str]:
-    return {"VECSIEVE_POLICY_WRITE_MODE": "skip", "VECSIEVE_JOURNAL_PATH": str(journal)}
+def writing(mode: str, journal: Path) -> dict[str, str]:
+    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
 
 
 def everything_of(collection: Any) -> dict[str, object]:
@@ -146,13 +148,40 @@ def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
     client = chroma.connected(direct)
     collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
     store(control)
-    with serve(direct, "--backend", "chroma", environment=skipping(journal)) as (url, _):
+    with serve(direct, "--backend", "chroma", environment=writing("skip", journal)) as (url, _):
         store(chroma.connected(url).get_collection(name))
     assert sorted(everything_of(collection)) == ["a", "b", "d", "f", "ü"]
     code, said = undone(journal, direct, "chroma")
     assert code == 0, said
     assert everything_of(collection) == everything_of(control)
     assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+
+
+@NEEDS_CHROMA
+def test_a_write_with_copies_is_refused_as_chroma_refuses(chroma_urls: tuple[str, str], tmp_path: Path) -> None:
+    direct, _ = chroma_urls
+    chroma.create(direct, "rejecting", "cosine")
+    with serve(direct, "--backend", "chroma", environment=writing("reject", tmp_path / "j.db")) as (url, _):
+        collection = chroma.connected(url).get_collection("rejecting")
+        collection.add(ids=["a"], embeddings=[vector(0)], documents=["alpha"])
+        refused = import_module("chromadb.errors").UniqueConstraintError
+        with pytest.raises(refused, match='1 of 2 points are copies, which are rejected here: "b" of "a"'):
+            collection.upsert(ids=["b", "c"], embeddings=[vector(0), vector(1)], documents=["Alpha", "beta"])
+        collection.upsert(ids=["a"], embeddings=[vector(0)], documents=["ALPHA"])  # an update
+        assert collection.get()["ids"] == ["a"]
+
+
+def test_a_write_with_copies_is_refused_as_pinecone_refuses(control: str, tmp_path: Path) -> None:
+    with (
+        serve(control, "--backend", "pinecone", environment=writing("reject", tmp_path / "j.db")) as (url, _),
+        Pinecone(api_key=KEY, host=url) as client,
+        client.index("cosine") as index,
+    ):
+        same = [{"id": each, "values": vector(3), "metadata": {"text": "t"}} for each in ("1", "2")]
+        with pytest.raises(ConflictError, match="1 of 2 points are copies"):
+            index.upsert(vectors=same, namespace="rejected")
+        assert index.upsert(vectors=same[:1], namespace="rejected").upserted_count == 1
+        eventually(lambda: sorted(index.fetch(ids=["1", "2"], namespace="rejected").vectors), ["1"])
 
 
 METRICS = ("cosine", "euclidean", "dotproduct")
@@ -264,7 +293,7 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
         index.upsert(vectors=more, namespace=namespace)
 
     with (
-        serve(control, "--backend", "pinecone", environment=skipping(journal)) as (url, _),
+        serve(control, "--backend", "pinecone", environment=writing("skip", journal)) as (url, _),
         Pinecone(api_key=KEY, host=url) as client,
         client.index(metric) as index,
     ):
