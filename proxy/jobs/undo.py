@@ -32,6 +32,7 @@ from vecsieve.proxy.writes.journal import Book, Head, JournalError, Kind, Row
 BATCH = 100
 BATCH_BYTES = 1_000_000  # Pinecone takes two million a request
 SHOWN = 20  # points that are listed
+MOST_REFUSED = 5  # more, and the database takes nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,11 @@ def run(arguments: Arguments) -> int:
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
             if arguments.apply:
-                _apply(book, newest, arguments)
+                refused = _apply(book, newest, arguments)
                 _restore(book, changed, arguments)
+                if refused:
+                    sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
+                    return 1
             elif newest or changed:
                 output_console().print("nothing was changed; --apply stores them")
     except (JournalError, SourceError) as error:
@@ -118,11 +122,13 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
         console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
+def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]:
+    """Why some were not stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
     stored = there = 0
+    refused: list[str] = []
     with progress_bar("restoring", len(heads)) as advance:
         for collection, partitions in collections.items():
             with closing(arguments.points(collection)) as points:
@@ -130,12 +136,29 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
                     for batch in _batches(each):
                         present = points.present(partition, [head.id for head in batch])
                         missing = book.rows([head.number for head in batch if head.id not in present])
-                        if missing:
-                            points.put(partition, [row.point for row in missing])
-                            book.undone(row.number for row in missing)
-                        stored, there = stored + len(missing), there + len(batch) - len(missing)
+                        taken = _stored(points, missing, refused)
+                        book.undone(row.number for row in taken)
+                        stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
     output_console().print(f"{stored} were stored; {there} have an id that is stored by now, and stay as they are")
+    return refused
+
+
+def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
+    """Those of one partition that the database takes: a point that it refuses holds up no other. Raises SourceError where many are."""
+    if not rows:
+        return []
+    try:
+        points.put(rows[0].partition, [row.point for row in rows])
+    except SourceError as error:
+        if len(rows) > 1:
+            half = len(rows) // 2
+            return [*_stored(points, rows[:half], refused), *_stored(points, rows[half:], refused)]
+        if len(refused) == MOST_REFUSED:
+            raise
+        refused.append(f"{rows[0].id.decode()}: {error}")
+        return []
+    return list(rows)
 
 
 def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:

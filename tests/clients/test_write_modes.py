@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.undo import Arguments, run
+from vecsieve.proxy.writes.journal import Book, LeftOut, State
 
 SIZE = 8
 TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
@@ -200,6 +201,38 @@ def test_undo_opens_a_collection_once_however_many_points_were_changed(
     monkeypatch.setattr(Arguments, "points", counted)
     assert "4 have their own content again; 0 were changed since" in undo(journal, engine)
     assert opened == ["often", "often"], "once to store and once to restore"
+
+
+def test_a_point_that_the_database_refuses_holds_up_no_other(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One in a batch, which the gate had left out and acknowledged, kept undo from storing all others."""
+    made(engine, "refused")
+    bodies = [
+        b'{"id":%d,"vector":%s}' % (number, b"[1.0]" if number == 3 else json.dumps(vector(number % SIZE)).encode())
+        for number in range(1, 10)
+    ]
+    rows = [
+        LeftOut(
+            collection="refused",
+            partition=b"",
+            id=b"%d" % number,
+            survivor=b"99",
+            tier="exact",
+            similarity=1.0,
+            point=body,
+        )
+        for number, body in enumerate(bodies, 1)
+    ]
+    with closing(Book(tmp_path / "j.db")) as book:
+        book.enter(rows, State.DONE, at=1.0)
+    asked = Arguments(journal=tmp_path / "j.db", url=engine[0], apply=True, requests_per_second=1000.0)
+    assert run(asked) == 1
+    assert "1 were not stored: 3: " in capsys.readouterr().err
+    assert ids(engine, "refused") == [1, 2, 4, 5, 6, 7, 8, 9]
+    assert run(asked) == 1
+    direct(engine).delete_collection("refused")
+    assert run(asked) == 1
 
 
 @pytest.mark.parametrize("mode", ["skip", "merge"])
