@@ -170,12 +170,12 @@ class WriteAdapter(Protocol):
 
 
 def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Ids of points whose ids the database will make: their places in the write. Raises UnsupportedError for a write that was stored
+    """Ids of points whose ids the database will make: their places in the write, as no id is written. Raises UnsupportedError for a write that was stored
     already: its points would be found as their own copies.
     """
     if not needs.notes:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return tuple([b'{"row":%d}' % row for row in range(count)])
+    return tuple([b'"#%d"' % row for row in range(count)])
 
 
 def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:

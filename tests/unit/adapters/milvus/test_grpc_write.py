@@ -135,7 +135,7 @@ def test_upserts_of_some_fields_alone_and_unknown_collections_are_not_read() -> 
 
 
 def test_rows_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
-    assert parsed(written(VEC), notes=True).ids == (b'{"row":0}', b'{"row":1}')
+    assert parsed(written(VEC), notes=True).ids == (b'"#0"', b'"#1"')
 
 
 @pytest.mark.parametrize("shows_all", [False, True])

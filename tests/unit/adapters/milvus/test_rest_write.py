@@ -102,7 +102,7 @@ def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
 
 
 def test_rows_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
-    assert parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}), notes=True).ids == (b'{"row":0}', b'{"row":1}')
+    assert parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}), notes=True).ids == (b'"#0"', b'"#1"')
 
 
 def test_all_rows_of_a_tenant_are_asked_for_in_one_search() -> None:

@@ -106,7 +106,7 @@ def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
 
 
 def test_objects_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
-    assert parsed(batch({"class": "Docs", "vector": [1, 2]}), notes=True).ids == (b'{"row":0}',)
+    assert parsed(batch({"class": "Docs", "vector": [1, 2]}), notes=True).ids == (b'"#0"',)
 
 
 @pytest.mark.parametrize("types", [{}, {"_vecsieve": "int"}, {"_vecsieve": "text[]"}])

@@ -1,0 +1,42 @@
+"""What adapters of writes share: the vector to compare by, ids that do not come, points by tenant."""
+
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.adapters.writes import Inquiry, WriteNeeds, by_tenant, name_of, numbered
+
+
+@pytest.mark.parametrize(
+    ("each", "wanted", "expected"),
+    [
+        ([{"": 1}], None, ""),
+        ([{}, {"a": 1}], None, "a"),
+        ([{"a": 1, "b": 2}], "b", "b"),
+        ([{"a": 1, "b": 2}], None, Reason.AMBIGUOUS_FIELD),
+        ([{"a": 1}], "b", Reason.NOTHING_TO_DO),
+        ([], None, Reason.NOTHING_TO_DO),
+    ],
+)
+def test_the_vector_to_compare_by_is_the_named_one_or_the_only_one(
+    each: list[dict[str, int]], wanted: str | None, expected: str | Reason
+) -> None:
+    if isinstance(expected, str) and not isinstance(expected, Reason):
+        assert name_of(each, wanted) == expected
+        return
+    with pytest.raises(UnsupportedError) as failure:
+        name_of(each, wanted)
+    assert failure.value.reason is expected
+
+
+def test_points_without_ids_have_their_places_before_they_are_stored_and_none_after() -> None:
+    assert numbered(2, WriteNeeds(vector_name=None, keys=(), most=9, notes=True)) == (b'"#0"', b'"#1"')
+    with pytest.raises(UnsupportedError):
+        numbered(2, WriteNeeds(vector_name=None, keys=(), most=9))
+
+
+def test_points_are_grouped_by_tenant_in_their_order() -> None:
+    one, other = (("t", b'"x"'),), (("t", b"1"),)
+    inquiry = Inquiry(which=(0, 2, 5, 7), tenants=(one, other, one, ()), count=3, vectors=False)
+    assert dict(by_tenant(inquiry)) == {one: [0, 5], other: [2], (): [7]}
