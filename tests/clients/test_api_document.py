@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from support.api import TOKEN, token_file
 from support.embedded import start_embedded_process
+from support.sources import ROOT
 from support.stack import command
 
 ARGUMENTS = ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -32,6 +34,8 @@ def test_the_document_holds(has_token: bool, tmp_path: Path) -> None:
                 *("--checks", "all", "--max-examples", EXAMPLES, "--generation-deterministic", "--no-color", *head),
                 *("--exclude-path", "/v1/events"),  # its answer does not end
             ],
+            # Tables of all characters, a second's work, are found where these tests keep them.
+            env={**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis")},
             capture_output=True,
             text=True,
             check=False,
