@@ -17,7 +17,7 @@ from vecsieve.adapters.fusions import Ending
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome, RestQuestions
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.metadata import Pairs, trace_parents, traced
+from vecsieve.proxy.grpc.metadata import Pairs, for_upstream, is_sendable, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
 from vecsieve.proxy.grpc.status import (
     Answer,
@@ -279,7 +279,9 @@ class Plane(grpc.GenericRpcHandler):
         operation = None if message is None or not self._is_search(call.head) else self._shared.adapter.classify(told)
         if message is None or operation is None:
             gate = self._shared.gate
-            write = None if message is None or gate is None else gate.adapter.classify(told)
+            # A call whose metadata cannot be passed on is refused when it is sent.
+            is_read = message is not None and is_sendable(call.metadata)
+            write = gate.adapter.classify(told) if gate is not None and is_read else None
             policy = None if write is None or gate is None else gate.policy_of(write)
             if message is None or gate is None or write is None or policy is None:
                 return await self._passed(call, told)
@@ -307,7 +309,7 @@ class Plane(grpc.GenericRpcHandler):
     def _questions(self, call: _Call, message: bytes, write: Operation, *, is_traced: bool) -> Questioner:
         left = call.context.time_remaining()
         if self._shared.transport.asks_over_rest:
-            over_rest = partial(self._shared.over_rest, call.metadata)
+            over_rest = partial(self._shared.over_rest, for_upstream(call.metadata))
             return RestQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=over_rest)
         asked = partial(self._asked, call if is_traced else replace(call, trace=UNTRACED))
         return GrpcQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=asked)

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from support.grpc_asking import Pairs, Seen, ask
+from support.grpc_raw import framed, raw_call
 from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
 from support.running import Running, running
 from support.weaviate_messages import message_type, packed
@@ -23,7 +24,13 @@ SCHEMA: Any = {
 }
 NEAR: Any = {"data": {"Get": {"a0": [{"text": "the same words", "_additional": {"id": "b", "distance": 0.01}}]}}}
 STORED = b"\x0d\x00\x00\x80\x3e"
-KEY = (("authorization", "Bearer sesame"), ("x-cluster", "c"), ("accept", "none"), ("x-token-bin", b"\0"))
+KEY = (
+    ("authorization", "Bearer sesame"),
+    ("x-cluster", "c"),
+    ("accept", "none"),
+    ("x-token-bin", b"\0"),
+    ("x-vecsieve-mode", "off"),
+)
 Came = list[tuple[str, Mapping[str, str]]]
 
 
@@ -96,7 +103,16 @@ async def test_a_copy_gets_a_note_and_the_reads_have_the_credentials_of_the_call
         assert [what for what, _ in came] == ["GET /v1/schema/Docs"] * 2 + ["POST /v1/graphql"]
         for _, headers in came:
             assert (headers["Authorization"], headers["x-cluster"]) == ("Bearer sesame", "c")
-            assert not {"accept", "x-token-bin", "user-agent"} & {name.lower() for name in headers}
+            assert not {"accept", "x-token-bin", "user-agent", "x-vecsieve-mode"} & {name.lower() for name in headers}
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx-other: 1", "é".encode()])
+async def test_metadata_that_cannot_be_passed_on_reach_nobody(value: bytes) -> None:
+    async with gated(mode="annotate") as (upstream, came, proxy):
+        path = (SERVICE + "BatchObjects").encode()
+        reply = await raw_call(proxy.grpc_port, [(b"authorization", value)], framed(batch()), path=path)
+        assert reply.is_reset or reply.last(b"grpc-status") not in {None, b"0"}
+        assert (upstream.calls, came) == ([], [])
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {

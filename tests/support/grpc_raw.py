@@ -65,14 +65,16 @@ class _Peer:
             self.flush()
 
 
-async def raw_call(port: int, fields: Fields, body: bytes | None = framed(b"question")) -> RawReply:
+async def raw_call(
+    port: int, fields: Fields, body: bytes | None = framed(b"question"), *, path: bytes = b"/test.Service/method"
+) -> RawReply:
     """One call. ``fields``: beside those every call has; ``body``: its DATA, None for an end without any."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     peer = _Peer(reader, writer, is_client=True)
     head = [
         (b":method", b"POST"),
         (b":scheme", b"http"),
-        (b":path", b"/test.Service/method"),
+        (b":path", path),
         (b":authority", b"db.example"),
         (b"te", b"trailers"),
         (b"content-type", b"application/grpc"),
