@@ -239,6 +239,11 @@ class GuardSettings(Model):
         True,
         "names at the beginning, of texts of any length: numpy.greater is not numpy.greater_equal, nor one CVE another",
     )
+    templates: bool = setting(
+        True,
+        "texts of any length that differ in one gap, which a third text of the pool fills with yet other words: `Junior developer in Paris`, "
+        "`Senior developer in Paris`, `Lead developer in Paris`",
+    )
     short_words: Count = setting(
         30, "the guards before subjects apply if both texts have at most so many words: longer ones state more"
     )

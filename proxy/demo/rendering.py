@@ -45,6 +45,7 @@ _KEPT_APART = {
     Veto.NEGATION: "opposite words",
     Veto.UNREAD: "too much to read",
     Veto.SUBJECT: "names differ",
+    Veto.TEMPLATE: "of one template",
 }
 _WHY_LEFT_OUT = (
     ("same text", {Link.IDENTICAL}),

@@ -303,6 +303,7 @@ def guards_of(settings: GuardSettings) -> Guards:
         amounts=settings.amounts,
         negation=settings.negation,
         subjects=settings.subjects,
+        templates=settings.templates,
         short_words=settings.short_words,
         keep_sources=settings.keep_sources,
     )

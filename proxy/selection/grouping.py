@@ -18,6 +18,7 @@ from vecsieve.proxy.selection.certainty import doubts_allowed
 from vecsieve.proxy.selection.clustering import best_ranked, cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
 from vecsieve.proxy.selection.geometry import Mask, above
+from vecsieve.proxy.selection.guards.templates import from_one_template
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import (
     Certain,
@@ -112,7 +113,13 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | 
         return None if text is None else text.raw
 
     def ask(first: Indices, second: Indices) -> Steps[Codes]:
-        return vetoes(given, known, first, second, guards, None if texts is None else texts.word_counts, form)
+        word_counts = None if texts is None else texts.word_counts
+        codes = yield from vetoes(given, known, first, second, guards, word_counts, form)
+        if texts is not None and guards.templates:
+            left = (codes == 0).nonzero()[0]
+            found = yield from from_one_template(texts, first.take(left), second.take(left))
+            codes[left[found]] = Veto.TEMPLATE
+        return codes
 
     return ask
 

@@ -175,7 +175,8 @@ class TextRules:
 class Guards:
     """What forbids that two candidates share a cluster, however alike they are.
 
-    ``subjects``: names at the beginning of texts of any length. ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
+    ``subjects``: names at the beginning of texts of any length. ``templates``: what fills the gaps of a template (guards/templates.py).
+    ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
     candidate of one of these sources is never collapsed into another.
     """
 
@@ -185,6 +186,7 @@ class Guards:
     amounts: bool
     negation: bool
     subjects: bool
+    templates: bool
     short_words: int
     keep_sources: tuple[str, ...]
 

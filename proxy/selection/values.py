@@ -121,6 +121,7 @@ class Veto(IntEnum):
     NEGATION = 7
     UNREAD = 8  # short texts, of which one is more than is read of them: what they state is not known
     SUBJECT = 9  # texts of any length that begin with different names
+    TEMPLATE = 10  # texts of any length that fill the gaps of one template with different words
 
 
 class Fate(IntEnum):

@@ -324,6 +324,7 @@ class Guard(LabelEnum):
     NEGATION = "negation"
     UNREAD = "unread"
     SUBJECT = "subject"
+    TEMPLATE = "template"
 
     @classmethod
     def of(cls, veto: int) -> Guard | None:

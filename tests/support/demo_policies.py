@@ -20,8 +20,10 @@ def choosing(selection: Policy) -> ResolvedPolicy:
 
 
 def cutting(threshold: Threshold) -> ResolvedPolicy:
-    """The shipped policy under another threshold, for pools of a few dimensions."""
-    return choosing(dataclasses.replace(ANY_CHANCE.selection, threshold=threshold))
+    """The shipped policy under another threshold, for pools of a few dimensions, whose texts may be made from one template."""
+    policy = ANY_CHANCE.selection
+    guards = dataclasses.replace(policy.guards, templates=False)
+    return choosing(dataclasses.replace(policy, threshold=threshold, guards=guards))
 
 
 FIXED = cutting(Fixed(value=0.1))

@@ -30,6 +30,7 @@ NO_GUARDS = Guards(
     amounts=False,
     negation=False,
     subjects=False,
+    templates=False,
     short_words=0,
     keep_sources=(),
 )
@@ -40,6 +41,7 @@ ALL_GUARDS = Guards(
     amounts=True,
     negation=True,
     subjects=True,
+    templates=True,
     short_words=30,
     keep_sources=(),
 )

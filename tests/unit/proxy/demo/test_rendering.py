@@ -97,6 +97,7 @@ VETOES = {
     Veto.NEGATION: "opposite words",
     Veto.UNREAD: "too much to read",
     Veto.SUBJECT: "names differ",
+    Veto.TEMPLATE: "of one template",
 }
 
 

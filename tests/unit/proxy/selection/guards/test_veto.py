@@ -22,7 +22,7 @@ from vecsieve.proxy.selection.text.bounds import LONGEST_WORD
 from vecsieve.proxy.selection.text.features import Text
 from vecsieve.proxy.selection.values import Indices, Metadata, Veto, finished
 
-FACTS = replace(ALL_GUARDS, subjects=False)
+FACTS = replace(ALL_GUARDS, subjects=False, templates=False)
 
 
 def counted(texts: list[str | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

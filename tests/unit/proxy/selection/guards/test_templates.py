@@ -1,0 +1,148 @@
+"""Texts that are made from one template, and copies, which are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.texts import as_texts
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.selection.guards import templates
+from vecsieve.proxy.selection.guards.templates import MOST_GAPS, MOST_WORDS, gaps, words_of
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Selection, Veto
+
+POLICY = Policies(Settings()).resolve("qdrant", "c").selection
+
+JOBS = [
+    f"{level} Python developer in {place}"
+    for level in ("Junior", "Senior", "Lead")
+    for place in ("Paris", "Bonn", "Rome")
+]
+FRAME = (
+    "Welcome to our hotel in {place}. All rooms have free wireless internet, air conditioning and a private bathroom. Guests enjoy a generous "
+    "breakfast every morning, and the reception is staffed around the clock. Parking is free, and pets are welcome on request."
+)
+HOTELS = [FRAME.format(place=place) for place in ("Lisbon", "Madrid", "Rome", "Vienna")]
+
+
+def chosen(texts: list[str], *, apart: float = 0.02) -> Selection:
+    """What is chosen from texts whose vectors are as near as those of copies, among unrelated ones."""
+    others = [
+        f"{word} is about something else altogether, {word}"
+        for word in ("apples", "violins", "glaciers", "taxes", "bees", "ships")
+    ]
+    draw = np.random.default_rng(0)
+    base, noise = draw.normal(size=64), draw.normal(size=(len(texts), 64))
+    vectors = np.concatenate((base + apart * noise, draw.normal(size=(len(others), 64)))).astype(np.float32)
+    scores = np.linspace(1.0, 0.5, len(vectors))
+    pool = Candidates(
+        scores=scores, vectors=vectors, metric=Metric.COSINE, metadata=Metadata(texts=as_texts([*texts, *others]))
+    )
+    return select(pool, top_k=len(texts), policy=POLICY)
+
+
+@pytest.mark.parametrize("texts", [JOBS, HOTELS], ids=["jobs", "hotels"])
+def test_texts_of_one_template_all_stay(texts: list[str]) -> None:
+    found = chosen(texts)
+    assert found.keep.tolist() == list(range(len(texts)))
+    assert not found.acted
+
+
+@pytest.mark.parametrize("texts", [JOBS[:2], HOTELS[:2]], ids=["jobs", "hotels"])
+def test_two_texts_alone_show_no_template(texts: list[str]) -> None:
+    assert 1 not in chosen(texts).keep.tolist()
+
+
+def test_a_veto_says_that_a_template_is_why() -> None:
+    # Equal texts are copies of each other, and open the gate.
+    found = chosen([*HOTELS, HOTELS[0]])
+    assert found.vetoes.tolist()[1:4] == [Veto.TEMPLATE] * 3
+    assert found.representative.item(4) == 0
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        [HOTELS[0].replace("generous", "rich"), HOTELS[0].replace("free wireless", "wireless")],
+        [HOTELS[0].replace("our hotel", "the hotel"), HOTELS[0].replace("our hotel", "this hotel")],
+        [HOTELS[0].replace("Guests", "Version 1.2. Guests"), HOTELS[0].replace("Guests", "Version 1.3. Guests")],
+        [f"{HOTELS[0]} Source: alpha.example", f"{HOTELS[0]} Source: beta.example"],
+    ],
+    ids=["at different places", "in words without a meaning", "in their numbers", "at the foot"],
+)
+def test_copies_that_differ_otherwise_are_of_no_template(edited: list[str]) -> None:
+    assert Veto.TEMPLATE not in chosen([HOTELS[0], *edited]).vetoes.tolist()
+
+
+def test_a_third_text_that_fills_the_gap_alike_shows_no_template() -> None:
+    """Two releases: the edit is in all texts of the second."""
+    old, new = HOTELS[0], HOTELS[0].replace("Lisbon", "Porto")
+    third = new.replace("on request", "as well")
+    assert 1 not in chosen([old, new, third]).keep.tolist()
+
+
+def test_an_order_of_words_is_a_difference() -> None:
+    texts = [
+        f"How to convert a file from {one} to {other}"
+        for one, other in [("PDF", "Word"), ("Word", "PDF"), ("HTML", "EPUB")]
+    ]
+    assert chosen(texts).keep.tolist() == [0, 1, 2]
+
+
+def test_a_copy_of_a_text_shows_no_template() -> None:
+    """Invariant: another copy of a kept result changes no other result."""
+    assert 1 not in chosen([JOBS[0], JOBS[1], JOBS[1]]).keep.tolist()
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=40), st.lists(st.sampled_from("abcdefgh"), max_size=40))
+def test_gaps_are_disjoint_ascending_and_of_the_second_text(one: list[str], other: list[str]) -> None:
+    """Invariant: whatever two texts are, gaps lie inside the second, one after another, and equal texts have none."""
+    found = gaps(words_of(" ".join(one)), words_of(" ".join(other)))
+    ends = 0
+    for gap in found:
+        assert ends <= gap.start <= gap.end <= len(other)
+        assert gap.theirs <= {*other[gap.start : gap.end]}
+        assert gap.mine <= {*one}
+        ends = gap.end
+    assert gaps(words_of(" ".join(one)), words_of(" ".join(one))) == ()
+    assert len(found) <= MOST_GAPS
+
+
+@given(st.integers(40, 120), st.data())
+def test_replaced_words_are_found_where_they_are(size: int, data: st.DataObject) -> None:
+    """Invariant: of a long text of different words each replaced word, but for the last two, is a gap of its own."""
+    words = [f"word{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(size)]
+    places = sorted(data.draw(st.sets(st.integers(0, size // 4 - 1), max_size=MOST_GAPS)))
+    places = [3 * place for place in places]
+    other = [f"other{word}" if place in places else word for place, word in enumerate(words)]
+    found = gaps(words_of(" ".join(words)), words_of(" ".join(other)))
+    assert [(gap.start, gap.end) for gap in found] == [(place, place + 1) for place in places]
+
+
+@pytest.mark.parametrize("count", [MOST_WORDS, MOST_WORDS + 1])
+def test_very_long_texts_are_of_no_template(count: int) -> None:
+    words = [f"w{number}x" for number in range(count)]
+    other = [*words]
+    other[5] = "replaced"
+    words[5] = "word"
+    found = gaps(words_of(" ".join(words)), words_of(" ".join(other)))
+    assert bool(found) == (count <= MOST_WORDS)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "MOST_KEPT", 4)
+    templates._kept.clear()
+    for _ in range(3):
+        assert chosen(HOTELS).keep.tolist() == [0, 1, 2, 3]
+    assert len(templates._kept) <= 4
+
+
+def test_the_setting_turns_it_off() -> None:
+    settings = Settings.model_validate({"policy": {"guards": {"templates": False}}})
+    off = Policies(settings).resolve("qdrant", "c").selection
+    assert POLICY.guards.templates
+    assert not off.guards.templates
