@@ -14,23 +14,23 @@ from types import MappingProxyType
 
 TEXTS: Mapping[str, float] = MappingProxyType(
     {
-        "one": -3.157,
-        "short": -2.751,
-        "far": -2.078,
-        "short_far": -2.979,
-        "short_near": -1.134,
-        "contained": 5.104,
-        "covered": 2.804,
-        "figures": -1.789,
+        "one": -3.155,
+        "short": -2.659,
+        "far": -2.075,
+        "short_far": -2.977,
+        "short_near": -1.125,
+        "contained": 5.105,
+        "covered": 2.805,
+        "figures": -1.791,
         "both_figures": -0.742,
-        "names": -1.590,
-        "both_names": -2.326,
-        "rare_shared": 3.172,
-        "rare_contained": 0.918,
+        "names": -1.591,
+        "both_names": -2.327,
+        "rare_shared": 3.180,
+        "rare_contained": 0.926,
         "short_both_figures": 0.000,
-        "repetition": 15.173,
-        "sentences": -12.091,
-        "opening": -1.174,
+        "repetition": 15.279,
+        "sentences": -12.093,
+        "opening": -1.149,
     }
 )
 
