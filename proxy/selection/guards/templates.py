@@ -210,9 +210,10 @@ def _meeting(one: Sequence[str], other: Sequence[str], i: int, j: int, longest: 
 
 def _is_filled_otherwise(gaps: Gaps, thirds: Gaps) -> bool:
     """Whether a third text fills one of the ``gaps`` with other words than both. All are gaps of the same text."""
-    for start, end, mine, theirs in gaps:
-        for begins, ends, words, _ in thirds:
-            is_same = (start, end) == (begins, ends) or (start < ends and begins < end)
-            if is_same and mine.isdisjoint(words) and sum((bool(mine), bool(theirs), bool(words))) > 1:
+    for gap in gaps:
+        start, end, fillings = gap.start, gap.end, bool(gap.mine) + bool(gap.theirs)
+        for third in thirds:
+            is_same = (start, end) == (third.start, third.end) or (start < third.end and third.start < end)
+            if is_same and fillings + bool(third.mine) > 1 and gap.mine.isdisjoint(third.mine):
                 return True
     return False
