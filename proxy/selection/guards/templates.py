@@ -33,8 +33,9 @@ _END = ""
 _RUN = 16  # words that are compared at once
 # Third texts that are looked at where texts are long.
 MOST_THIRDS = 16
-# Pairs that are compared in one step (some milliseconds), and in one call. The others are as if there were no template.
-STEP_PAIRS, MOST_PAIRS = 256, 4096
+# Texts that are read, and pairs that are compared, in one step: some milliseconds. And pairs in one call: those behind them are as if
+# there were no template.
+STEP_TEXTS, STEP_PAIRS, MOST_PAIRS = 32, 2048, 1 << 14
 
 _PUNCTUATION = ".,;:!?()[]{}<>\"'"
 # English words without a meaning of their own. Whoever replaces one of them says the same in other words.
@@ -66,50 +67,77 @@ _kept: dict[tuple[int, int], Gaps] = {}
 def from_one_template(texts: Texts, first: Indices, second: Indices) -> Steps[list[int]]:
     """Which of p pairs of candidates, first < second, are made from a template that a third text shows.
 
-    Each candidate is compared with its best-ranked partner first; only where one of these pairs is of a template all pairs are looked at.
+    Each candidate is read against its best-ranked partner. What that tells of two candidates with the same partner is enough for them.
     Third texts are among the first candidates, so that a list that is read page by page does not change its mind.
     """
     if len(texts.first_different) < 3:
         return []
-    places = list(zip(first.tolist(), second.tolist(), strict=True))
-    gaps_of = _Reader(texts)
-    best = dict[int, int]()
-    for pair, (_, other) in enumerate(places):
-        best.setdefault(other, pair)
-    found = yield from _filled_otherwise(places, list(best.values()), gaps_of)
-    if not found:
-        return []
-    rest = set(range(len(places))).difference(best.values())
-    return found + (yield from _filled_otherwise(places, sorted(rest), gaps_of))
+    reader = _Reader(texts)
+    heads, between, shown = dict[int, int](), dict[int, Gaps](), dict[int, Gaps]()
+    found: list[int] = []
+    rest: list[tuple[int, int, int]] = []
+    for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        if other in heads:
+            rest.append((pair, one, other))
+            continue
+        heads[other] = one
+        if len(heads) % STEP_TEXTS == 0:
+            yield
+        between[other] = reader.between(other, one)
+        shown[other] = reader.shown(other, one, between[other])
+        if shown[other]:
+            found.append(pair)
+    if found:
+        for step, (pair, one, other) in enumerate(rest[:MOST_PAIRS]):
+            if step and step % STEP_PAIRS == 0:
+                yield
+            if heads.get(one) == heads[other] and (
+                _is_apart(shown[one], between[other]) or _is_apart(shown[other], between[one])
+            ):
+                found.append(pair)
+    return found
 
 
 class _Reader:
     """The gaps of candidates, read once for each two texts."""
 
-    __slots__ = ("_different", "_texts", "_thirds", "_words", "numbers")
+    __slots__ = ("_counts", "_different", "_numbers", "_texts", "_thirds", "_words")
 
     def __init__(self, texts: Texts) -> None:
-        self.numbers: list[int] = texts.numbers.tolist()
+        self._numbers: list[int] = texts.numbers.tolist()
+        self._counts = texts.word_counts
         self._texts = texts
         self._different = np.array(texts.first_different, np.intp)
         self._words: dict[int, list[str]] = {}
         self._thirds: dict[int, list[int]] = {}
 
-    def of(self, one: int, other: int) -> Gaps:
-        key = self.numbers[one], self.numbers[other]
+    def between(self, one: int, other: int) -> Gaps:
+        """Where candidate ``one`` differs from ``other``; () also for equal texts and where there is none."""
+        key = self._numbers[one], self._numbers[other]
         found = _kept.get(key)
         if found is None:
-            for place in (one, other):
-                if place not in self._words:
-                    form = self._texts.form(place)
-                    self._words[place] = words_of("" if form is None else form.body)
-            found = gaps(self._words[one], self._words[other])
+            found = () if key[0] == key[1] or 0 in key else gaps(self._words_of(one), self._words_of(other))
             if len(_kept) >= MOST_KEPT:
                 _kept.clear()
             _kept[key] = found
         return found
 
-    def thirds(self, one: int) -> list[int]:
+    def shown(self, one: int, other: int, between: Gaps) -> Gaps:
+        """The gaps that a third text fills with yet other words."""
+        if not between:
+            return ()
+        known = {self._numbers[one], self._numbers[other]}
+        thirds = [self.between(third, other) for third in self._like(other) if self._numbers[third] not in known]
+        return tuple([gap for gap in between if any(_is_filled_otherwise(gap, third) for third in thirds)])
+
+    def _words_of(self, place: int) -> list[str]:
+        found = self._words.get(place)
+        if found is None:
+            form = self._texts.form(place) if self._counts[place] <= MOST_WORDS else None
+            found = self._words[place] = words_of("" if form is None else form.body)
+        return found
+
+    def _like(self, one: int) -> list[int]:
         """Those that may have the frame of ``one``, by rank: two long texts that have it share 3-grams."""
         found = self._thirds.get(one)
         if found is None:
@@ -122,21 +150,6 @@ class _Reader:
                 is_like &= is_like.cumsum() <= MOST_THIRDS
             found = self._thirds[one] = others[is_like].tolist()
         return found
-
-
-def _filled_otherwise(places: Sequence[tuple[int, int]], pairs: Sequence[int], gaps_of: _Reader) -> Steps[list[int]]:
-    numbers, found = gaps_of.numbers, list[int]()
-    for step, pair in enumerate(pairs[:MOST_PAIRS]):
-        if step and step % STEP_PAIRS == 0:
-            yield
-        one, other = places[pair]
-        mine, theirs = numbers[one], numbers[other]
-        if mine == theirs or not (mine and theirs) or not (between := gaps_of.of(other, one)):
-            continue
-        thirds = (third for third in gaps_of.thirds(one) if numbers[third] not in {mine, theirs})
-        if any(_is_filled_otherwise(between, gaps_of.of(third, one)) for third in thirds):
-            found.append(pair)
-    return found
 
 
 def words_of(body: str) -> list[str]:
@@ -208,12 +221,19 @@ def _meeting(one: Sequence[str], other: Sequence[str], i: int, j: int, longest: 
     return best
 
 
-def _is_filled_otherwise(gaps: Gaps, thirds: Gaps) -> bool:
-    """Whether a third text fills one of the ``gaps`` with other words than both. All are gaps of the same text."""
-    for gap in gaps:
-        start, end, fillings = gap.start, gap.end, bool(gap.mine) + bool(gap.theirs)
-        for third in thirds:
-            is_same = (start, end) == (third.start, third.end) or (start < third.end and third.start < end)
-            if is_same and fillings + bool(third.mine) > 1 and gap.mine.isdisjoint(third.mine):
-                return True
-    return False
+def _is_filled_otherwise(gap: Gap, thirds: Gaps) -> bool:
+    """Whether a third text fills the gap with other words than both. All are gaps of the same text."""
+    fillings = bool(gap.mine) + bool(gap.theirs)
+    return any(
+        _is_same(gap, third) and fillings + bool(third.mine) > 1 and gap.mine.isdisjoint(third.mine) for third in thirds
+    )
+
+
+def _is_apart(shown: Gaps, others: Gaps) -> bool:
+    """Whether another text fills one of the gaps that were shown otherwise: with other words, or as the text whose gaps all are."""
+    return any(all(not _is_same(gap, other) or gap.mine != other.mine for other in others) for gap in shown)
+
+
+def _is_same(one: Gap, other: Gap) -> bool:
+    """Whether two gaps of one text are at the same place."""
+    return (one.start, one.end) == (other.start, other.end) or (one.start < other.end and other.start < one.end)
