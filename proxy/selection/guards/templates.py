@@ -37,6 +37,7 @@ MOST_THIRDS = 16
 # there were no template.
 STEP_TEXTS, STEP_PAIRS, MOST_PAIRS = 32, 2048, 1 << 14
 
+_DASHES, _CLOSING = frozenset({"-", "–", "—", "|"}), frozenset(":)]")
 _PUNCTUATION = ".,;:!?()[]{}<>\"'"
 # English words without a meaning of their own. Whoever replaces one of them says the same in other words.
 _FUNCTION_WORDS = frozenset(
@@ -175,11 +176,17 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
         met = None if len(found) == MOST_GAPS else _meeting(one, other, i, j, longest)
         if met is None:
             return ()
-        # The foot of a long text says where it comes from. Of a short one it may be what it is about.
-        if longest == IN_SHORT or other[met[1]] != _END:
+        # The foot and the byline of a long text say where it comes from. The foot of a short one may be what it is about.
+        is_byline = j == 0 and (_is_byline(one, met[0]) or _is_byline(other, met[1]))
+        if longest == IN_SHORT or not (is_byline or other[met[1]] == _END):
             found.append(_gap(one[i : met[0]], other[j : met[1]], j, is_long=longest == IN_LONG))
         i, j = met
     return tuple([gap for gap in found if gap is not None]) if same >= FRAME * fewest else ()
+
+
+def _is_byline(words: Sequence[str], end: int) -> bool:
+    """Whether the words before ``end`` are set off from the text, as in "(Reuters) - "."""
+    return words[end] in _DASHES or words[end - 1][-1:] in _CLOSING
 
 
 def _alike(one: Sequence[str], other: Sequence[str], i: int, j: int) -> int:

@@ -71,8 +71,17 @@ def test_a_veto_says_that_a_template_is_why() -> None:
         [HOTELS[0].replace("our hotel", "the hotel"), HOTELS[0].replace("our hotel", "this hotel")],
         [HOTELS[0].replace("Guests", "Version 1.2. Guests"), HOTELS[0].replace("Guests", "Version 1.3. Guests")],
         [f"{HOTELS[0]} Source: alpha.example", f"{HOTELS[0]} Source: beta.example"],
+        [f"{agency} {HOTELS[0]}" for agency in ("(Alpha) -", "(Beta) -", "(Gamma) -")],
+        [f"{site} {HOTELS[0]}" for site in ("alpha:", "beta:", "gamma:")],
     ],
-    ids=["at different places", "in words without a meaning", "in their numbers", "at the foot"],
+    ids=[
+        "at different places",
+        "in words without a meaning",
+        "in their numbers",
+        "at the foot",
+        "in a byline",
+        "in a prefix",
+    ],
 )
 def test_copies_that_differ_otherwise_are_of_no_template(edited: list[str]) -> None:
     assert Veto.TEMPLATE not in chosen([HOTELS[0], *edited]).vetoes.tolist()
