@@ -189,7 +189,7 @@ def judged(
     ``bounded`` it is 1.0 for those that it could not merge however many of the 3-grams that may be shared by their bit maps were.
     """
     has_text = texts.numbers != 0
-    known = None if has_text.all() else has_text.take(first) & has_text.take(second)
+    known = None if np.count_nonzero(has_text) == len(has_text) else has_text.take(first) & has_text.take(second)
     if known is None or known.all():
         return (yield from _by_text(distance, texts, first, second, rule, largest, bounded))
     doubt, is_contained = np.empty(len(first)), np.zeros(len(first), np.bool_)

@@ -271,7 +271,7 @@ class RelativeDistances:
         for kind in self.kinds[1:]:
             np.maximum(distance, kind.relative(a, b), out=distance)
         np.minimum(distance, np.float32(FARTHEST), out=distance)
-        if not self.usable.all():
+        if np.count_nonzero(self.usable) < len(self.usable):
             distance[~self.usable[a]] = np.inf
             distance[:, ~self.usable[b]] = np.inf
         return distance
@@ -320,7 +320,7 @@ def _free(vectors: FloatMatrix) -> int:
     if not vectors.size:
         return 0
     is_zero = vectors == 0.0
-    if not is_zero.any():
+    if not np.count_nonzero(is_zero):
         return int(vectors.shape[1])
     zeros = np.count_nonzero(is_zero[:, is_zero.any(axis=0)], axis=1)  # few columns have any
     return int(vectors.shape[1]) - int(np.sort(zeros)[(len(zeros) - 1) // 2])
@@ -351,7 +351,7 @@ def _exact(vectors: FloatMatrix, usable: Mask, *, is_direction: bool) -> _View:
         rows /= np.sqrt(np.where(usable, squares, 1.0))[:, None]
         squares = usable.astype(np.float64)
     floors = squares * EQUAL
-    if usable.any():
+    if np.count_nonzero(usable):
         rows -= rows[int(usable.argmax())].copy()
         rows[~usable] = 0.0
     factors = np.ones(len(rows)) if is_direction else None
@@ -382,7 +382,7 @@ def _spanned(kind: _Scaled, usable: Mask) -> int | None:
         return None
     distance = kind.first / kind.unit
     own = usable[: len(distance)] & ~((distance <= FLAT) & below(len(distance))).any(axis=1)
-    apart = (distance if own.all() else distance[own][:, own]).astype(np.float64)
+    apart = (distance if np.count_nonzero(own) == len(own) else distance[own][:, own]).astype(np.float64)
     if len(apart) < 3:
         return None
     # With the first of them as the origin: x.y = (|x|^2 + |y|^2 - |x - y|^2) / 2.

@@ -74,7 +74,7 @@ def weigh(
     doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=typical or 1.0, largest=largest)
     doubts = np.ones(distance.shape, np.float32)
     is_forbidden = np.isinf(distance)
-    if is_forbidden.any():
+    if np.count_nonzero(is_forbidden):  # a third of the time of any()
         doubts[is_forbidden] = np.inf
     less = (doubt < 1.0).nonzero()[0]
     return pairs.evidence(pairs.laid(doubts, doubt.take(less), less), links, similarities)
@@ -96,10 +96,10 @@ def _doubted(
     assert isinstance(policy.threshold, Certain)  # noqa: S101 - nobody else asks
     relative = pairs.apart if typical == 1.0 else pairs.apart / np.float32(typical)
     is_unknown = pairs.apart == UNKNOWN
-    if is_unknown.any():
+    if np.count_nonzero(is_unknown):
         relative = np.where(is_unknown, np.float32(1.0), relative)
     doubt = np.zeros(len(links), np.float32)
-    open_pairs = (links == _NONE).nonzero()[0] if links.any() else slice(None)
+    open_pairs = (links == _NONE).nonzero()[0] if np.count_nonzero(links) else slice(None)
     found, is_contained = yield from judged(
         relative[open_pairs].astype(np.float64),
         texts,
@@ -110,7 +110,7 @@ def _doubted(
         bounded=policy.representative is Strategy.RANK and counts_clusters_alone(policy.caps),
     )
     doubt[open_pairs] = found
-    if is_contained.any():
+    if np.count_nonzero(is_contained):
         places = is_contained.nonzero()[0]
         contained = places if isinstance(open_pairs, slice) else open_pairs[places]
         links[contained] = _CONTAINMENT
@@ -213,7 +213,7 @@ def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, l
 
 def opened(distance: FloatMatrix) -> FloatMatrix:
     """The distance with UNKNOWN where it is infinite: for texts to decide what vectors cannot."""
-    if np.isfinite(distance).all():
+    if np.count_nonzero(np.isfinite(distance)) == distance.size:
         return distance
     return np.where(np.isinf(distance), UNKNOWN, distance)
 

@@ -56,8 +56,9 @@ class Edges:
 
     def depths(self, margins: Margins) -> tuple[int, int]:
         """How many of its outermost lines, from the head and from the foot, are margins."""
-        heads, tails = self.masked
-        return _depth(heads, margins.headers), _depth(tails, margins.footers)
+        heads, tails = self._masked or self.masked
+        headers = _depth(heads, margins.headers) if self.head in margins.headers else 0
+        return headers, _depth(tails, margins.footers) if self.tail in margins.footers else 0
 
     def without(self, headers: int, footers: int) -> tuple[str, ...]:
         """Its lines when so many are taken off; all lines where too little would remain."""
