@@ -3,7 +3,7 @@
 ``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier, caps or gate. The same
 policy gives the same page as ``select`` and ``paging``, but for: representatives other than the best-ranked; near-text signals other
 than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; what fills a page, where a selection
-knows doubts beyond the cut by their bounds; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
+knows doubts beyond the cut by their bounds; texts of one template that a selection reads against a third one alone; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from vecsieve.proxy.selection.clustering import best_ranked, cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance
-from vecsieve.proxy.selection.geometry import NOISE, rows_of
+from vecsieve.proxy.selection.geometry import NOISE, Mask, rows_of
 from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, distances_of, group_by, settle
+from vecsieve.proxy.selection.guards.templates import from_one_template
 from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.single import Names, capped, expand, fill
 from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, counts_clusters_alone
 from vecsieve.proxy.selection.text.matching import matches
-from vecsieve.proxy.selection.text.reading import read
+from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import (
     Candidates,
     FloatMatrix,
@@ -203,12 +204,25 @@ def _bits(
     yield from texts.reading(each.tolist())
     reach = np.inf if policy.text.reach is None else policy.text.reach
     compared = np.triu((grouped.raw <= reach) | np.isinf(grouped.raw), 1)
+    if policy.guards.templates:
+        bits[(yield from _of_templates(texts, compared))[pairs]] |= VETO
     for bit, rules in ((NEAR, policy.text), (CONTAINED, _EXACT)):
         if rules is not None and rules.near:
             found = yield from matches(texts, each, each, compared, replace(rules, identical=False, span=None))
             bits[found.links[pairs] != Link.NONE] |= bit
             yield
     return bits
+
+
+def _of_templates(texts: Texts, compared: Mask) -> Steps[Mask]:
+    """Which of the compared pairs (n, n) are made from one template, whoever of the two leads."""
+    apart = np.zeros_like(compared)
+    for row, columns in enumerate(compared):
+        others = columns.nonzero()[0]
+        found = yield from from_one_template(texts, np.full(len(others), row), others)
+        apart[row, others[found]] = True
+        yield
+    return apart
 
 
 def rejudged(pool: KeptPool, policy: Policy) -> Page:

@@ -168,7 +168,7 @@ def test_a_page_by_offset_is_the_page_of_the_list(name: str, size: int, offset: 
 
 
 def test_signals_of_the_policy_that_chose_count_for_it_alone() -> None:
-    guards = replace(DEFAULT.guards, subjects=False, negation=False, numbers=False)
+    guards = replace(DEFAULT.guards, subjects=False, negation=False, numbers=False, templates=False)
     near = replace(DEFAULT, threshold=Fixed(value=0.0), text=of_preset("exact").text, guards=guards)
     without = replace(near, text=DEFAULT.text)
     assert near.text is not None
@@ -182,6 +182,25 @@ def test_signals_of_the_policy_that_chose_count_for_it_alone() -> None:
             assert rejudged(pool, policy).keep.tolist() == chosen.keep.tolist(), (name, question)
             pages[name] += chosen.distinct
     assert pages["loose"] < pages["near"] < pages["without"]
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_texts_of_one_template_stay_apart_in_a_kept_pool(order: int) -> None:
+    """Their heads need not be of the template: here the first result is none of it."""
+    draw = np.random.default_rng(order)
+    levels, places = ("Junior", "Senior", "Lead"), ("Paris", "Bonn", "Rome")
+    jobs = [f"{level} Python developer in {place}" for level in levels for place in places]
+    texts = ["All jobs of this week", *draw.permutation(jobs).tolist(), "Bees and violins", "Taxes on glaciers"]
+    base = draw.normal(size=64)
+    vectors = np.array(
+        [base + draw.normal(scale=0.02 if " in " in text else 1.0, size=64) for text in texts], np.float32
+    )
+    scores = np.linspace(1.0, 0.5, len(texts))
+    candidates = Candidates(
+        scores=scores, vectors=vectors, metric=Metric.COSINE, metadata=Metadata(texts=as_texts([*texts]))
+    )
+    page = rejudged(kept(candidates), DEFAULT)
+    assert page.keep.tolist() == select(candidates, top_k=TOP_K, policy=DEFAULT).keep.tolist() == list(range(TOP_K))
 
 
 def test_what_was_dropped_and_filled_is_counted_as_selection_counts_it() -> None:
