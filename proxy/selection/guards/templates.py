@@ -181,7 +181,7 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
         if longest == IN_SHORT or not (is_byline or other[met[1]] == _END):
             found.append(_gap(one[i : met[0]], other[j : met[1]], j, is_long=longest == IN_LONG))
         i, j = met
-    return tuple([gap for gap in found if gap is not None]) if same >= FRAME * fewest else ()
+    return tuple([gap for gap in found if gap is not None]) if same and same >= FRAME * fewest else ()
 
 
 def _is_byline(words: Sequence[str], end: int) -> bool:

@@ -11,11 +11,21 @@ from support.texts import as_texts
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.guards import templates
-from vecsieve.proxy.selection.guards.templates import MOST_GAPS, MOST_WORDS, gaps, words_of
+from vecsieve.proxy.selection.guards.templates import (
+    MOST_GAPS,
+    MOST_WORDS,
+    STEP_TEXTS,
+    from_one_template,
+    gaps,
+    words_of,
+)
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Selection, Veto
+from vecsieve.proxy.selection.text.reading import read
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Selection, Veto, finished
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection
+assert POLICY.text is not None
+TEXT = POLICY.text
 
 JOBS = [
     f"{level} Python developer in {place}"
@@ -155,3 +165,83 @@ def test_the_setting_turns_it_off() -> None:
     off = Policies(settings).resolve("qdrant", "c").selection
     assert POLICY.guards.templates
     assert not off.guards.templates
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ("a red car", "a blue car", [(1, 2, {"red"}, {"blue"})]),
+        ("how do I pay", "how can I pay", []),
+        ("the inverse sine of x", "the sine of x", [(1, 1, {"inverse"}, set())]),
+        ("the sine of x", "the inverse sine of x", [(1, 2, set(), {"inverse"})]),
+        (
+            "how to convert this from PDF to Word",
+            "how to convert this from Word to PDF",
+            [(5, 8, {"pdf", "word"}, {"word", "pdf"})],
+        ),
+        (
+            "pay the red bill in cash now",
+            "pay the blue bill in cash later",
+            [(2, 3, {"red"}, {"blue"}), (6, 7, {"now"}, {"later"})],
+        ),
+        ("pay by card", "pay by card!", []),
+        ("bees make honey", "taxes are due", []),
+        ("", "", []),
+        ("", "a b c", []),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_fills_a_gap(one: str, other: str, wanted: list[tuple[int, int, set[str], set[str]]]) -> None:
+    assert [tuple(gap) for gap in gaps(words_of(one), words_of(other))] == wanted
+
+
+def test_an_edited_copy_of_one_of_a_template_follows_it_and_no_other() -> None:
+    edited = HOTELS[1].replace("generous", "rich")
+    found = chosen([*HOTELS, edited])
+    assert found.representative.tolist()[:5] == [0, 1, 2, 3, 1]
+
+
+def test_who_are_kept_apart_from_the_first_by_the_same_words_are_copies_of_one_another() -> None:
+    """Both lack the first one's words, and none of the gaps tells them apart."""
+    again = HOTELS[2].replace("every morning", "each morning")
+    found = chosen([HOTELS[0], HOTELS[1], HOTELS[2], again])
+    assert found.representative.tolist()[:4] == [0, 1, 2, 2]
+
+
+@given(st.permutations(JOBS), st.booleans())
+def test_what_is_remembered_changes_nothing(texts: list[str], is_known: bool) -> None:
+    """Invariant: a selection is the same whether the gaps of its pairs are known already, and every job stays."""
+    if not is_known:
+        templates._kept.clear()
+    assert chosen(texts).keep.tolist() == list(range(len(texts)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000,
+        "\n" * 100_000,
+        "a\u0301" * 5_000,
+        "\U0001f469\u200d\U0001f680 " * 2_000,
+        "\u202eabc\u202c " * 500,
+        "a " * 5_000,
+    ],
+    ids=["a long word", "lines", "marks", "emoji", "directions", "many words"],
+)
+def test_hostile_texts_beside_a_template_are_chosen_without_harm(text: str) -> None:
+    found = chosen([*HOTELS, text, f"{text}b"])
+    assert found.keep.tolist()[:4] == [0, 1, 2, 3]
+
+
+def test_a_large_pool_is_read_in_steps() -> None:
+    texts = [
+        f"{level} {craft} in {place}"
+        for level in ("Junior", "Senior")
+        for craft in "abcdefgh"
+        for place in ("Rome", "Bonn", "Oslo", "Kiel")
+    ]
+    read_texts = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(read_texts.reading(range(len(texts))))
+    pairs = np.triu_indices(len(texts), 1)
+    assert sum(1 for _ in from_one_template(read_texts, *pairs)) >= (len(texts) - 1) // STEP_TEXTS
+    assert len(finished(from_one_template(read_texts, *pairs))) > len(pairs[0]) / 4
