@@ -4,8 +4,7 @@
 have the pages of twelve hotels of one chain. What fills the gap is what such a text is about.
 
 A pair alone cannot tell: an edited copy has a word replaced, too. The pool can. Where a third text fills the same gap with yet other
-words, it is a gap of a template. Copies of one text are edited in other places, or all alike. In 2,120 results made from 26 templates
-other evidence took 966 for copies; 101 of them without such a third text. Of the copies of labelled sets 0 to 3 % have one.
+words, it is a gap of a template. Copies of one text are edited in other places, or all alike.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _kept: dict[tuple[int, int], Gaps] = {}
 def from_one_template(texts: Texts, first: Indices, second: Indices) -> Steps[list[int]]:
     """Which of p pairs of candidates, first < second, are made from a template that a third text shows.
 
-    Each candidate is read against its best-ranked partner. What that tells of two candidates with the same partner is enough for them.
+    Each candidate is read against its best-ranked partner alone. Two candidates with the same partner are compared by what was read then.
     Third texts are among the first candidates, so that a list that is read page by page does not change its mind.
     """
     if len(texts.first_different) < 3:
@@ -128,8 +127,11 @@ class _Reader:
         if not between:
             return ()
         known = {self._numbers[one], self._numbers[other]}
-        thirds = [self.between(third, other) for third in self._like(other) if self._numbers[third] not in known]
-        return tuple([gap for gap in between if any(_is_filled_otherwise(gap, third) for third in thirds)])
+        thirds = [third for third in self._like(other) if self._numbers[third] not in known]
+        # Thirds are read until one fills the gap: in a pool of one template the first few do.
+        return tuple(
+            [gap for gap in between if any(_is_filled_otherwise(gap, self.between(third, other)) for third in thirds)]
+        )
 
     def _words_of(self, place: int) -> list[str]:
         found = self._words.get(place)
