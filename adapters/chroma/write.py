@@ -7,10 +7,9 @@ query for each tenant of a write. Metadata is flat: a note is JSON as a string.
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64decode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -23,7 +22,6 @@ from vecsieve.adapters.base import NOTE, json_text, own
 from vecsieve.adapters.chroma.calls import BACKEND, ID, scope
 from vecsieve.adapters.chroma.request import DOCUMENT_KEY
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     NativeAnswer,
     Operation,
     Question,
@@ -32,18 +30,16 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
+from vecsieve.adapters.wire.json import Span, last_values, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Shortened,
     decode_matrix,
     edited,
-    guess_numbers,
-    kept_inside,
-    set_aside,
     stack,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, by_tenant, name_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from vecsieve.adapters.written import Array, RestWrites, equal_to
 
 _WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
 _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
@@ -74,17 +70,7 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=match[5], collection=before + identifier, partition=match[1], id=identifier)
 
 
-def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
-    try:
-        return _parsed(set_aside(body, guess_numbers(body)), needs)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
-
-
-def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
+def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     text = source.text
     span = whole(text)
     found = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
@@ -156,18 +142,11 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
                 orjson.dumps(points.vectors[list(rows)], option=orjson.OPT_SERIALIZE_NUMPY),
                 inquiry.count,
                 orjson.dumps(include),
-                _where(tenant),
+                b',"where":' + equal_to(tenant) if tenant else b"",
             ),
         )
         for tenant, rows in by_tenant(inquiry).items()
     ]
-
-
-def _where(tenant: Tenant) -> bytes:
-    if not tenant:
-        return b""
-    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
-    return b',"where":%s' % (each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each))
 
 
 class _Reply(msgspec.Struct):
@@ -181,35 +160,32 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """A score is one minus the distance. Raises MalformedReplyError, nothing else."""
+def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """A score is one minus the distance."""
     of: list[int] = []
     ids: list[bytes] = []
     scores: list[float] = []
     vectors: list[bytes] = []
     fields: list[tuple[bytes | None, ...]] = []
-    try:
-        for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
-            reply = _REPLY.decode(body)
-            none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
-            lists = zip(
-                rows,
-                reply.ids,
-                reply.distances,
-                reply.metadatas,
-                reply.documents,
-                reply.embeddings or none,
-                strict=True,
-            )
-            for row, *columns in lists:
-                for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
-                    of.append(row)
-                    ids.append(orjson.dumps(identifier))
-                    scores.append(float("nan") if distance is None else 1.0 - distance)
-                    vectors.append(bytes(vector))
-                    fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+    for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
+        reply = _REPLY.decode(body)
+        none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
+        lists = zip(
+            rows,
+            reply.ids,
+            reply.distances,
+            reply.metadatas,
+            reply.documents,
+            reply.embeddings or none,
+            strict=True,
+        )
+        for row, *columns in lists:
+            for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
+                of.append(row)
+                ids.append(orjson.dumps(identifier))
+                scores.append(float("nan") if distance is None else 1.0 - distance)
+                vectors.append(bytes(vector))
+                fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
     return Neighbours(
         of=np.array(of, np.intp),
         ids=tuple(ids),
@@ -253,15 +229,9 @@ def point(points: NewPoints, row: int) -> bytes:
     return b"{%s}" % b",".join(each)
 
 
-def without(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's bytes without some records."""
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
     document = own(points.document, Document)
-    source, kept = document.source, [row for row in range(len(points.ids)) if row not in rows]
-    edits = [
-        (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
-        for (at, end), each in document.columns.values()
-    ]
-    return b"".join(edited(source, (0, len(source.text)), edits))
+    return document.source, list(document.columns.values())
 
 
 def ask_stored(write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
@@ -277,12 +247,8 @@ class _Got(msgspec.Struct):
 _GOT = msgspec.json.Decoder(_Got)
 
 
-def stored(body: bytes) -> Mapping[bytes, bytes]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        return {orjson.dumps(each): b"" for each in _GOT.decode(body).ids}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"no reply to a read: {type(error).__name__}") from None
+def _stored(body: bytes) -> Mapping[bytes, bytes]:
+    return {orjson.dumps(each): b"" for each in _GOT.decode(body).ids}
 
 
 def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
@@ -291,26 +257,20 @@ def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAns
     return NativeAnswer(status=status, content_type="application/json", body=b"{}")
 
 
-class ChromaWrites:
+class ChromaWrites(RestWrites):
     """The verbs of the contract."""
 
-    conflict = 409
-
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(_neighbours)
+    read_stored = staticmethod(_stored)
+    arrays = staticmethod(_arrays)
     classify = staticmethod(classify)
-    parse = staticmethod(parse)
     ask = staticmethod(ask)
-    found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
     point = staticmethod(point)
-    without = staticmethod(without)
     ask_stored = staticmethod(ask_stored)
-    stored = staticmethod(stored)
     acknowledged = staticmethod(acknowledged)
-
-    def partition(self, _: NewPoints) -> bytes:
-        """A collection has no parts."""
-        return b""
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""

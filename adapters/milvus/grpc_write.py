@@ -34,6 +34,7 @@ from vecsieve.adapters.milvus.written import noted, schema_known, stacked, witho
 from vecsieve.adapters.wire.protobuf import LENGTH, Field, fields, length_field, number_field, only, replaced, without
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.written import GrpcWrites
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _ROWS, _IS_PARTIAL = 4, 5, 7, 9
@@ -68,8 +69,7 @@ def classify(head: RequestHead) -> Operation | None:
     return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
 
 
-def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
+def _read(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     schema = schema_known(needs)
     found = read(body, (0, len(body)), _SHAPES[write.name])
     rows = number_of(body, found, _ROWS) or 0
@@ -77,12 +77,7 @@ def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     if not rows or number_of(body, found, _IS_PARTIAL):
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    try:
-        return _parsed(
-            body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs
-        )
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    return _parsed(body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs)
 
 
 def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, needs: WriteNeeds) -> NewPoints:
@@ -205,8 +200,7 @@ def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocume
     )  # fmt: skip
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Raises MalformedReplyError, nothing else."""
+def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
     needs = Needs(vectors=inquiry.vectors, payload_fields=points.keys)
     of: list[int] = []
     ids: list[bytes] = []
@@ -291,13 +285,13 @@ def _documents(elements: Sequence[bytes]) -> bytes:
     return length_field(_SCALARS, length_field(_JSON_DATA, b"".join(elements)))
 
 
-class MilvusGrpcWrites:
+class MilvusGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
-    parse = staticmethod(parse)
+    read_points = staticmethod(_read)
+    read_neighbours = staticmethod(_neighbours)
     ask = staticmethod(ask)
-    found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
     describe = staticmethod(calls.describe)

@@ -16,7 +16,6 @@ import orjson
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
     DeclinedError,
-    MalformedReplyError,
     Needs,
     Operation,
     Question,
@@ -30,10 +29,11 @@ from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
 from vecsieve.adapters.milvus.search import choose, condition
 from vecsieve.adapters.milvus.written import noted, schema_known, without_empty
-from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, last_values, members, string, whole
+from vecsieve.adapters.wire.json import Members, Span, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
-from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited, guess_numbers, set_aside
+from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.written import RestWrites, numbers_of
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
 _SCORE = "distance"
@@ -60,21 +60,11 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=name, collection="", partition=VERSION_2)
 
 
-def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
+def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     schema = schema_known(needs)
     has_place = NOTE in schema.documents if NOTE in schema.scalars else schema.is_dynamic
     if needs.notes and not has_place:
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    try:
-        return _parsed(set_aside(body, guess_numbers(body)), schema, needs)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
-
-
-def _parsed(source: Shortened, schema: Schema, needs: WriteNeeds) -> NewPoints:
     text = source.text
     found = read_object(
         text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
@@ -137,7 +127,7 @@ def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]
     output = choose((), points.vector_name, needs, keys_apart=True).added
     questions: list[Question] = []
     for tenant, rows in by_tenant(inquiry).items():
-        vectors = b",".join([_numbers(document, row) for row in rows])
+        vectors = b",".join([numbers_of(document.source, document.vectors[row]) for row in rows])
         more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
         if tenant:
             more["filter"] = condition(tenant)
@@ -145,13 +135,6 @@ def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]
         body = b'%s,"data":[%s]}' % (said[:-1], vectors)
         questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
     return questions
-
-
-def _numbers(document: Document, row: int) -> bytes:
-    span = document.vectors[row]
-    if span is None:
-        raise ValueError(f"row {row} has no numbers to ask by")
-    return document.source.cut_value(span)
 
 
 class _Reply(msgspec.Struct):
@@ -164,21 +147,17 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Raises MalformedReplyError, nothing else."""
+def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
     schema = own(points.document, Document).schema
     of: list[int] = []
     rows: list[tuple[bytes | None, ...]] = []
     wanted = (schema.primary, _SCORE, points.vector_name, *points.keys)
-    try:
-        for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
-            data, topks = _rows(_REPLY.decode(body))
-            of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
-            rows += [last_values(row, wanted) for row in data]
-        ids = tuple([_id(row[0], schema) for row in rows])
-        scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MalformedReplyError(f"no reply to a search: {type(error).__name__}") from None
+    for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
+        data, topks = _rows(_REPLY.decode(body))
+        of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
+        rows += [last_values(row, wanted) for row in data]
+    ids = tuple([_id(row[0], schema) for row in rows])
+    scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
     return Neighbours(
         of=np.array(of, np.intp),
         ids=ids,
@@ -239,13 +218,13 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     return b"".join(edited(source, (0, len(source.text)), edits))
 
 
-class MilvusRestWrites:
+class MilvusRestWrites(RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
-    parse = staticmethod(parse)
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(_neighbours)
     ask = staticmethod(ask)
-    found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
     describe = staticmethod(rest.describe)

@@ -15,7 +15,6 @@ import orjson
 
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     Operation,
     Question,
     Reason,
@@ -52,6 +51,7 @@ from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, mess
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from vecsieve.adapters.written import GrpcWrites
 
 # UpsertRequest.
 _VECTORS, _NAMESPACE = 1, 2
@@ -73,8 +73,7 @@ class Document:
     namespace: bytes
 
 
-def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
+def _parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     found = read(body, (0, len(body)), _UPSERT)
     points = messages(found, _VECTORS)
     if len(points) > needs.most:
@@ -82,16 +81,13 @@ def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     each = [read(body, point.span, _POINT) for point in points]
     metadata = tuple([message(point, _METADATA) for point in each])
     wanted = Wanted(needs.keys)
-    try:
-        values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
-        read_fields = tuple(
-            [
-                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
-                for field in metadata
-            ]
-        )
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
+    read_fields = tuple(
+        [
+            chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
+            for field in metadata
+        ]
+    )
     namespace = message(found, _NAMESPACE)
     return NewPoints(
         ids=tuple([_id(body, point) for point in each]),
@@ -153,17 +149,11 @@ def _value(value: object) -> bytes:
     return encoded(2 << 3 | FIXED64) + pack("<d", value)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Raises MalformedReplyError, nothing else."""
+def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
     wanted = Wanted(points.keys)
-    try:
-        lists = [matches_in(body) for body in bodies]
-        packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
-        fielded = [
-            row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)
-        ]
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
+    lists = [matches_in(body) for body in bodies]
+    packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
+    fielded = [row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)]
     matches = [match for each in lists for match in each]
     return Neighbours(
         of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
@@ -186,15 +176,13 @@ def is_cosine(body: bytes, _: str) -> bool:
     return metric is not None and body[metric.value : metric.end] == b"cosine"
 
 
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the metadata of some vectors."""
+def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
     document = own(points.document, Document)
-    rows = sorted(notes)
-    places = [document.points[row].whole for row in rows]
-    return replaced(document.data, (0, len(document.data)), places, [_noted(document, row, notes[row]) for row in rows])
+    return document.data, document.points
 
 
 def _noted(document: Document, row: int, note: bytes) -> bytes:
+    """A vector's field with a note in its metadata."""
     data, point, metadata = document.data, document.points[row], document.metadata[row]
     added = text_entry(NOTE, note)
     if metadata is None:
@@ -203,14 +191,19 @@ def _noted(document: Document, row: int, note: bytes) -> bytes:
     return length_field(_VECTORS, replaced(data, point.span, [metadata.whole], [shown]))
 
 
-class PineconeGrpcWrites:
+class PineconeGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
-    parse = staticmethod(parse)
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(_neighbours)
+    fields = staticmethod(_fields)
     ask = staticmethod(ask)
-    found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the metadata of some vectors."""
+        document = own(points.document, Document)
+        return self.shown(points, {row: _noted(document, row, note) for row, note in notes.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert; None for any other. Never raises."""

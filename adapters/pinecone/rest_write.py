@@ -7,8 +7,7 @@ a string. Records whose vectors the service makes are passed through.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -18,7 +17,6 @@ import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     NativeAnswer,
     Operation,
     Question,
@@ -28,18 +26,16 @@ from vecsieve.adapters.contract import (
     may_be_json,
 )
 from vecsieve.adapters.pinecone.calls import BACKEND, index_of
-from vecsieve.adapters.wire.json import RepeatedKeyError, Span, last_values, string, whole
+from vecsieve.adapters.wire.json import Span, last_values, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
     edited,
-    guess_numbers,
-    kept_inside,
-    set_aside,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
+from vecsieve.adapters.written import Array, RestWrites, equal_to, numbers_of
 
 UPSERT = "upsert"
 FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL
@@ -67,17 +63,7 @@ def classify(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
 
 
-def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
-    try:
-        return _parsed(set_aside(body, guess_numbers(body)), needs)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
-
-
-def _parsed(source: Shortened, needs: WriteNeeds) -> NewPoints:
+def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     text = source.text
     found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
     array = required(text, found, "vectors")
@@ -127,24 +113,15 @@ def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]
         Question(
             method="POST",
             target="/query",
-            body=b'{"vector":%s,%s%s}' % (_numbers(document, row), shared, _filter(tenant)),
+            body=b'{"vector":%s,%s%s}'
+            % (
+                numbers_of(document.source, document.values[row]),
+                shared,
+                b',"filter":' + equal_to(tenant) if tenant else b"",
+            ),
         )
         for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
     ]
-
-
-def _numbers(document: Document, row: int) -> bytes:
-    span = document.values[row]
-    if span is None:
-        raise ValueError(f"vector {row} has no numbers to ask by")
-    return document.source.cut_value(span)
-
-
-def _filter(tenant: Tenant) -> bytes:
-    if not tenant:
-        return b""
-    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
-    return b',"filter":%s' % (each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each))
 
 
 class _Match(msgspec.Struct):
@@ -161,12 +138,8 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        lists = [_REPLY.decode(body).matches for body in bodies]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    lists = [_REPLY.decode(body).matches for body in bodies]
     matches = [match for each in lists for match in each]
     return Neighbours(
         of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
@@ -197,19 +170,9 @@ def _edit(document: Document, row: int, note: bytes) -> Edit:
     return member_edit(document.source.text, span, NOTE, note)
 
 
-def point(points: NewPoints, row: int) -> bytes:
-    """An object as in the list of vectors; the client's own bytes."""
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
     document = own(points.document, Document)
-    return document.source.cut(*document.rows[row])
-
-
-def without(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's bytes without some vectors."""
-    document = own(points.document, Document)
-    source, (at, end) = document.source, document.array
-    kept = [row for row in range(len(points.ids)) if row not in rows]
-    inside = b"".join(kept_inside(source, (at, end), document.rows, kept, lambda _: []))
-    return b"".join(edited(source, (0, len(source.text)), [(at + 1, end - 1, inside)]))
+    return document.source, [(document.array, document.rows)]
 
 
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
@@ -235,12 +198,8 @@ class _Fetched(msgspec.Struct):
 _FETCHED = msgspec.json.Decoder(_Fetched)
 
 
-def stored(body: bytes) -> Mapping[bytes, bytes]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        return {orjson.dumps(each): b"" for each in _FETCHED.decode(body).vectors}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"no reply to a fetch: {type(error).__name__}") from None
+def _stored(body: bytes) -> Mapping[bytes, bytes]:
+    return {orjson.dumps(each): b"" for each in _FETCHED.decode(body).vectors}
 
 
 def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
@@ -248,21 +207,18 @@ def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
     return NativeAnswer(status=200, content_type="application/json", body=b'{"upsertedCount":0}')
 
 
-class PineconeRestWrites:
+class PineconeRestWrites(RestWrites):
     """The verbs of the contract."""
 
-    conflict = 409
-
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(_neighbours)
+    read_stored = staticmethod(_stored)
+    arrays = staticmethod(_arrays)
     classify = staticmethod(classify)
-    parse = staticmethod(parse)
     ask = staticmethod(ask)
-    found = staticmethod(found)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
-    point = staticmethod(point)
-    without = staticmethod(without)
     ask_stored = staticmethod(ask_stored)
-    stored = staticmethod(stored)
     acknowledged = staticmethod(acknowledged)
 
     def partition(self, points: NewPoints) -> bytes:

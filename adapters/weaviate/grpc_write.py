@@ -6,13 +6,13 @@ are not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.contract import Operation, Question, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.contract import Operation, Question, RequestHead
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
@@ -23,6 +23,7 @@ from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, mess
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats
 from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered
+from vecsieve.adapters.written import GrpcWrites
 
 _SERVICE = "/weaviate.v1.Weaviate/"
 _STREAM = "batch stream"
@@ -76,15 +77,7 @@ def describe(_: Operation, data: bytes) -> Question | None:
     return written.described(_place(data)[0])
 
 
-def parse(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
-    try:
-        return _parsed(body, needs)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
-def _parsed(body: bytes, needs: WriteNeeds) -> NewPoints:
+def _parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
     each = [read(body, field.span, _OBJECT) for field in objects]
     properties = [message(found, _PROPERTIES) for found in each]
@@ -138,12 +131,9 @@ def _ids(data: bytes, each: list[Found], needs: WriteNeeds) -> tuple[bytes, ...]
     return tuple(map(orjson.dumps, ids))
 
 
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's message with a note in the properties of some objects."""
+def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
     source = own(own(points.document, Document).source, Source)
-    rows = sorted(notes)
-    places = [source.objects[row].whole for row in rows]
-    return replaced(source.data, (0, len(source.data)), places, [_noted(source, row, notes[row]) for row in rows])
+    return source.data, source.objects
 
 
 def _noted(source: Source, row: int, note: bytes) -> bytes:
@@ -160,18 +150,23 @@ def _noted(source: Source, row: int, note: bytes) -> bytes:
     return length_field(_OBJECTS, replaced(data, at, [properties.whole], [length_field(_PROPERTIES, inside)]))
 
 
-class WeaviateGrpcWrites:
+class WeaviateGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     describe = staticmethod(describe)
     parse_description = staticmethod(read_schema)
-    parse = staticmethod(parse)
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(written.neighbours)
+    fields = staticmethod(_fields)
     ask = staticmethod(written.ask)
-    found = staticmethod(written.found)
     is_cosine = staticmethod(written.is_cosine)
-    annotated = staticmethod(annotated)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""
         return written.present(describe(write, body))
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's message with a note in the properties of some objects."""
+        source = own(own(points.document, Document).source, Source)
+        return self.shown(points, {row: _noted(source, row, note) for row, note in notes.items()})

@@ -14,17 +14,16 @@ from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
 from vecsieve.adapters.weaviate.written import Document, Place, document_of
-from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, elements, members, string, whole
+from vecsieve.adapters.wire.json import Members, Span, elements, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
     edited,
-    guess_numbers,
-    set_aside,
 )
 from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered
+from vecsieve.adapters.written import RestWrites
 
 _OBJECT, _BATCH = "object", "batch"
 _PATHS = {"/v1/objects": _OBJECT, "/v1/batch/objects": _BATCH}
@@ -66,16 +65,6 @@ def describe(write: Operation, body: bytes) -> Question | None:
 def _collection(name: str) -> str:
     """As the server stores it."""
     return name[:1].upper() + name[1:]
-
-
-def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
-    try:
-        return _parsed(write, set_aside(body, guess_numbers(body)), needs)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
 
 
 def _parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
@@ -148,15 +137,15 @@ def _edit(source: Source, row: int, note: bytes) -> Edit:
     return member_edit(source.text.text, span, NOTE, note)
 
 
-class WeaviateRestWrites:
+class WeaviateRestWrites(RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     describe = staticmethod(describe)
     parse_description = staticmethod(read_schema)
-    parse = staticmethod(parse)
+    read_points = staticmethod(_parsed)
+    read_neighbours = staticmethod(written.neighbours)
     ask = staticmethod(written.ask)
-    found = staticmethod(written.found)
     is_cosine = staticmethod(written.is_cosine)
     annotated = staticmethod(annotated)
 

@@ -153,18 +153,15 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """A score is one minus the distance. Raises MalformedReplyError, nothing else."""
+def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """A score is one minus the distance. Raises ValueError and the like, and DeclinedError."""
     target = own(points.document, Document).target
-    try:
-        lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
-        near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
-        each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
-        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
-        ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
-        scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
-    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError, KeyError, AttributeError) as error:
-        raise MalformedReplyError(f"no reply to a query: {type(error).__name__}") from None
+    lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
+    near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
+    each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
+    more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
+    ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
+    scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
     vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
     return Neighbours(
         of=np.array([row for row, _ in near], np.intp),

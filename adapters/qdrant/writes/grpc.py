@@ -12,7 +12,6 @@ import orjson
 
 from vecsieve.adapters.base import own
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     NativeAnswer,
     Operation,
     Question,
@@ -34,6 +33,7 @@ from vecsieve.adapters.qdrant.writes.rest import compared
 from vecsieve.adapters.wire.protobuf import (
     FIXED64,
     LENGTH,
+    Field,
     Span,
     encoded,
     fields,
@@ -42,18 +42,16 @@ from vecsieve.adapters.wire.protobuf import (
     messages_in,
     number_field,
     only,
-    replaced,
     varint,
 )
 from vecsieve.adapters.wire.protobuf_requests import message, messages, read
 from vecsieve.adapters.writes import NewPoints
+from vecsieve.adapters.written import GrpcWrites
 
 
-def without(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's message without some points."""
+def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
     document = own(points.document, Document)
-    dropped = [document.points[row].whole for row in sorted(rows)]
-    return replaced(document.data, (0, len(document.data)), dropped, ())
+    return document.data, document.points
 
 
 def point(points: NewPoints, row: int) -> bytes:
@@ -79,14 +77,6 @@ def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[S
         vectors_json(data, vectors),
         payload_json(data, payload),
     )
-
-
-def merged(_: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-    """The client's message with other points."""
-    document = own(points.document, Document)
-    data, places = document.data, sorted({*rows, *merged})
-    shown = [length_field(POINTS, _message(points, row, merged[row])) if row in merged else b"" for row in places]
-    return replaced(data, (0, len(data)), [document.points[row].whole for row in places], shown)
 
 
 def _message(points: NewPoints, row: int, point: bytes) -> bytes:
@@ -127,12 +117,8 @@ def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, who
     return [Question(method="POST", target="/qdrant.Points/Get", body=_named(write) + each + everything + partition)]
 
 
-def stored(body: bytes) -> Mapping[bytes, bytes]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
-    except (ValueError, UnsupportedError) as error:
-        raise MalformedReplyError(f"no reply to a retrieval: {type(error).__name__}") from None
+def _stored(body: bytes) -> Mapping[bytes, bytes]:
+    return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
 
 
 def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
@@ -172,24 +158,26 @@ def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, byt
     return Question(method="POST", target="/qdrant.Points/Delete", body=body)
 
 
-class QdrantGrpcWrites:
+class QdrantGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
-    conflict = 6  # ALREADY_EXISTS
-
-    parse = staticmethod(grpc_upserts.parse)
+    read_points = staticmethod(grpc_upserts.parsed)
+    read_neighbours = staticmethod(grpc_upserts.neighbours)
+    read_stored = staticmethod(_stored)
+    fields = staticmethod(_fields)
     ask = staticmethod(grpc_upserts.ask)
-    found = staticmethod(grpc_upserts.found)
     is_cosine = staticmethod(grpc_upserts.is_cosine)
     annotated = staticmethod(grpc_upserts.annotated)
-    without = staticmethod(without)
     point = staticmethod(point)
     ask_stored = staticmethod(ask_stored)
-    stored = staticmethod(stored)
     acknowledged = staticmethod(acknowledged)
     waits = staticmethod(waits)
-    merged = staticmethod(merged)
     ask_removed = staticmethod(ask_removed)
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The client's message with other points."""
+        put = {row: length_field(POINTS, _message(points, row, each)) for row, each in merged.items()}
+        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert. Never raises."""

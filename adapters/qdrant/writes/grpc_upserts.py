@@ -15,7 +15,6 @@ import orjson
 
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     Needs,
     Operation,
     Question,
@@ -69,8 +68,8 @@ class Document:
     waits: bool
 
 
-def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
+def parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises ValueError, UnsupportedError."""
     forced(needs.keys, ())
     found = read(body, (0, len(body)), _UPSERT)
     if _FILTER in found or number_of(body, found, _MODE):
@@ -81,18 +80,15 @@ def parse(_write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     if len(points) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     shard_keys = message(found, _SHARD_KEYS)
-    try:
-        each = [read(body, point.span, POINT) for point in points]
-        vectors = [_dense(body, point) for point in each]
-        name = name_of(vectors, needs.vector_name)
-        packed = tuple([vector.get(name, b"") for vector in vectors])
-        wanted = Wanted(needs.keys)
-        read_fields = tuple(
-            [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
-        )
-        ids = tuple([id_of(body, message(point, ID)) for point in each])
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    each = [read(body, point.span, POINT) for point in points]
+    vectors = [_dense(body, point) for point in each]
+    name = name_of(vectors, needs.vector_name)
+    packed = tuple([vector.get(name, b"") for vector in vectors])
+    wanted = Wanted(needs.keys)
+    read_fields = tuple(
+        [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
+    )
+    ids = tuple([id_of(body, message(point, ID)) for point in each])
     document = Document(
         data=body,
         points=tuple(points),
@@ -163,16 +159,9 @@ def _filter(tenant: Tenant) -> bytes:
     return length_field(_WHERE, b"".join(conditions)) if conditions else b""
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Read a batch reply. Raises MalformedReplyError, nothing else."""
-    try:
-        (body,) = bodies
-        return _found(points, inquiry, body)
-    except ValueError as error:
-        raise MalformedReplyError(str(error)) from None
-
-
-def _found(points: NewPoints, inquiry: Inquiry, body: bytes) -> Neighbours:
+def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises ValueError."""
+    (body,) = bodies
     lists = results(body, (0, len(body)))
     if len(lists) != len(inquiry.which):
         raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")

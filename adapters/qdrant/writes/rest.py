@@ -15,27 +15,22 @@ from urllib.parse import quote
 import msgspec
 
 from vecsieve.adapters.base import own
-from vecsieve.adapters.contract import MalformedReplyError, NativeAnswer, Operation, Question
+from vecsieve.adapters.contract import NativeAnswer, Operation, Question
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.writes import rest_upserts
 from vecsieve.adapters.qdrant.writes.rest_upserts import Document, points_of, spelled
-from vecsieve.adapters.wire.json_vectors import edited, kept_inside
+from vecsieve.adapters.wire.json_vectors import Shortened
 from vecsieve.adapters.writes import NewPoints
+from vecsieve.adapters.written import Array, RestWrites
 
 # In a filter other keys are paths.
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_COMPARED = 16  # values of a payload
 
 
-def without(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's bytes without some points."""
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
     document = own(points.document, Document)
-    source, kept = document.source, [row for row in range(len(points.ids)) if row not in rows]
-    edits = [
-        (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
-        for _, (at, end), each, _ in document.lists
-    ]
-    return b"".join(edited(source, (0, len(source.text)), edits))
+    return document.source, [(each.array, each.each) for each in document.lists]
 
 
 def point(points: NewPoints, row: int) -> bytes:
@@ -84,12 +79,8 @@ class _Stored(msgspec.Struct):
 _STORED = msgspec.json.Decoder(_Stored)
 
 
-def stored(body: bytes) -> Mapping[bytes, bytes]:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        found = _STORED.decode(body).result
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"no reply to a retrieval: {type(error).__name__}") from None
+def _stored(body: bytes) -> Mapping[bytes, bytes]:
+    found = _STORED.decode(body).result
     ids = [spelled(each.id) for each in found]
     return {
         identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, each.vector, each.payload)
@@ -137,21 +128,20 @@ def is_comparable(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and -(2**63) <= value < 2**63)
 
 
-class QdrantRestWrites:
+class QdrantRestWrites(RestWrites):
     """The verbs of the contract."""
 
-    conflict = 409
-
     classify = staticmethod(calls.classify_rest_write)
-    parse = staticmethod(rest_upserts.parse)
+    guess = staticmethod(rest_upserts.guess)
+    read_points = staticmethod(rest_upserts.parsed)
+    read_neighbours = staticmethod(rest_upserts.neighbours)
+    read_stored = staticmethod(_stored)
+    arrays = staticmethod(_arrays)
     ask = staticmethod(rest_upserts.ask)
-    found = staticmethod(rest_upserts.found)
     is_cosine = staticmethod(rest_upserts.is_cosine)
     annotated = staticmethod(rest_upserts.annotated)
-    without = staticmethod(without)
     point = staticmethod(point)
     ask_stored = staticmethod(ask_stored)
-    stored = staticmethod(stored)
     acknowledged = staticmethod(acknowledged)
     waits = staticmethod(waits)
     merged = staticmethod(merged)

@@ -20,7 +20,6 @@ import numpy as np
 
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
-    MalformedReplyError,
     Operation,
     Question,
     Reason,
@@ -29,7 +28,6 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.ranking import forced
 from vecsieve.adapters.wire.json import (
-    RepeatedKeyError,
     Span,
     check_dimensions,
     last_values,
@@ -44,9 +42,9 @@ from vecsieve.adapters.wire.json_vectors import (
     decode_matrix,
     edited,
     guess_numbers,
-    set_aside,
 )
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from vecsieve.adapters.written import numbers_of
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
@@ -98,16 +96,9 @@ class _Listed:
     columns: int | None = None
 
 
-def parse(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises UnsupportedError, nothing else."""
-    forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
-    try:
-        source = set_aside(body, [each for each in guess_numbers(body) if not _holds_ids(body, each)])
-        return _parsed(source, write.name, needs)
-    except RepeatedKeyError:
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
-    except ValueError:
-        raise UnsupportedError(Reason.NOT_JSON) from None
+def guess(body: bytes) -> list[Span]:
+    """The arrays of numbers, but for those of ids."""
+    return [each for each in guess_numbers(body) if not _holds_ids(body, each)]
 
 
 def _holds_ids(body: bytes, span: Span) -> bool:
@@ -116,9 +107,11 @@ def _holds_ids(body: bytes, span: Span) -> bool:
     return before.endswith(b":") and before[:-1].rstrip().endswith(b'"ids"')
 
 
-def _parsed(source: Shortened, name: str, needs: WriteNeeds) -> NewPoints:
+def parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+    """Raises ValueError, UnsupportedError."""
+    forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
     text = source.text
-    span = whole(text) if name == calls.UPSERT else _only_upsert(text)
+    span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
     found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
     if any(present(text, found, each) is not None for each in _CONDITIONS):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -259,7 +252,7 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
     ]
     behind = b"," + b",".join(shared)
     searches = [
-        b'{"query":%s%s%s}' % (_numbers(document, point), behind, _filter(tenant))
+        b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), behind, _filter(tenant))
         for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
     ]
     body = b'{"searches":[%s]}' % b",".join(searches)
@@ -269,13 +262,6 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
 def points_of(write: Operation) -> str:
     """The path of a collection's points."""
     return f"/collections/{quote(write.collection, safe='')}/points"
-
-
-def _numbers(document: Document, point: int) -> bytes:
-    span = document.vectors[point]
-    if span is None:
-        raise ValueError(f"point {point} has no vector to ask by")
-    return document.source.cut_value(span)
 
 
 def _filter(tenant: Tenant) -> bytes:
@@ -303,15 +289,12 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def found(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Read a batch reply. Raises MalformedReplyError, nothing else."""
-    try:
-        (body,) = bodies
-        lists = _REPLY.decode(body).result
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"no reply to a batch query: {type(error).__name__}") from None
+def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Read a batch reply. Raises ValueError and the like."""
+    (body,) = bodies
+    lists = _REPLY.decode(body).result
     if len(lists) != len(inquiry.which):
-        raise MalformedReplyError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
     hits = [hit for each in lists for hit in each.points]
     vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
     return Neighbours(

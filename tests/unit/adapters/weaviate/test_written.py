@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from support import weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
+from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.weaviate.schema import Schema
-from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, ask, described, found, is_cosine
+from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, ask, described, is_cosine
 from vecsieve.adapters.writes import Inquiry, NewPoints
 
+WRITES = WeaviateRestWrites()
 WRITE = Operation(backend="weaviate", name="batch", collection="Docs")
 TYPES = {"text": "text", "team": "text", "n": "int", "yes": "boolean", "_vecsieve": "text", "of": "Other"}
 
@@ -93,7 +95,7 @@ def answer(**rows: Any) -> bytes:
 def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str) -> None:
     said = {"vectors": {"named": [1, 2]}} if target else {"vector": [1, 2]}
     bodies = [answer(a1=[hit(1, 0.25, **said), hit(2, None)]), answer(a0=None)]
-    near = found(points(target=target), asked(1, 0, vectors=True), bodies)
+    near = WRITES.found(points(target=target), asked(1, 0, vectors=True), bodies)
     assert (near.of.tolist(), near.ids) == ([1, 1], (b'"a1"', b'"a2"'))
     assert near.scores[0] == 0.75
     assert np.isnan(near.scores[1])
@@ -114,12 +116,12 @@ def test_neighbours_are_read_with_ids_scores_vectors_and_wanted_keys(target: str
 )
 def test_another_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        found(points(), asked(0, 1), [body])
+        WRITES.found(points(), asked(0, 1), [body])
 
 
 def test_an_error_is_a_refusal() -> None:
     with pytest.raises(DeclinedError):
-        found(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
+        WRITES.found(points(), asked(0), [b'{"data":{"Get":{"a0":null}},"errors":[{"message":"no"}]}'])
 
 
 def test_a_collection_is_described_by_its_name() -> None:
@@ -137,7 +139,7 @@ def test_a_damaged_answer_is_read_or_malformed(junk: bytes, at: int, cut: int) -
     """Any bytes are neighbours or malformed, and no other error is raised."""
     whole = answer(a0=[hit(1, 0.25, vector=[1, 2])], a1=[hit(2, 0.5, vector=[3, 4])])
     try:
-        near = found(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
+        near = WRITES.found(points(), asked(0, 1, vectors=True), [whole[:at] + junk + whole[at + cut :]])
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)

@@ -1,0 +1,121 @@
+"""What the adapters of writes have in common, by transport.
+
+An adapter names its functions; the base class fences what they raise, and cuts points out of the client's own bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import msgspec
+
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, UnsupportedError
+from vecsieve.adapters.wire.json import RepeatedKeyError, Span
+from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
+from vecsieve.adapters.wire.protobuf import Field, replaced
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
+
+_UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError, LookupError, AttributeError, UnsupportedError)
+
+Array = tuple[Span, Sequence[Span]]
+"""The span of an array with one element for each point, and those elements."""
+
+
+class _Writes:
+    """``read_neighbours``, ``read_stored``: may raise ValueError and the like."""
+
+    conflict: int
+    read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
+    read_stored: Callable[[bytes], Mapping[bytes, bytes]]
+
+    def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """As in the contract."""
+        try:
+            return self.read_neighbours(points, inquiry, bodies)
+        except _UNREADABLE as error:
+            raise MalformedReplyError(f"neighbours: {type(error).__name__}") from None
+
+    def stored(self, body: bytes) -> Mapping[bytes, bytes]:
+        """As in the contract."""
+        try:
+            return self.read_stored(body)
+        except _UNREADABLE as error:
+            raise MalformedReplyError(f"stored points: {type(error).__name__}") from None
+
+    def partition(self, _: NewPoints) -> bytes:
+        """Most collections have no parts."""
+        return b""
+
+
+class RestWrites(_Writes):
+    """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: of a parsed write, all that have
+    an element for each point.
+    """
+
+    conflict = 409
+    guess: Callable[[bytes], list[Span]] = staticmethod(guess_numbers)
+    read_points: Callable[[Operation, Shortened, WriteNeeds], NewPoints]
+    arrays: Callable[[NewPoints], tuple[Shortened, Sequence[Array]]]
+
+    def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        """As in the contract."""
+        try:
+            return self.read_points(write, set_aside(body, self.guess(body)), needs)
+        except RepeatedKeyError:
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+        except ValueError:
+            raise UnsupportedError(Reason.NOT_JSON) from None
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """The element of the only array; the client's own bytes."""
+        source, (((_, each)),) = self.arrays(points)
+        return source.cut(*each[row])
+
+    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        """As in the contract."""
+        source, arrays = self.arrays(points)
+        kept = [row for row in range(len(points.ids)) if row not in rows]
+        edits = [
+            (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
+            for (at, end), each in arrays
+        ]
+        return b"".join(edited(source, (0, len(source.text)), edits))
+
+
+class GrpcWrites(_Writes):
+    """Over single messages. ``fields``: of a parsed write, its message and the field of each point."""
+
+    conflict = 6  # ALREADY_EXISTS
+    read_points: Callable[[Operation, bytes, WriteNeeds], NewPoints]
+    fields: Callable[[NewPoints], tuple[bytes, Sequence[Field]]]
+
+    def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        """As in the contract."""
+        try:
+            return self.read_points(write, body, needs)
+        except ValueError:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        """As in the contract."""
+        return self.shown(points, dict.fromkeys(rows, b""))
+
+    def shown(self, points: NewPoints, fields: Mapping[int, bytes]) -> bytes:
+        """The client's message with other fields in the places of some points."""
+        data, each = self.fields(points)
+        rows = sorted(fields)
+        return replaced(data, (0, len(data)), [each[row].whole for row in rows], [fields[row] for row in rows])
+
+
+def numbers_of(source: Shortened, span: Span | None) -> bytes:
+    """The array to ask for neighbours by. Raises ValueError."""
+    if span is None:
+        raise ValueError("a point without numbers has no neighbours")
+    return source.cut_value(span)
+
+
+def equal_to(tenant: Tenant) -> bytes:
+    """A filter in the words that Pinecone and Chroma share; b"" for none."""
+    each = [b'{%s:{"$eq":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
+    return each[0] if len(each) == 1 else b'{"$and":[%s]}' % b",".join(each) if each else b""

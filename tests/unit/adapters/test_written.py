@@ -1,0 +1,99 @@
+"""What adapters of writes have in common: fences around readers, points cut out of a client's bytes, a filter for a tenant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
+from vecsieve.adapters.wire.json import elements, whole
+from vecsieve.adapters.wire.json_vectors import Shortened, set_aside
+from vecsieve.adapters.wire.protobuf import fields, length_field
+from vecsieve.adapters.writes import NewPoints, WriteNeeds
+from vecsieve.adapters.written import GrpcWrites, RestWrites, equal_to, numbers_of
+
+WRITE = Operation(backend="toy", name="upsert", collection="c")
+NEEDS = WriteNeeds(vector_name=None, keys=(), most=9)
+
+
+def points(document: Any, count: int) -> NewPoints:
+    return NewPoints(
+        ids=tuple(b"%d" % row for row in range(count)),
+        vectors=np.zeros((count, 1), np.float32),
+        vector_name="",
+        keys=(),
+        fields=((),) * count,
+        document=document,
+    )
+
+
+def read_list(_: Operation, source: Shortened, _needs: WriteNeeds) -> NewPoints:
+    each = elements(source.text, whole(source.text))
+    return points((source, each), len(each))
+
+
+class Lists(RestWrites):
+    """A write is a list of points."""
+
+    read_points = staticmethod(read_list)
+    read_stored = staticmethod(msgspec.json.Decoder(dict).decode)
+    arrays = staticmethod(lambda of: (of.document[0], [(whole(of.document[0].text), of.document[1])]))
+
+
+class Fields(GrpcWrites):
+    """A write is a message of fields, one for each point."""
+
+    read_points = staticmethod(lambda _, body, _needs: points((body, fields(body)), len(fields(body))))
+    fields = staticmethod(lambda of: of.document)
+
+
+@given(st.lists(st.lists(st.integers(), max_size=3), min_size=1, max_size=6), st.data())
+def test_what_stays_of_a_list_is_the_clients_own(each: list[list[int]], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(each) - 1), max_size=len(each) - 1))
+    read = Lists().parse(WRITE, json.dumps(each).encode(), NEEDS)
+    assert json.loads(Lists().without(read, gone)) == [one for row, one in enumerate(each) if row not in gone]
+    assert Lists().without(read, set()) == json.dumps(each).encode()
+    assert [json.loads(Lists().point(read, row)) for row in range(len(each))] == each
+
+
+@given(st.lists(st.binary(max_size=9), min_size=1, max_size=6), st.data())
+def test_what_stays_of_a_message_is_the_clients_own(each: list[bytes], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, len(each) - 1)))
+    read = Fields().parse(WRITE, b"".join(length_field(1, one) for one in each), NEEDS)
+    kept = b"".join(length_field(1, one) for row, one in enumerate(each) if row not in gone)
+    assert Fields().without(read, gone) == kept
+    assert Fields().shown(read, {0: b"\x10\x01"}).startswith(b"\x10\x01")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1", b"", b'{"a":1,"a":2}', b"3"])
+def test_a_write_that_cannot_be_read_is_unsupported(body: bytes) -> None:
+    with pytest.raises(UnsupportedError):
+        Lists().parse(WRITE, body, NEEDS)
+    with pytest.raises(UnsupportedError):
+        Fields().parse(WRITE, b"\xff" + body, NEEDS)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
+def test_an_answer_that_cannot_be_read_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedReplyError):
+        Lists().stored(body)
+
+
+def test_a_tenant_is_a_filter_of_all_its_keys() -> None:
+    one, other = ("a", b'"x"'), ("b", b"1")
+    assert equal_to(()) == b""
+    assert json.loads(equal_to((one,))) == {"a": {"$eq": "x"}}
+    assert json.loads(equal_to((one, other))) == {"$and": [{"a": {"$eq": "x"}}, {"b": {"$eq": 1}}]}
+
+
+def test_a_point_without_numbers_asks_for_nothing() -> None:
+    source = set_aside(b"[[1,2]]", [(1, 6)])
+    assert numbers_of(source, (1, 3)) == b"[1,2]"
+    with pytest.raises(ValueError, match="numbers"):
+        numbers_of(source, None)
