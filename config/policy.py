@@ -321,6 +321,11 @@ class SessionSettings(Model):
 
     ttl_seconds: Seconds = setting(1800.0, "after its last search; half an hour is the usual end of a conversation")
     turns: OrNone[Count] = setting(None, "results of so many last searches stand behind new ones; none: of all")
+    keeps: Share = setting(
+        0.625,
+        "of a page at most: results near the best one keep a place at its end although earlier turns were given them, so that the answer "
+        "is on the page; more makes conversations repeat hardly less than without a session. 0: the same question again is the next page",
+    )
 
 
 class StitchSettings(Model):

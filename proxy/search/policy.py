@@ -104,10 +104,13 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRules:
-    """``key``: a digest of the session that the request names; None without one. ``turns``: how many are remembered; None: all."""
+    """``key``: a digest of the session that the request names; None without one. ``turns``: how many are remembered; None: all. ``keeps``:
+    the share of a page, its first results, that is not given up for what is new.
+    """
 
     ttl_seconds: float = 0.0
     turns: int | None = None
+    keeps: float = 0.0
     key: bytes | None = None
 
 
@@ -201,7 +204,9 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
-        session=SessionRules(ttl_seconds=policy.session.ttl_seconds, turns=policy.session.turns),
+        session=SessionRules(
+            ttl_seconds=policy.session.ttl_seconds, turns=policy.session.turns, keeps=policy.session.keeps
+        ),
         marks_overlaps=policy.stitch.mode == "mark",
     )
 

@@ -16,7 +16,8 @@ from support.stack import exchange
 from support.surrounded import DATABASES, FAMILIES, PARAMETERS, Ask
 
 LIMIT = 4
-FLOOR = "policy: {fetch: {floor: 64}}\n"
+# The same question again is the next page.
+FLOOR = "policy: {fetch: {floor: 64}, session: {keeps: 0}}\n"
 
 
 @pytest.fixture(scope="module", params=PARAMETERS)
@@ -104,9 +105,24 @@ def test_a_restart_forgets_sessions_in_memory_and_answers(engine: str, tmp_path:
             assert set(ids(proxy, "kept")).isdisjoint(plain)
 
 
+def test_the_best_results_stay_on_the_page_behind_what_is_new(engine: str) -> None:
+    with stack.serve(engine) as (proxy, _):
+        plain = ids(proxy, None)
+        first, second = ids(proxy, "asks-again"), ids(proxy, "asks-again")
+        assert ids(proxy, None) == plain, "without a session nothing is different"
+    assert first == plain
+    new, old = [one for one in second if one not in first], [one for one in second if one in first]
+    assert second == new + old
+    assert len(new) >= LIMIT - int(0.625 * LIMIT)
+    assert old == [one for one in plain if one in old]
+    assert plain[0] in old
+
+
 def test_turns_reach_deeper_than_one_pool(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "vecsieve.yaml"
-    file.write_text("limits: {own_reads_share: 1.0}\n")  # each turn may grow its pool; by default one in ten
+    file.write_text(
+        "limits: {own_reads_share: 1.0}\npolicy: {session: {keeps: 0}}\n"
+    )  # each turn may grow its pool; by default one in ten
     with stack.serve(engine, "--config", str(file)) as (proxy, admin):
         turns = [ids(proxy, "deep") for _ in range(4)]
         text = exchange(admin, "GET", "/metrics").body.decode()

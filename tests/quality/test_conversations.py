@@ -1,5 +1,5 @@
 """Conversations of twenty turns over docstrings of three numpy releases, with real embeddings, through the proxy: fewer repeated results,
-and the answers kept.
+and the answers kept on the page.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def asked(url: str, vector: np.ndarray, session: str | None) -> list[int]:
 
 @NEEDS_NUMPYDOC
 def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
-    """Each conversation asks twenty questions that are near one another. An answer is kept if it is on the page or was given before."""
+    """Each conversation asks twenty questions that are near one another. An answer that the plain page has must be on the session's page."""
     assert NUMPYDOC is not None
     questions, places = lines("queries.jsonl"), {each["id"]: place for place, each in enumerate(lines("corpus.jsonl"))}
     vectors = np.load(NUMPYDOC / "queries.f16.npy").astype(np.float32)
     repeated = {"plain": 0, "session": 0}
-    had = kept = on_page = 0
+    had = kept = 0
     for conversation in range(CONVERSATIONS):
         first = conversation * len(questions) // CONVERSATIONS
         turns = np.argsort(-(vectors @ vectors[first]), kind="stable")[:TURNS].tolist()
@@ -77,10 +77,8 @@ def test_twenty_turns_repeat_less_and_keep_the_answers(proxy: str) -> None:
                 repeated[name] += len(given[name].intersection(page))
             if right.intersection(pages["plain"]):
                 had += 1
-                on_page += bool(right.intersection(pages["session"]))
-                kept += bool(right.intersection((*pages["session"], *given["session"])))
+                kept += bool(right.intersection(pages["session"]))
             for name, page in pages.items():
                 given[name].update(page)
-    assert repeated["session"] <= 0.1 * repeated["plain"]
+    assert repeated["session"] <= 0.6 * repeated["plain"]
     assert kept >= 0.98 * had
-    assert on_page >= 0.75 * had, "the others were given by an earlier turn"

@@ -82,7 +82,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
-        session=SessionRules(ttl_seconds=1800.0),
+        session=SessionRules(ttl_seconds=1800.0, keeps=0.625),
         budget=TextBudget(None, USUAL_TEXTS, estimated),
     )
 

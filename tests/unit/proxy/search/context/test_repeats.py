@@ -15,7 +15,7 @@ from support.policies import CLASSICAL, DEFAULT
 from support.selections import selection
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.context.repeats import digest, first_pages, renewed
+from vecsieve.proxy.search.context.repeats import digest, first_pages, held_of, renewed
 from vecsieve.proxy.search.fetch import Attempt, plan
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
@@ -103,6 +103,86 @@ def test_a_page_keeps_its_length_and_repeats_no_candidate(families: list[int], t
         assert found.wanting == top_k - len([row for row in keep if row in new]), (
             "a larger pool may have more that is new"
         )
+
+
+@pytest.mark.parametrize(
+    ("shown", "held", "keep"),
+    [
+        ([0], [0], [1, 2, 0]),
+        ([0, 1], [0], [2, 3, 0]),
+        ([0, 1, 2], [0, 2], [3, 0, 2]),
+        ([0, 1, 2, 3, 4, 5], [1], [0, 1, 2]),
+        ([0, 1, 2], [0, 1, 2], [0, 1, 2]),
+    ],
+    ids=["the best", "one of two", "two of three", "nothing is new", "the whole page"],
+)
+def test_what_is_held_stays_behind_what_is_new(shown: list[int], held: list[int], keep: list[int]) -> None:
+    found = renewed(page(range(6), 3), stale(6, *shown), 3, DEFAULT, held=np.array(held, np.intp))
+    assert found.keep.tolist() == keep
+    new = len(set(keep) - set(shown))
+    assert found.wanting == 3 - len(held) - new
+
+
+def held(
+    given: Sequence[int],
+    scores: Sequence[float],
+    *,
+    repeated: Sequence[int] = (),
+    most: int = 2,
+    of: Selection | None = None,
+) -> list[int]:
+    n = len(scores)
+    whole = page(range(n), 3) if of is None else of
+    found = held_of(whole, stale(n, *given), stale(n, *repeated), np.array(scores), top_k=3, most=most)
+    return [int(row) for row in found]
+
+
+FALLING = [1.0, 0.9, 0.4, 0.3, 0.2, 0.1]
+
+
+def test_results_near_the_best_are_held() -> None:
+    assert held([0, 1, 2], FALLING) == [0, 1]
+    assert held([1, 2], FALLING) == [1], "the third is nearer to what would be new"
+    assert held([0, 1, 2], [1.0, 0.3, 0.3, 0.3, 0.2, 0.0]) == [0]
+    assert held([5], FALLING) == [], "it is not on the page"
+
+
+def test_distances_fall_where_scores_rise() -> None:
+    assert held([0, 1, 2], [-score for score in FALLING]) == [0, 1]
+
+
+def test_no_more_are_held_than_the_policy_says() -> None:
+    assert held([0, 1, 2], FALLING, most=1) == [0]
+    assert held([0, 1, 2], FALLING, most=0) == []
+
+
+def test_what_an_earlier_list_of_the_request_shows_is_not_held() -> None:
+    assert held([0, 1], FALLING, repeated=[0]) == [1]
+
+
+def test_a_copy_is_not_held_and_its_cluster_is_by_its_representative() -> None:
+    whole = page([0, 0, 2, 3, 4, 5], 3)
+    assert held([1], FALLING, of=whole) == [0]
+    filled = page([0, 0, 0], 3)
+    assert held([1], [1.0, 1.0, 0.5], of=filled) == [0]
+
+
+@pytest.mark.parametrize("scores", [[1.0] * 6, [float("nan")] * 6], ids=["equal", "none"])
+def test_without_scores_that_differ_ranks_decide(scores: list[float]) -> None:
+    assert held([0, 1, 2], scores) == [0, 1]
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.data())
+def test_a_page_that_holds_keeps_its_length_and_shows_the_new_first(n: int, top_k: int, data: st.DataObject) -> None:
+    rows = data.draw(st.sets(st.integers(0, n - 1)))
+    scores = np.array(data.draw(st.lists(st.floats(-2, 2), min_size=n, max_size=n)))
+    whole, most = page(range(n), top_k), data.draw(st.integers(0, top_k))
+    stay = held_of(whole, stale(n, *rows), stale(n), scores, top_k=top_k, most=most)
+    keep = renewed(whole, stale(n, *rows), top_k, DEFAULT, held=stay).keep.tolist()
+    assert len(keep) == len(set(keep)) == len(whole.keep)
+    assert set(stay.tolist()) <= set(keep) & rows
+    assert len(stay) <= most
+    assert [row in rows for row in keep] == sorted(row in rows for row in keep)
 
 
 def test_a_short_page_is_filled_by_no_copy_where_the_policy_allows_it() -> None:
