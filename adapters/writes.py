@@ -21,8 +21,8 @@ from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason
 class WriteNeeds:
     """What is read of each point. ``vector_name``: the vector to compare by; None: the only dense one. ``keys``: top-level payload
     keys. ``most``: points; a larger write is not read. ``known``: the parsed description of the collection, for an adapter that
-    describes collections; None where there is none. ``notes``: the write is judged before it goes out, and may get notes: one that has no
-    place for them is unsupported.
+    describes collections; None where there is none. ``notes``: the write may get notes: one that has no place for them is unsupported. ``is_stored``: it was
+    carried out.
     """
 
     vector_name: str | None
@@ -30,6 +30,7 @@ class WriteNeeds:
     most: int
     known: object | None = None
     notes: bool = False
+    is_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class NewPoints:
 
     ``ids``: canonical JSON, so that equal ids are equal bytes. ``vectors``: (n, d) float32, a row of NaN where a point has none of
     that name; ``vector_name``: its name, "" for the unnamed one. ``fields``: per point the raw JSON of each key, None where absent.
-    ``document``: the adapter's own.
+    ``document``: the adapter's own. ``has_ids``: else the database makes them, and these are the places of the points, as of `numbered`.
     """
 
     ids: tuple[bytes, ...]
@@ -47,6 +48,7 @@ class NewPoints:
     keys: tuple[str, ...]
     fields: tuple[tuple[bytes | None, ...], ...]
     document: object
+    has_ids: bool = True
 
 
 Tenant = tuple[tuple[str, bytes], ...]
@@ -81,6 +83,16 @@ class Neighbours:
     fields: tuple[tuple[bytes | None, ...], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the client gets of the database's answer to the rest of its write. ``refused``: of the points that were left out, those whose
+    originals in the same write the database did not take.
+    """
+
+    body: bytes
+    refused: frozenset[int] = frozenset()
+
+
 @runtime_checkable
 class LeavesPointsOut(Protocol):
     """Further verbs of a transport on which points can be left out of a write, or the whole write refused. All are pure.
@@ -90,13 +102,19 @@ class LeavesPointsOut(Protocol):
 
     conflict: int
     """The status of a refusal: something like it is there already."""
+    is_told: bool
+    """Whether `told` reads answers."""
+
+    def collection(self, write: Operation, points: NewPoints) -> str:
+        """The collection as `vecsieve undo` opens it."""
+        ...
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """One point alone. Raises UnsupportedError for one that has no exact JSON form."""
         ...
 
     def partition(self, points: NewPoints) -> bytes:
-        """The part of the collection that the write names, as JSON; b"" without one."""
+        """The part of the collection that the write names, as JSON; b"" without one. Raises UnsupportedError."""
         ...
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
@@ -109,8 +127,14 @@ class LeavesPointsOut(Protocol):
         """The reads for which of these ids are stored. ``whole``: with all that is stored of them, where points are merged."""
         ...
 
-    def stored(self, body: bytes) -> Mapping[bytes, bytes]:
+    def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as of ``NewPoints``, the points in one answer, each alone. Raises MalformedReplyError, nothing else."""
+        ...
+
+    def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The client's answer, from the one to the write without some points. ``gone``: for each of them its original in the same write,
+        None for a stored one. Raises MalformedReplyError; DeclinedError where the database refused the write.
+        """
         ...
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
@@ -173,7 +197,7 @@ def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
     """Ids of points whose ids the database will make: their places in the write, as no id is written. Raises UnsupportedError for a write that was stored
     already: its points would be found as their own copies.
     """
-    if not needs.notes:
+    if needs.is_stored:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     return tuple([b'"#%d"' % row for row in range(count)])
 

@@ -14,7 +14,7 @@ from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, U
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span
 from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from vecsieve.adapters.wire.protobuf import Field, replaced
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError, LookupError, AttributeError, UnsupportedError)
 
@@ -26,8 +26,9 @@ class _Writes:
     """``read_neighbours``, ``read_stored``: may raise ValueError and the like."""
 
     conflict: int
+    is_told = False
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
-    read_stored: Callable[[bytes], Mapping[bytes, bytes]]
+    read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 
     def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """As in the contract."""
@@ -36,16 +37,24 @@ class _Writes:
         except _UNREADABLE as error:
             raise MalformedReplyError(f"neighbours: {type(error).__name__}") from None
 
-    def stored(self, body: bytes) -> Mapping[bytes, bytes]:
+    def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """As in the contract."""
         try:
-            return self.read_stored(body)
+            return self.read_stored(points, body)
         except _UNREADABLE as error:
             raise MalformedReplyError(f"stored points: {type(error).__name__}") from None
+
+    def collection(self, write: Operation, _: NewPoints) -> str:
+        """That of the request."""
+        return write.collection
 
     def partition(self, _: NewPoints) -> bytes:
         """Most collections have no parts."""
         return b""
+
+    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The answer as it is."""
+        return Told(body=body)
 
 
 class RestWrites(_Writes):

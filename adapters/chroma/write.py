@@ -247,7 +247,7 @@ class _Got(msgspec.Struct):
 _GOT = msgspec.json.Decoder(_Got)
 
 
-def _stored(body: bytes) -> Mapping[bytes, bytes]:
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     return {orjson.dumps(each): b"" for each in _GOT.decode(body).ids}
 
 

@@ -1,7 +1,8 @@
-"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata.
+"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata, or
+without some vectors.
 
 As over REST a query has one vector, and a note is JSON as a string. It is one more entry at the end of the metadata: of equal keys the
-last one counts, for all readers of protobuf.
+last one counts, for all readers of protobuf. A vector alone is JSON as over REST.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import orjson
 
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
+    NativeAnswer,
     Operation,
     Question,
     Reason,
@@ -34,12 +36,13 @@ from vecsieve.adapters.pinecone.grpc import (
     metadata_of,
     values_of,
 )
-from vecsieve.adapters.pinecone.rest_write import UPSERT
+from vecsieve.adapters.pinecone.rest_write import FETCHED, UPSERT
 from vecsieve.adapters.wire.protobuf import (
     FIXED64,
     LENGTH,
     Field,
     encoded,
+    entries,
     fields,
     length_field,
     messages_in,
@@ -48,8 +51,8 @@ from vecsieve.adapters.wire.protobuf import (
     replaced,
 )
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
-from vecsieve.adapters.wire.vectors import matrix, packed_floats
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from vecsieve.adapters.written import GrpcWrites
 
@@ -191,12 +194,60 @@ def _noted(document: Document, row: int, note: bytes) -> bytes:
     return length_field(_VECTORS, replaced(data, point.span, [metadata.whole], [shown]))
 
 
+# SparseValues.
+_INDICES, _WEIGHTS = 1, 2
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """As JSON. Raises UnsupportedError for what has none."""
+    document = own(points.document, Document)
+    data, metadata, packed = document.data, document.metadata[row], document.values[row]
+    sparse = message(read(data, document.points[row].span, _POINT), _SPARSE)
+    members = [b'"id":%s' % points.ids[row]]
+    try:
+        if packed:
+            members.append(b'"values":%s' % spelled(packed))
+        if sparse is not None:
+            inside = fields(data, sparse.span)
+            indices = orjson.dumps(unsigned_numbers(data, inside, _INDICES).tolist())
+            weights = spelled(packed_floats(data, inside, _WEIGHTS))
+            members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (indices, weights))
+        if metadata is not None:
+            entries = messages_in(data, metadata.span, _ENTRIES)
+            members.append(b'"metadata":%s' % object_json(data, entries, GOOGLE))
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    return b"{%s}" % b",".join(members)
+
+
+# FetchRequest, FetchResponse.
+_FETCH_IDS, _FETCH_NAMESPACE, _FETCHED = 1, 2, 1
+
+
+def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """Fetches of a hundred each."""
+    namespace = own(points.document, Document).namespace
+    behind = length_field(_FETCH_NAMESPACE, namespace) if namespace else b""
+    each = [length_field(_FETCH_IDS, orjson.loads(identifier).encode()) for identifier in ids]
+    batches = [each[start : start + FETCHED] for start in range(0, len(each), FETCHED)]
+    target = "/VectorService/Fetch"
+    return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
+
+
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    spans = [field.span for field in fields(body) if field.number == _FETCHED and field.wire == LENGTH]
+    return {orjson.dumps(key.decode()): b"" for key, _ in entries(body, spans)}
+
+
 class PineconeGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)
+    read_stored = staticmethod(_stored)
     fields = staticmethod(_fields)
+    point = staticmethod(point)
+    ask_stored = staticmethod(ask_stored)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
 
@@ -210,6 +261,17 @@ class PineconeGrpcWrites(GrpcWrites):
         if head.path != "/VectorService/Upsert":
             return None
         return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The namespace, as over REST. Raises UnsupportedError."""
+        try:
+            return orjson.dumps(own(points.document, Document).namespace.decode())
+        except ValueError:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+    def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+        """Nothing was stored: protobuf omits a zero."""
+        return NativeAnswer(status=0, content_type="", body=b"")
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index."""

@@ -198,7 +198,7 @@ class _Fetched(msgspec.Struct):
 _FETCHED = msgspec.json.Decoder(_Fetched)
 
 
-def _stored(body: bytes) -> Mapping[bytes, bytes]:
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     return {orjson.dumps(each): b"" for each in _FETCHED.decode(body).vectors}
 
 

@@ -125,6 +125,14 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
         raise ValueError(str(error)) from None
 
 
+def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
+    """The JSON of a map. ``spans``: of its entries, of which the last of a key counts. Raises ValueError."""
+    found = dict(entries(data, spans))
+    return b"{%s}" % b",".join(
+        [b"%s:%s" % (orjson.dumps(key.decode()), as_json(data, span, schema)) for key, span in found.items()]
+    )
+
+
 def text_entry(key: str, value: bytes) -> bytes:
     """An entry of Google's Struct: a text, in UTF-8."""
     return length_field(_MEMBERS, length_field(1, key.encode()) + length_field(2, length_field(3, value)))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters.wire.protobuf import FIXED32, LENGTH, VARINT, Field, varint
 
@@ -36,6 +37,14 @@ def packed_floats(data: bytes, found: Iterable[Field], number: int) -> bytes:
 def row(packed: bytes) -> npt.NDArray[np.float32]:
     """(d,) of packed floats; d may be 0, values may be NaN."""
     return np.frombuffer(packed, dtype=_LITTLE).astype(np.float32, copy=False)
+
+
+def spelled(packed: bytes) -> bytes:
+    """The JSON of packed floats, each with the fewest digits that give it again. Raises ValueError for what JSON has not."""
+    values = row(packed)
+    if not np.isfinite(values).all():
+        raise ValueError("JSON has no such number")
+    return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def matrix(rows: Sequence[bytes | None]) -> Matrix:

@@ -326,11 +326,9 @@ class Plane(grpc.GenericRpcHandler):
     ) -> Outcome:
         """Pass on an upsert, which the write gate looks at before it goes out, or beside it."""
         size = len(questions.plain)
-        if size > self._services.limits.write_body_bytes:
-            gate.passed(WriteOutcome.NOT_READ)
-            return await self._passed(call, told)
-        if not gate.room.take(size):
-            gate.passed(WriteOutcome.OVERLOAD)
+        is_small = size <= self._services.limits.write_body_bytes
+        if not is_small or not gate.room.take(size):
+            gate.passed(WriteOutcome.OVERLOAD if is_small else WriteOutcome.NOT_READ)
             return await self._passed(call, told)
         release: Callable[[], None] | None = partial(gate.room.give, size)
         try:
@@ -358,9 +356,12 @@ class Plane(grpc.GenericRpcHandler):
                 return local_answer(change.answer)
             sent = call if change.body is None else replace(call, message=change.body)
             answered = await self._passed(sent, told)
-            await gate.settle(change, questions, policy, is_success=answered.is_success)
+            shown = gate.answer(change, answered.message) if isinstance(answered, Answer) else None
+            await gate.settle(change, questions, policy, is_success=shown is not None, told=shown)
         except UpstreamExchangeError as failure:  # of the journal
             return unreachable(failure.kind)
+        if shown is not None and isinstance(answered, Answer):
+            answered = sent.relayed = replace(answered, message=shown.body)
         call.relayed = sent.relayed
         return answered
 

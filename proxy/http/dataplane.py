@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -137,11 +136,12 @@ class DataPlane:
         record: RequestRecord,
         place: Place,
         *,
-        gate: Callable[[int], Awaitable[None]] | None = None,
+        write: HttpWrite | None = None,
     ) -> RawResponse:
-        """Pass on what is no ranked search. ``gate``: as for the relay."""
+        """Pass on what is no ranked search. ``write``: one that was judged."""
         target = asked.target
-        editing = self.routes.editing(request.method, request.raw_headers, target)
+        gate, editing = (None, None) if write is None else (write.settling, write.editing)
+        editing = editing or self.routes.editing(request.method, request.raw_headers, target)
         leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
         with self.write_invalidation.passing(asked.head), self.names.passing(asked.head) as learn, leg:
             observer = None if learn is None else ReplyObserver(learn)
@@ -180,7 +180,7 @@ class DataPlane:
             if native is not None:
                 answer = self.answers.native(native)
             else:
-                answer = await self._passed(request, body, asked, record, place, gate=write.settling)
+                answer = await self._passed(request, body, asked, record, place, write=write)
         except UpstreamExchangeError as failure:  # of the journal: nothing was sent
             answer = self.relay.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
         finally:

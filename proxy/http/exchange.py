@@ -12,8 +12,9 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
+from vecsieve.adapters.writes import Told
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.http.answers import RawResponse
+from vecsieve.proxy.http.answers import Editing, RawResponse
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.headers import (
     Headers,
@@ -258,6 +259,8 @@ class HttpWrite:
     _held_bytes: int = field(default=0, init=False)
     _change: Change | None = field(default=None, init=False)
     _asked: HttpQuestions | None = field(default=None, init=False)
+    _told: Told | None = field(default=None, init=False)
+    _is_declined: bool = field(default=False, init=False)
 
     async def before(self) -> NativeAnswer | None:
         """Replace the body where the gate changes it; prepare to keep it where it only observes. The answer where nothing is left to be
@@ -302,9 +305,23 @@ class HttpWrite:
         """Called with the status before the client is answered; None where the write was not judged."""
         return None if self._change is None else self._settled
 
+    @property
+    def editing(self) -> Editing | None:
+        """Of the answer, where the client's differs from the database's."""
+        if self._change is None or self._change.told is None:
+            return None
+        return Editing(change=self._answered, limit_bytes=self.limits.reply_body_bytes)
+
+    def _answered(self, body: bytes) -> bytes:
+        assert self._change is not None  # noqa: S101 - it has this editing
+        self._told = told = self.gate.answer(self._change, body)
+        self._is_declined = told is None
+        return body if told is None else told.body
+
     async def _settled(self, status: int) -> None:
         if self._change is not None and self._asked is not None:
-            await self.gate.settle(self._change, self._asked, self.policy, is_success=200 <= status < 300)
+            is_success = 200 <= status < 300 and not self._is_declined
+            await self.gate.settle(self._change, self._asked, self.policy, is_success=is_success, told=self._told)
 
     def after(self, answer: RawResponse | None) -> None:
         """Begin to observe a write that was stored. ``answer``: None where there was none. Ends what `before` began."""

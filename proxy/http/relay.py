@@ -153,7 +153,7 @@ class Relay:
 
         ``is_search``: a POST that only reads; it is cancelled with its client, where a write sent whole is finished.
         ``target``: None where no route was found. ``editing``: changes the answer, which is held until it is whole.
-        ``observer``: reads an answer as it passes. ``gate``: awaited before any of the answer is sent. ``leave``: called when
+        ``observer``: reads an answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when
         the client turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of
         ours behind those of a success.
         """
@@ -167,9 +167,10 @@ class Relay:
             return self.refuse_body(failure, request.raw_path)
         leg.answered(reply.status)
         try:
+            held = None if editing is None else await _held(reply, editing)
             if gate is not None:
                 await gate(reply.status)
-            return await self._answer(request, reply, editing, observer, leg, leave, added or [])
+            return await self._answer(request, reply, held, observer, leg, leave, added or [])
         except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has gone out
             leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
@@ -211,17 +212,13 @@ class Relay:
         self,
         request: web.BaseRequest,
         reply: UpstreamReply,
-        editing: Editing | None,
+        held: tuple[list[bytes], RawResponse | None] | None,
         observer: ReplyObserver | None,
         leg: Leg,
         leave: Callable[[], None],
         added: Headers,
     ) -> RawResponse:
-        begun: list[bytes] = []
-        response: RawResponse | None = None
-        if editing is not None:
-            begun, is_whole = await hold(reply, editing.limit_bytes)
-            response = editing.answer(reply, b"".join(begun)) if is_whole else None
+        begun, response = ([], None) if held is None else held
         is_edited = response is not None
         if response is None:
             is_ready = bool(begun) or not reply.has_more_to_wait_for
@@ -229,7 +226,7 @@ class Relay:
             response = RawResponse(reply.status, reply.reason, headers, is_ready=is_ready)
         if not reply.is_upload_over:
             response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
-        if not is_edited and not (editing is None and self._sent_at_once(request, response, reply, observer)):
+        if not is_edited and not (held is None and self._sent_at_once(request, response, reply, observer)):
             await self._stream(request, response, begun, reply, observer, leg, leave)
         return response
 
@@ -294,6 +291,12 @@ class Relay:
             _abort(request)
         finally:
             flow.close()
+
+
+async def _held(reply: UpstreamReply, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
+    """What has come of the answer, and the changed one; None where it is not changed."""
+    begun, is_whole = await hold(reply, editing.limit_bytes)
+    return begun, editing.answer(reply, b"".join(begun)) if is_whole else None
 
 
 def _break(request: web.BaseRequest, response: RawResponse) -> None:

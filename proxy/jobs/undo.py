@@ -27,7 +27,7 @@ from vecsieve.proxy.jobs.files import output_console, progress_bar
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.source import SourceError, Whole
 from vecsieve.proxy.process.runtime import ended_by_signals
-from vecsieve.proxy.writes.journal import Book, Head, JournalError, Kind, Row
+from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
 
 BATCH = 100
 BATCH_BYTES = 1_000_000  # Pinecone takes two million a request
@@ -70,7 +70,7 @@ def run(arguments: Arguments) -> int:
             ids = _identifiers(arguments.id)
             heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
             missing = [head for head in heads if head.kind != Kind.CHANGED]
-            newest = list({(head.collection, head.partition, head.id): head for head in missing}.values())
+            newest = list({(head.collection, head.partition, _own(head)): head for head in missing}.values())
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
             if arguments.apply:
@@ -88,6 +88,11 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write("\nstopped: what was stored is marked; run the same command again to go on\n")
         return 130
     return 0
+
+
+def _own(head: Head) -> bytes | int:
+    """What tells a point from others: the latest content of an id, or a row without one."""
+    return head.number if head.id == NO_ID else head.id
 
 
 def _moment(text: str | None) -> float:
@@ -134,7 +139,8 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]
             with closing(arguments.points(collection)) as points:
                 for partition, each in partitions.items():
                     for batch in _batches(each):
-                        present = points.present(partition, [head.id for head in batch])
+                        ids = [head.id for head in batch if head.id != NO_ID]
+                        present = points.present(partition, ids) if ids else frozenset()
                         missing = book.rows([head.number for head in batch if head.id not in present])
                         taken = _stored(points, missing, refused)
                         book.undone(row.number for row in taken)

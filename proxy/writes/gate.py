@@ -20,6 +20,7 @@ from msgspec import Raw
 from vecsieve.adapters.contract import (
     DeclinedError,
     Dialect,
+    MalformedReplyError,
     NativeAnswer,
     Operation,
     Question,
@@ -29,6 +30,7 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.writes import (
     LeavesPointsOut,
     MergesPoints,
+    Told,
     WriteAdapter,
     WriteNeeds,
 )
@@ -66,7 +68,8 @@ T = TypeVar("T")
 class Change:
     """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
     gets ``answer``. ``stored``: the ids of the points that are then stored. ``left_out``: in the journal. ``removal``: sent when the write
-    was carried out.
+    was carried out. ``told``: makes the client's answer of the database's; None where that is the client's. ``gone``: the places of the
+    points that were left out, in the order of ``left_out``.
     """
 
     body: bytes | None = None
@@ -74,6 +77,8 @@ class Change:
     stored: tuple[bytes, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     removal: Question | None = None
+    told: Callable[[bytes], Told] | None = None
+    gone: tuple[int, ...] = ()
 
 
 class Room:
@@ -183,13 +188,40 @@ class WriteGate:
                 return judged, Change()
             return judged, await self._changed(exchange, policy, judged, until, query=query)
 
-    async def settle(self, change: Change, exchange: Questioner, policy: ResolvedPolicy, *, is_success: bool) -> None:
+    def answer(self, change: Change, body: bytes) -> Told | None:
+        """What the client gets of a successful answer to the changed write; None where that was a refusal, which it gets."""
+        try:
+            return Told(body=body) if change.told is None else change.told(body)
+        except DeclinedError:
+            return None
+        except MalformedReplyError:
+            LOGGER.warning("the answer to a write cannot be read: the client gets it as it is")
+            return Told(body=body)
+
+    async def settle(
+        self,
+        change: Change,
+        exchange: Questioner,
+        policy: ResolvedPolicy,
+        *,
+        is_success: bool,
+        told: Told | None = None,
+    ) -> None:
         """Write down how the database answered, and remove what was replaced, before the client is answered. Raises UpstreamExchangeError
-        where the first fails: a write that is not in the journal must not be acknowledged.
+        where the first fails: a write that is not in the journal must not be acknowledged. ``told``: by `answer`.
         """
         if self._journal is not None and change.left_out:
+            left_out = [row for row in change.left_out if row.kind == Kind.LEFT_OUT]
+            lost = [
+                row
+                for row, place in zip(left_out, change.gone, strict=True)
+                if told is not None and place in told.refused
+            ]
+            kept = [row for row in change.left_out if row not in lost]
             try:
-                await self._journal.settle(change.left_out, State.DONE if is_success else State.REFUSED)
+                await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
+                if lost:
+                    await self._journal.settle(lost, State.REFUSED)
             except (JournalError, TimeoutError):
                 LOGGER.warning("the journal cannot be written: a write is not acknowledged")
                 raise UpstreamExchangeError(FailureKind.RESET, "the journal cannot be written") from None
@@ -283,12 +315,12 @@ class WriteGate:
     ) -> Change:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
         write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
-        if not ids:
+        if not judged.copies():
             return Change(stored=judged.points.ids)
-        questions = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge")
+        questions = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge") if ids else ()
         bodies = await self._reads.answers(exchange, questions, until)
         known = await self._reads.done(
-            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(body).items()}
+            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(judged.points, body).items()}
         )
         plan = await self._planned(exchange, judged, known, policy, query)
         if not plan.rows:
@@ -298,12 +330,12 @@ class WriteGate:
             self._services.metrics.writes_rejected_total.inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
-        gone = {row.id for row in plan.rows if row.kind == Kind.LEFT_OUT}
-        stored = tuple(each for each in judged.points.ids if each not in gone)
+        stored = tuple(each for row, each in enumerate(judged.points.ids) if row not in plan.gone)
+        told = partial(verbs.told, write, judged.points, plan.gone) if verbs.is_told and plan.body is not None else None
         removal = None
         if plan.removed and isinstance(verbs, MergesPoints):
             removal = verbs.ask_removed(write, judged.points, plan.removed)
-        return Change(plan.body, answer, stored, plan.rows, removal)
+        return Change(plan.body, answer, stored, plan.rows, removal, told, tuple(plan.gone))
 
     async def _planned(
         self, exchange: Questioner, judged: Judged, known: Mapping[bytes, bytes], policy: ResolvedPolicy, query: str
@@ -362,6 +394,7 @@ class WriteGate:
             most=self._services.limits.write_points,
             known=await self._reads.known(exchange),
             notes=policy.write.mode == "annotate",
+            is_stored=policy.write.mode == "observe",
         )
         points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
         near, is_cosine = await self._reads.near(exchange, points, policy, until)

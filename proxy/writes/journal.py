@@ -60,6 +60,9 @@ _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: an SQL statement takes so many values everywhere
 
 
+NO_ID = b"null"  # of a point whose id the database would have made
+
+
 class JournalError(Exception):
     """The file cannot be read or written. The message names no content."""
 

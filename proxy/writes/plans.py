@@ -18,7 +18,7 @@ from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.labels import WriteTier
 from vecsieve.proxy.writes.events import EventPoint
-from vecsieve.proxy.writes.journal import Kind, LeftOut
+from vecsieve.proxy.writes.journal import NO_ID, Kind, LeftOut
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.merging import Copy, Settled, settled
 
@@ -58,7 +58,7 @@ class Judged:
     def concerned(self, *, is_merging: bool) -> list[bytes]:
         """The ids that must be looked up in the database: of the copies, and of their originals where they are merged."""
         copies = self.copies()
-        ids = [self.points.ids[row] for row in copies]
+        ids = [self.points.ids[row] for row in copies] if self.points.has_ids else []
         if is_merging:
             ids += [of for row in copies if (of := self.verdicts[row].of) is not None]
         return list(dict.fromkeys(ids))
@@ -66,10 +66,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``rows``: of the journal. ``body``: what is left of the write; None where nothing is. ``removed``: stored points by their ids."""
+    """``rows``: of the journal. ``body``: what is left of the write; None where nothing is. ``removed``: stored points by their ids.
+    ``gone``: the places of points that are left out, with that of an original in the same write, None for a stored one; in the
+    order of ``rows``.
+    """
 
     rows: tuple[LeftOut, ...]
     body: bytes | None
+    gone: Mapping[int, int | None]
     removed: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
@@ -77,15 +81,16 @@ def without_copies(verbs: LeavesPointsOut, write: Operation, judged: Judged, kno
     """All copies are left out. ``known``: by id the stored points, of those that are concerned. Raises UnsupportedError."""
     points = judged.points
     rows = [row for row in judged.copies() if points.ids[row] not in known]
-    noted = []
+    places = {identifier: row for row, identifier in enumerate(points.ids)}
+    noted, gone = [], {}
     for row in rows:
         verdict = judged.verdicts[row]
         assert verdict.of is not None  # noqa: S101 - it is a copy
-        noted.append(
-            _row(verbs, write, points, verdict, id=points.ids[row], survivor=verdict.of, point=verbs.point(points, row))
-        )
+        own = points.ids[row] if points.has_ids else NO_ID
+        noted.append(_row(verbs, write, points, verdict, id=own, survivor=verdict.of, point=verbs.point(points, row)))
+        gone[row] = places.get(verdict.of)
     is_some_left = 0 < len(rows) < len(points.ids)
-    return Plan(tuple(noted), verbs.without(points, rows) if is_some_left else None)
+    return Plan(tuple(noted), verbs.without(points, rows) if is_some_left else None, gone)
 
 
 def _row(  # noqa: PLR0913 - the columns
@@ -101,7 +106,7 @@ def _row(  # noqa: PLR0913 - the columns
     became: bytes | None = None,
 ) -> LeftOut:
     return LeftOut(
-        collection=write.collection,
+        collection=verbs.collection(write, points),
         partition=verbs.partition(points),
         id=id,
         survivor=survivor,
@@ -142,7 +147,7 @@ def merged(
     answered, and nothing is removed for it. Raises UnsupportedError, and what a policy raises.
     """
     points, rows = judged.points, []
-    gone: set[int] = set()
+    gone: dict[int, int | None] = {}
     shown: dict[int, bytes] = {}
     removed: dict[bytes, bytes] = {}
     for family in _families(verbs, judged, known):
@@ -150,14 +155,14 @@ def merged(
         if not _is_possible(found, judged, known, waits=waits):
             continue
         rows += _rows(verbs, write, judged, found)
-        gone |= {copy.row for copy in found.gone if copy.row is not None}
+        gone |= {copy.row: found.survivor.row for copy in found.gone if copy.row is not None}
         removed |= {copy.id: copy.point for copy in found.gone if copy.row is None}
         if found.sent is not None and found.survivor.row is not None:
             shown[found.survivor.row] = found.survivor.point
     if not rows or len(gone) == len(points.ids):
-        return Plan(tuple(rows), None, removed)
+        return Plan(tuple(rows), None, gone, removed)
     body = verbs.merged(write, points, gone, shown) if shown else verbs.without(points, gone)
-    return Plan(tuple(rows), body, removed)
+    return Plan(tuple(rows), body, gone, removed)
 
 
 def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes]) -> list[list[Copy]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pinecone import Pinecone
-from pinecone.errors import ConflictError
+from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
 
 from support import chroma_server as chroma
@@ -219,24 +219,69 @@ async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and
             assert proxy.count("write_copies_total", backend="pinecone") == 2
 
 
-async def test_over_pinecones_grpc_nothing_is_left_out_and_nothing_is_asked_for(tmp_path: Path) -> None:
+async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_came(tmp_path: Path) -> None:
+    journal = tmp_path / "j.db"
+    more: list[dict[str, Any]] = [
+        {"id": "c", "values": [0.1] * SIZE, "metadata": {"text": "alpha", "n": 0.1, "tags": ["x", "ü"], "is": True}},
+        {"id": "b", "values": [0.1] * SIZE, "metadata": {"text": "alpha"}},  # an update
+        {"id": "d", "values": vector(2), "metadata": {"text": "gamma"}},
+        {"id": "e", "values": vector(2), "metadata": {"text": "Gamma"}},
+    ]
+
+    def fetched(index: Any, namespace: str) -> dict[str, Any]:
+        found = index.fetch(ids=list("abcde"), namespace=namespace).vectors
+        return {key: (list(each.values), each.metadata) for key, each in found.items()}
+
+    def store(index: Any, namespace: str) -> list[int]:
+        first = [{"id": "a", "values": [0.1] * SIZE, "metadata": {"text": "alpha"}}, {"id": "b", "values": vector(1)}]
+        counts = [index.upsert(vectors=first, namespace=namespace).upserted_count]
+        eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
+        return [*counts, index.upsert(vectors=more, namespace=namespace).upserted_count]
+
+    def left_out(url: str) -> None:
+        with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+            assert store(index, "n") == [2, 2]
+            eventually(lambda: sorted(fetched(index, "n")), ["a", "b", "d"])
+            assert index.upsert(vectors=more[3:], namespace="n").upserted_count == 0
+
+    def restored(url: str) -> None:
+        code, said = undone(journal, url, "pinecone")
+        assert code == 0, said
+        with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
+            assert store(index, "plain") == [2, 4]
+            eventually(lambda: fetched(index, "n"), fetched(index, "plain"))
+
+    with loaded_emulator(plan(), grpc=True) as emulator, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PINECONE_API_KEY", KEY)
+        host = emulator.project.indexes["cosine"].host
+        own = {
+            "pinecone": {"index_host": host},
+            "journal": {"path": str(journal)},
+            "policy": {"write": {"mode": "skip"}},
+        }
+        async with running(emulator.url, backend="pinecone", **own) as proxy:
+            await asyncio.to_thread(left_out, f"http://127.0.0.1:{proxy.port}")
+        await asyncio.to_thread(restored, index_url(emulator.url, "cosine"))
+
+
+async def test_a_write_with_copies_is_refused_over_pinecones_grpc(tmp_path: Path) -> None:
     def store(url: str) -> list[str]:
         with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
             same = [{"id": each, "values": vector(0), "metadata": {"text": "alpha"}} for each in "ab"]
-            assert index.upsert(vectors=same).upserted_count == 2
-            eventually(lambda: sorted(index.fetch(ids=["a", "b"]).vectors), ["a", "b"])
+            with pytest.raises(PineconeError, match="1 of 2 points are copies"):
+                index.upsert(vectors=same)
+            assert index.upsert(vectors=same[:1]).upserted_count == 1
+            eventually(lambda: sorted(index.fetch(ids=["a", "b"]).vectors), ["a"])
             return sorted(index.fetch(ids=["a", "b"]).vectors)
 
     with loaded_emulator(plan(), grpc=True) as emulator:
         own = {
             "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
             "journal": {"path": str(tmp_path / "j.db")},
-            "policy": {"write": {"mode": "skip"}},
+            "policy": {"write": {"mode": "reject"}},
         }
         async with running(emulator.url, backend="pinecone", **own) as proxy:
-            assert await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}") == ["a", "b"]
-            assert proxy.count("writes_total", backend="pinecone", outcome="unsupported") == 1
-            assert proxy.count("writes_total", backend="pinecone", outcome="judged") == 0
+            assert await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}") == ["a"]
 
 
 def store_over_grpc(url: str) -> None:

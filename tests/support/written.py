@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from qdrant_client import grpc as qdrant
 from servers.pinecone.grpc_messages import message_type as pinecone
 
@@ -17,12 +18,14 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.milvus.schema import Schema as MilvusSchema
 from vecsieve.adapters.weaviate.schema import Schema as WeaviateSchema
-from vecsieve.adapters.writes import WriteAdapter
+from vecsieve.adapters.writes import NewPoints, WriteAdapter
 
 MILVUS = MilvusSchema(vectors=frozenset({"vec"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id")
 WEAVIATE = WeaviateSchema(name="Docs", types={"text": "text", "_vecsieve": "text"}, distances={"": "cosine"})
 ID = "00000000-0000-0000-0000-00000000000a"
 COLLECTION = "00000000-0000-0000-0000-00000000000c"
+
+NOTHING = NewPoints(ids=(), vectors=np.empty((0, 0), np.float32), vector_name="", keys=(), fields=(), document=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from vecsieve.adapters.qdrant.writes.grpc_upserts import ID, PAYLOAD, POINT, POI
 from vecsieve.adapters.qdrant.writes.grpc_values import (
     condition,
     entry,
-    payload_json,
     vectors_json,
     vectors_message,
 )
@@ -45,6 +44,7 @@ from vecsieve.adapters.wire.protobuf import (
     varint,
 )
 from vecsieve.adapters.wire.protobuf_requests import message, messages, read
+from vecsieve.adapters.wire.protobuf_values import QDRANT, object_json
 from vecsieve.adapters.writes import NewPoints
 from vecsieve.adapters.written import GrpcWrites
 
@@ -75,7 +75,7 @@ def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[S
     return b'{"id":%s,"vector":%s,"payload":%s}' % (
         identifier,
         vectors_json(data, vectors),
-        payload_json(data, payload),
+        object_json(data, payload, QDRANT),
     )
 
 
@@ -117,7 +117,7 @@ def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, who
     return [Question(method="POST", target="/qdrant.Points/Get", body=_named(write) + each + everything + partition)]
 
 
-def _stored(body: bytes) -> Mapping[bytes, bytes]:
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
 
 

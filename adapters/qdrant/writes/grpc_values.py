@@ -18,14 +18,12 @@ from vecsieve.adapters.wire.protobuf import (
     Field,
     Span,
     encoded,
-    entries,
     fields,
     length_field,
     number_field,
     only,
     unsigned,
 )
-from vecsieve.adapters.wire.protobuf_values import QDRANT, as_json
 from vecsieve.adapters.wire.vectors import packed_floats, row, unsigned_numbers
 
 # Vector: its old fields, and since 1.17 one of three messages; in those the numbers, or a multivector's rows, and a sparse one's indices.
@@ -67,13 +65,6 @@ def _floats(data: bytes, found: list[Field], number: int) -> npt.NDArray[np.floa
     if not np.isfinite(values).all():
         raise ValueError("JSON has no such number")
     return values
-
-
-def payload_json(data: bytes, spans: list[Span]) -> bytes:
-    """``spans``: of a payload's entries, of which the last of a key counts. Raises ValueError."""
-    found = dict(entries(data, spans))
-    members = [b"%s:%s" % (orjson.dumps(key.decode()), as_json(data, span, QDRANT)) for key, span in found.items()]
-    return b"{%s}" % b",".join(members)
 
 
 def vectors_message(vectors: object) -> bytes:

@@ -79,7 +79,7 @@ class _Stored(msgspec.Struct):
 _STORED = msgspec.json.Decoder(_Stored)
 
 
-def _stored(body: bytes) -> Mapping[bytes, bytes]:
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     found = _STORED.decode(body).result
     ids = [spelled(each.id) for each in found]
     return {

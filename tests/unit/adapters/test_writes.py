@@ -31,9 +31,9 @@ def test_the_vector_to_compare_by_is_the_named_one_or_the_only_one(
 
 
 def test_points_without_ids_have_their_places_before_they_are_stored_and_none_after() -> None:
-    assert numbered(2, WriteNeeds(vector_name=None, keys=(), most=9, notes=True)) == (b'"#0"', b'"#1"')
+    assert numbered(2, WriteNeeds(vector_name=None, keys=(), most=9)) == (b'"#0"', b'"#1"')
     with pytest.raises(UnsupportedError):
-        numbered(2, WriteNeeds(vector_name=None, keys=(), most=9))
+        numbered(2, WriteNeeds(vector_name=None, keys=(), most=9, is_stored=True))
 
 
 def test_points_are_grouped_by_tenant_in_their_order() -> None:

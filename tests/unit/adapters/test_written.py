@@ -42,7 +42,7 @@ class Lists(RestWrites):
     """A write is a list of points."""
 
     read_points = staticmethod(read_list)
-    read_stored = staticmethod(msgspec.json.Decoder(dict).decode)
+    read_stored = staticmethod(lambda _, body: msgspec.json.decode(body, type=dict))
     arrays = staticmethod(lambda of: (of.document[0], [(whole(of.document[0].text), of.document[1])]))
 
 
@@ -82,7 +82,7 @@ def test_a_write_that_cannot_be_read_is_unsupported(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
 def test_an_answer_that_cannot_be_read_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedReplyError):
-        Lists().stored(body)
+        Lists().stored(points(None, 0), body)
 
 
 def test_a_tenant_is_a_filter_of_all_its_keys() -> None:

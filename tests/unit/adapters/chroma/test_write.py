@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.written import NOTHING
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
@@ -203,11 +204,11 @@ def test_which_records_are_stored_is_asked_by_their_ids() -> None:
     (question,) = leaving().ask_stored(WRITE, parsed(columns()), [b'"a"', '"ü"'.encode()], whole=False)
     assert (question.method, question.target) == ("POST", f"{PATH}/get")
     assert json.loads(question.body) == {"ids": ["a", "ü"], "include": []}
-    assert list(leaving().stored('{"ids":["ü"],"documents":null}'.encode())) == ['"ü"'.encode()]
+    assert list(leaving().stored(NOTHING, '{"ids":["ü"],"documents":null}'.encode())) == ['"ü"'.encode()]
 
 
 @given(body=st.binary(max_size=30) | st.sampled_from([b'{"ids":null}', b'{"ids":[1]}', b"[" * 9999]))
 def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
     """Invariant: MalformedReplyError and nothing else."""
     with pytest.raises(MalformedReplyError):
-        leaving().stored(body)
+        leaving().stored(NOTHING, body)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
 from support.pinecone_messages import SPARSE, UNKNOWN, read
+from support.written import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
 from vecsieve.adapters.wire.protobuf import length_field
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
-WRITES: WriteAdapter = PineconeGrpcWrites()
+WRITES = PineconeGrpcWrites()
 PATH = "/VectorService/Upsert"
 HOST = "docs-1.svc.pinecone.io"
 NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
@@ -130,7 +131,62 @@ def test_a_note_is_the_only_change(metadata: dict[str, Any] | None) -> None:
 )
 def test_the_metric_is_that_of_the_statistics(body: bytes, expected: bool) -> None:
     assert WRITES.is_cosine(body, "") is expected
-    assert not isinstance(WRITES, LeavesPointsOut)
+
+
+@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), before=st.booleans())
+def test_each_vector_is_sent_or_written_down(rows: set[int], before: bool) -> None:
+    """Invariant: the rest of the write is the client's own bytes; a vector alone is the JSON of the same."""
+    each = [row(f"ü{n}", values=[n + 0.1, 2], metadata={"n": n, "t": ["x"]}) for n in range(4)]
+    each[3] = {"id": "ü3", "sparse_values": {"indices": [3, 4_000_000_000], "values": [0.1, 2]}}
+    space = length_field(2, "größe".encode())
+    vectors = [length_field(1, message_type("Vector")(**one).SerializeToString()) for one in each]
+    found = parsed(b"".join([space, *vectors] if before else [*vectors, space]))
+    kept = [one for n, one in enumerate(vectors) if n not in rows]
+    assert WRITES.without(found, rows) == b"".join([space, *kept] if before else [*kept, space])
+    alone = [json.loads(WRITES.point(found, n)) for n in range(4)]
+    assert [one["id"] for one in alone] == [f"ü{n}" for n in range(4)]
+    assert alone[1] == {"id": "ü1", "values": [1.1, 2.0], "metadata": {"n": 1, "t": ["x"]}}
+    assert alone[3] == {"id": "ü3", "sparseValues": {"indices": [3, 4_000_000_000], "values": [0.1, 2.0]}}
+    assert json.loads(WRITES.partition(found)) == "größe"
+
+
+def test_a_vector_that_json_cannot_hold_is_not_left_out() -> None:
+    found = parsed(written(row("a"), row("b", values=[float("nan"), 1])))
+    assert WRITES.point(found, 0) == b'{"id":"a","values":[1.0,0.5]}'
+    with pytest.raises(UnsupportedError):
+        WRITES.point(found, 1)
+
+
+def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() -> None:
+    message = written(row(), namespace="n")
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    ids = [json.dumps(f"ü{n}").encode() for n in range(130)]
+    questions = WRITES.ask_stored(write, parsed(message), ids, whole=False)
+    asked = [read("FetchRequest", each.body) for each in questions]
+    assert [(len(each.ids), each.namespace) for each in asked] == [(100, "n"), (30, "n")]
+    assert [one for each in asked for one in each.ids] == [json.loads(each) for each in ids]
+    answer = message_type("FetchResponse")(vectors={"ü7": {"id": "ü7", "values": [1]}}, namespace="n")
+    assert dict(WRITES.stored(NOTHING, answer.SerializeToString())) == {
+        json.dumps("ü7", ensure_ascii=False).encode(): b""
+    }
+
+
+@given(st.binary(max_size=20))
+def test_any_other_answer_about_ids_is_malformed_or_read(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    try:
+        WRITES.stored(NOTHING, body)
+    except MalformedReplyError:
+        return
+
+
+def test_a_write_of_which_nothing_is_left_stored_none() -> None:
+    message = written(row())
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    answer = WRITES.acknowledged(write, parsed(message), "")
+    assert (answer.status, read("UpsertResponse", answer.body).upserted_count) == (0, 0)
 
 
 @given(st.binary(max_size=30), st.integers(0, 140), st.integers(0, 20))

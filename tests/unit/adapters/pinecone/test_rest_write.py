@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.written import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
@@ -170,14 +171,14 @@ def test_a_namespace_that_is_not_named_is_the_empty_one() -> None:
 
 
 def test_vectors_in_the_answer_are_stored() -> None:
-    assert list(leaving().stored('{"vectors":{"ü":{"id":"ü","values":[1]}},"namespace":""}'.encode())) == [
+    assert list(leaving().stored(NOTHING, '{"vectors":{"ü":{"id":"ü","values":[1]}},"namespace":""}'.encode())) == [
         '"ü"'.encode()
     ]
-    assert leaving().stored(b'{"vectors":{}}') == {}
+    assert leaving().stored(NOTHING, b'{"vectors":{}}') == {}
 
 
 @given(body=st.binary(max_size=30) | st.sampled_from([b'{"vectors":null}', b'{"vectors":[1]}', b"[" * 9999]))
 def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
     """Invariant: MalformedReplyError and nothing else."""
     with pytest.raises(MalformedReplyError):
-        leaving().stored(body)
+        leaving().stored(NOTHING, body)

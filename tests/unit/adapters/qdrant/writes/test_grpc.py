@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from qdrant_client import grpc as pb
 
+from support.written import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.qdrant.writes.grpc import QdrantGrpcWrites
 from vecsieve.adapters.writes import MergesPoints, NewPoints, WriteNeeds
@@ -88,13 +89,13 @@ def test_stored_points_are_read_as_an_upsert_takes_them() -> None:
     vectors = pb.VectorsOutput(vector=pb.VectorOutput(dense=pb.DenseVector(data=[1, 2])))
     first = pb.RetrievedPoint(id=pb.PointId(num=7), payload={"n": pb.Value(integer_value=3)}, vectors=vectors)
     body = pb.GetResponse(result=[first, pb.RetrievedPoint(id=pb.PointId(uuid=UUID))], time=0.1).SerializeToString()
-    assert {key: json.loads(value) for key, value in WRITES.stored(body).items()} == {
+    assert {key: json.loads(value) for key, value in WRITES.stored(NOTHING, body).items()} == {
         b"7": {"id": 7, "vector": [1.0, 2.0], "payload": {"n": 3}},
         f'"{UUID}"'.encode(): {"id": UUID, "vector": {}, "payload": {}},
     }
     for damaged in (b"\x0a", body[:20], b"\x0a\x02\x0a\x00"):
         with pytest.raises(MalformedReplyError):
-            WRITES.stored(damaged)
+            WRITES.stored(NOTHING, damaged)
 
 
 def test_a_point_in_place_of_another_keeps_its_id() -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.written import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Operation
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.writes.rest import MOST_COMPARED, QdrantRestWrites, compared
@@ -42,13 +43,13 @@ def test_points_are_asked_for_by_id_whole_or_not(whole: bool) -> None:
 
 def test_stored_points_are_read_as_an_upsert_takes_them() -> None:
     body = b'{"result":[{"id":7,"payload":{"a":1.50},"vector":[1.0,2],"shard_key":"eu"},{"id":"%s"}]}' % UUID.encode()
-    assert WRITES.stored(body) == {
+    assert WRITES.stored(NOTHING, body) == {
         b"7": b'{"id":7,"vector":[1.0,2],"payload":{"a":1.50}}',
         f'"{UUID}"'.encode(): b'{"id":"%s","vector":{},"payload":null}' % UUID.encode(),
     }
     for damaged in (b"", b"{}", b'{"result":[{}]}', b'{"result":null}'):
         with pytest.raises(MalformedReplyError):
-            WRITES.stored(damaged)
+            WRITES.stored(NOTHING, damaged)
 
 
 @pytest.mark.parametrize(
