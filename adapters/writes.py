@@ -59,13 +59,15 @@ Tenant = tuple[tuple[str, bytes], ...]
 class Inquiry:
     """Which neighbours are asked for: ``count`` for each of the points ``which``, with the same keys as the points.
 
-    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are wanted.
+    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are wanted. ``least``: neighbours with lower
+    scores are of no use, and a database that can leave them out need not send them; None where scores are no similarities.
     """
 
     which: tuple[int, ...]
     tenants: tuple[Tenant, ...]
     count: int
     vectors: bool
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import mmap
 import signal
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -176,6 +177,8 @@ T = TypeVar("T")
 SWITCH_SECONDS = 0.001
 # Includes the queue, where each work takes about 0.1 s. After this the search falls back.
 WAIT_SECONDS = 5.0
+# Of steps in the thread, which others wait for meanwhile.
+STRETCH_SECONDS = 0.02
 
 
 class LongWork:
@@ -213,10 +216,10 @@ class LongWork:
         return await self.run(work) if is_long else work()
 
     async def finished(self, steps: Steps[T], timed: AbstractContextManager[object], *, is_long: bool) -> T:
-        """The result of all steps, with a turn of the loop after each."""
+        """The result of all steps, with a turn of the loop after each; in the thread, of which each turn costs two switches, after several."""
         while True:
             with timed:
-                end = await self.done(partial(_end, steps), is_long=is_long)
+                end = await self.run(partial(_several, steps)) if is_long else _end(steps)
             if end is not None:
                 found: T = end.value
                 return found
@@ -234,6 +237,14 @@ def _end(steps: Steps[T]) -> StopIteration | None:
     except StopIteration as end:
         return end
     return None
+
+
+def _several(steps: Steps[T]) -> StopIteration | None:
+    """Take steps for STRETCH_SECONDS, at least one."""
+    until = time.monotonic() + STRETCH_SECONDS
+    while (end := _end(steps)) is None and time.monotonic() < until:
+        pass
+    return end
 
 
 def _take_turns() -> None:

@@ -25,6 +25,8 @@ from vecsieve.proxy.search.policy import Fields, ResolvedPolicy
 from vecsieve.proxy.selection.geometry import Rows, across, rows_of
 from vecsieve.proxy.selection.grouping import asker
 from vecsieve.proxy.selection.policy import Guards, TextRules
+from vecsieve.proxy.selection.text.bounds import portions
+from vecsieve.proxy.selection.text.features import complete
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Steps, Veto, finished
 from vecsieve.proxy.telemetry.labels import WriteTier
@@ -72,6 +74,7 @@ def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cos
         # Of most points nothing is near: they are unique, and are not looked at one by one. Only earlier points count.
         is_near = np.asarray(np.tril(earlier >= policy.write.related, start - 1).any(axis=1), np.bool_)
         yield
+        yield from judging.reading(start, earlier)
         for row, similarities in enumerate(earlier, start):
             if row % STEP_POINTS == 0:
                 yield
@@ -154,6 +157,22 @@ class _Judge:
     def has_neighbours(self, row: int) -> bool:
         """Whether a stored point is at least related."""
         return row in self._stored
+
+    def reading(self, start: int, earlier: Similarities) -> Steps[None]:
+        """Read the texts that are likely to be compared, many at once: a tenth of the time of two by two. ``earlier``: (b, e) of the
+        points from ``start`` on.
+        """
+        least = self.settings.exact if least_of(self.settings) is WriteTier.EXACT else self.settings.semantic
+        later, before = np.nonzero(np.tril(earlier >= least, start - 1))
+        wanted = {*(later + start).tolist(), *before.tolist()}
+        for row in range(start, start + len(earlier)):
+            near = [each.place for each in self._stored.get(row, ()) if each.similarity >= least]
+            wanted.update((row, *near) if near else ())
+        texts = [text for place in sorted(wanted) if (text := self.records[place].text) is not None]
+        costs = [text.cost() for text in texts]
+        for portion in portions(costs, [place for place, price in enumerate(costs) if price >= 0]):
+            complete([texts[place].unwrap() for place in portion])
+            yield
 
     def unique(self, row: int) -> Verdict:
         """Of a point that nothing is near."""

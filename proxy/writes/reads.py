@@ -31,6 +31,8 @@ INLINE_BYTES = 32 * 1024
 NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
 # Queries of one write, where each has one vector.
 ASKED_AT_ONCE = 8
+# What a database's scores may be off by: neighbours are asked for down to so much below the lowest tier.
+ROUNDED = 1e-4
 _COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
 
 T = TypeVar("T")
@@ -84,6 +86,7 @@ class Reads:
             tenants=tuple(each for row in which if (each := tenants[row]) is not None),
             count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
             vectors=not is_cosine,
+            least=policy.write.related - ROUNDED if is_cosine else None,
         )
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
         if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):

@@ -22,6 +22,7 @@ from bench.bench_select import bench_select
 from bench.bench_small import bench_small
 from bench.bench_text import bench_text
 from bench.bench_upload import bench_grpc_upload, bench_upload
+from bench.bench_writes import bench_writes
 from bench.contenders import OtherSearchError
 from bench.load import MeasurementFailedError
 from bench.machine import machine
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Section]]] = {
     "grpc-upload": bench_grpc_upload,
     "engine": bench_engine,
     "memory": bench_memory,
+    "writes": bench_writes,
 }
 OUTPUT = Path(".bench/latest.json")
 

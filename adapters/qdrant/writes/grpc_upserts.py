@@ -6,6 +6,7 @@ payload at the end of its point: of equal keys the last one counts, for all read
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -129,6 +130,8 @@ def id_of(data: bytes, field: Field | None) -> bytes:
 
 # QueryPoints, and what is in it.
 _QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
+_SCORE_THRESHOLD = struct.Struct("<Bf")  # of field 7, a float
+_THRESHOLD_TAG = 7 << 3 | 5
 _RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
 
 
@@ -141,6 +144,7 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
         (
             length_field(_USING, name) if name else b"",
             _RESCORED,
+            _SCORE_THRESHOLD.pack(_THRESHOLD_TAG, inquiry.least) if inquiry.least is not None else b"",
             number_field(_LIMIT, inquiry.count),
             length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
             length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",

@@ -247,6 +247,7 @@ def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Quest
         b'"with_payload":' + (json.dumps(points.keys).encode() if points.keys else b"false"),
         b'"with_vector":' + (b"[%s]" % named if inquiry.vectors else b"false"),
         _PARAMS,
+        *([b'"score_threshold":%r' % inquiry.least] if inquiry.least is not None else ()),
         *([b'"using":' + named] if points.vector_name else ()),
         *([b'"shard_key":' + document.partition] if document.partition else ()),
     ]

@@ -93,6 +93,8 @@ def from_engine(text: str) -> RefusalError:
 
 def read(body: Body, name: str, *aliases: str) -> Json:
     """The value under `name` or one of its aliases; None when absent or null."""
+    if not aliases:
+        return body.get(name)
     present = [spelling for spelling in (name, *aliases) if spelling in body]
     if len(present) > 1:
         raise bad_format(f"duplicate field `{name}`")

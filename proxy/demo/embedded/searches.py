@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,7 +154,7 @@ def query(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
 def query_batch(registry: Registry, call: Call, *, kinds: Kinds = KINDS) -> Json:
     collection = call.collection(registry)
     searches = [read_search(body, collection, registry.find, kinds=kinds) for body in batch(call)]
-    return [{"points": ranked(search)} for search in searches]
+    return [{"points": points} for points in ranked_batch(collection, searches)]
 
 
 def search(registry: Registry, call: Call) -> Json:
@@ -165,7 +165,8 @@ def search(registry: Registry, call: Call) -> Json:
 def search_batch(registry: Registry, call: Call) -> Json:
     collection = call.collection(registry)
     bodies = [from_search(body) for body in batch(call)]
-    return [ranked(read_search(body, collection, registry.find, is_legacy=True)) for body in bodies]
+    searches = [read_search(body, collection, registry.find, is_legacy=True) for body in bodies]
+    return list(ranked_batch(collection, searches))
 
 
 def batch(call: Call) -> list[Body]:
@@ -173,7 +174,16 @@ def batch(call: Call) -> list[Body]:
 
 
 def ranked(search: Search) -> list[dict[str, Json]]:
-    points = search.collection.shard.query(search.request)
+    return _shown(search, search.collection.shard.query(search.request))
+
+
+def ranked_batch(collection: Collection, searches: Sequence[Search]) -> Iterator[list[dict[str, Json]]]:
+    """What `ranked` answers of each. All are of this collection."""
+    found = collection.shard.query_batch([search.request for search in searches])
+    return map(_shown, searches, found)
+
+
+def _shown(search: Search, points: list[Any]) -> list[dict[str, Json]]:
     if not search.brings_vectors:
         return [scored(point) for point in points]
     return _with_selected_vectors(search, points)

@@ -123,7 +123,10 @@ async def test_who_waits_too_long_is_told(work: LongWork, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(work: LongWork, *, is_long: bool) -> None:
+async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(
+    work: LongWork, monkeypatch: pytest.MonkeyPatch, *, is_long: bool
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.process.runtime.STRETCH_SECONDS", 0.0)
     seen: list[str] = []
 
     def stepping() -> Steps[str]:
@@ -140,6 +143,31 @@ async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(work
     await turn
     assert [each for each in seen if each != "beside"] == ["a", "b"]
     assert seen.index("beside") in {0, 1}
+
+
+class Counted:
+    """Counts how often it is entered."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __enter__(self) -> None:
+        self.times += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("is_long", "most"), [(False, 201), (True, 100)])
+async def test_short_steps_in_the_thread_are_taken_together(work: LongWork, *, is_long: bool, most: int) -> None:
+    def stepping() -> Steps[str]:
+        for _ in range(200):
+            yield
+        return "found"
+
+    turns = Counted()
+    assert await work.finished(stepping(), turns, is_long=is_long) == "found"
+    assert (turns.times == most) if not is_long else (turns.times < most)
 
 
 async def test_a_step_that_fails_ends_them_as_it_would_on_the_loop(work: LongWork) -> None:

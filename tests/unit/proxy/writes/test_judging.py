@@ -256,3 +256,16 @@ def test_every_family_has_one_original_which_comes_first(families: list[int]) ->
     for place, family in enumerate(families):
         first = families.index(family)
         assert found[place].of == (None if first == place else b"%d" % first)
+
+
+def test_texts_that_are_read_together_are_judged_as_two_by_two() -> None:
+    words = [f"the report of unit {letter} about the weather and the harvest" for letter in "abcdefghijkl"]
+    points = [
+        (place, AXES[place % 12] + np.float32(0.01) * AXES[20 + place], text(words[place % 12].upper()))
+        for place in range(40)
+    ]
+    together = judged(*points)
+    assert [each.of for each in together] == [None] * 12 + [b"%d" % (place % 12) for place in range(12, 40)]
+    for place in (12, 25, 39):
+        (alone,) = judged(points[place % 12], points[place])[1:]
+        assert together[place]._replace(similarity=0.0) == alone._replace(similarity=0.0)

@@ -105,7 +105,7 @@ def test_neighbours_are_one_batch_query() -> None:
     eu = pb.ShardKeySelector(shard_keys=[pb.ShardKey(keyword="eu")])
     message = written(struct(1, named(v=pb.Vector(dense=pb.DenseVector(data=[0.5, 1])))), shard_key_selector=eu)
     tenant = (("tenant", b'"acme"'), ("n", b"-3"), ("b", b"true"))
-    inquiry = Inquiry(which=(0,), tenants=(tenant,), count=3, vectors=True)
+    inquiry = Inquiry(which=(0,), tenants=(tenant,), count=3, vectors=True, least=0.75)
     (question,) = WRITES.ask(UPSERT, parsed(message), inquiry)
     assert question.target == "/qdrant.Points/QueryBatch"
     match = [pb.Match(keyword="acme"), pb.Match(integer=-3), pb.Match(boolean=True)]
@@ -119,6 +119,7 @@ def test_neighbours_are_one_batch_query() -> None:
                 using="v",
                 filter=pb.Filter(must=[pb.Condition(field=each) for each in keys]),
                 params=pb.SearchParams(quantization=pb.QuantizationSearchParams(rescore=True)),
+                score_threshold=0.75,
                 limit=3,
                 with_vectors=pb.WithVectorsSelector(include=pb.VectorsSelector(names=["v"])),
                 with_payload=pb.WithPayloadSelector(include=pb.PayloadIncludeSelector(fields=["text"])),

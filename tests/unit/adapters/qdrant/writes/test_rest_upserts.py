@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,13 @@ def test_a_query_has_the_tenant_the_vectors_name_and_the_shard_key() -> None:
     search = json.loads(WRITES.ask(UPSERT, found, inquiry(0, vectors=True, tenant=b'"acme"'))[0].body)["searches"][0]
     assert search["filter"] == {"must": [{"key": "tenant", "match": {"value": "acme"}}]}
     assert (search["using"], search["with_vector"], search["shard_key"]) == ("v", ["v"], "eu")
+
+
+def test_neighbours_below_the_least_score_are_not_asked_for() -> None:
+    found = parsed({"points": [point(1), point(2)]})
+    asked = replace(inquiry(0, 1), least=0.7499)
+    searches = json.loads(WRITES.ask(UPSERT, found, asked)[0].body)["searches"]
+    assert [each["score_threshold"] for each in searches] == [0.7499, 0.7499]
 
 
 def reply(*lists: list[dict[str, object]]) -> bytes:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
 from vecsieve.proxy.demo.embedded.fields import RefusalError
@@ -66,3 +70,39 @@ def test_records_come_in_the_order_asked_and_once(tmp_path: Path) -> None:
     shard.close()
     with pytest.raises(RefusalError, match="not initialized"):
         shard.info()
+
+
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 20), least=st.sampled_from([None, -0.5, 0.0, 0.4]))
+def test_a_batch_answers_each_query_as_it_is_answered_alone(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, limit: int, least: float | None
+) -> None:
+    engine, draw = edge(), np.random.default_rng(seed)
+    shard = Shard.create(
+        tmp_path_factory.mktemp("shard") / "s",
+        engine.EdgeConfig(vectors={"": engine.EdgeVectorParams(24, engine.Distance.Cosine)}),
+    )
+    rows = draw.standard_normal((30, 24)).tolist()
+    shard.update(
+        engine.UpdateOperation.upsert_points([engine.Point(n, row, {"n": n % 3}) for n, row in enumerate(rows)])
+    )
+    requests = [
+        engine.QueryRequest(
+            limit=limit, query=engine.Query.Nearest(vector), with_payload=["n"], score_threshold=least, offset=n % 2
+        )
+        for n, vector in enumerate(draw.standard_normal((5, 24)).tolist())
+    ]
+    together = [[_told(point) for point in points] for points in shard.query_batch(requests)]
+    assert together == [[_told(point) for point in shard.query(request)] for request in requests]
+    shard.close()
+
+
+def test_a_batch_of_none_is_answered_with_none(tmp_path: Path) -> None:
+    engine = edge()
+    config = engine.EdgeConfig(vectors={"": engine.EdgeVectorParams(1, engine.Distance.Dot)})
+    shard = Shard.create(tmp_path / "s", config)
+    assert shard.query_batch([]) == []
+    shard.close()
+
+
+def _told(point: Any) -> tuple[int, float, Any]:
+    return point.id, point.score, point.payload
