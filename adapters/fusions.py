@@ -31,9 +31,7 @@ class Undivided(StrEnum):
     POINTS = "points"  # a list is made by stored points, which the database then leaves out of all lists
     UNRANKED = "unranked"  # a list has no ranking: a sample, an order by payload, ids
     MEMBER = "member"  # a member whose effect on the fusion, or on its errors, the batch would not have
-    INEXACT = (
-        "inexact"  # the scores of the lists are not known as exactly as the database knows them when it fuses them
-    )
+    INEXACT = "inexact"  # the scores or the ids of the lists are not known as exactly as the database knows them when it fuses them
     MANY = "many"  # more lists than one request may have, or lists of several queries
     WITHHELD = (
         "withheld"  # the lists cost more reads than the fusion, and the database refused for want of quota not long ago

@@ -13,5 +13,6 @@ grpc_fusion   a hybrid search divided into its searches, and their replies as on
 grpc_write    insertions and upserts, for the write gate
 rest_write    the same over REST
 written       what writes of both transports have in common
-rest          a search, its reply and the client's answer; the REST adapter
+rest_search   a search over REST, its reply and the client's answer
+rest          hybrid searches over REST, divided and fused again; the REST adapter
 """

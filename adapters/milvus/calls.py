@@ -91,20 +91,25 @@ UNARY = methods(
     "RefreshExternalCollection GetRefreshExternalCollectionProgress ListRefreshExternalCollectionJobs",
 )
 
-# REST. Version 1 is that of servers 2.3; version 2, since 2.4, follows its documentation and was not tested against a server.
-# Hybrid searches are passed through. The collection is named in the body, which is parsed later: rules cannot select it.
+# REST. Version 1 is that of servers 2.3; version 2, since 2.4, follows its source and was not tested against a server. The collection
+# is named in the body, which is parsed later: rules cannot select it.
 
 VERSION_1 = "1"
 VERSION_2 = "2"
 _VERSIONS = {"/v1/vector/search": VERSION_1, "/v2/vectordb/entities/search": VERSION_2}
+# The last segments of the paths of hybrid searches, which are told from one another by them.
+_HYBRIDS = {f"/v2/vectordb/entities/{action}": action for action in ("hybrid_search", "advanced_search")}
 
 
 def classify_rest(head: RequestHead) -> Operation | None:
     """The ranked search of a request; None for any other. Never raises."""
-    version = _VERSIONS.get(head.path)
-    if version is None or head.method != "POST" or not may_be_json(head.content_type):
+    if head.method != "POST" or not may_be_json(head.content_type):
         return None
-    return Operation(backend=BACKEND, name=SEARCH, collection="", partition=version)
+    if version := _VERSIONS.get(head.path):
+        return Operation(backend=BACKEND, name=SEARCH, collection="", partition=version)
+    if action := _HYBRIDS.get(head.path):
+        return Operation(backend=BACKEND, name=HYBRID_SEARCH, collection="", partition=action)
+    return None
 
 
 # Which requests may alter a collection: its fields, its indexes and their metric, or the target of an alias.

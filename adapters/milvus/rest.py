@@ -1,51 +1,35 @@
-"""Milvus over REST: parses and widens a search, parses its reply, cuts the client's answer; the adapter.
+"""Milvus over REST: hybrid searches, which are divided into their searches and fused again; the adapter.
 
-Supported: the search of version 1, and of version 2 from its documentation, by one dense vector. Hybrid searches are passed through.
-Go reads names without regard to case and ignores unknown ones: an unknown member makes a search unsupported. An error has status 200
-and a code other than the version's own for success.
+Read in the handlers' source (2.4 to 3.0). Each part is answered as the search with its members is. The metric of a part is that of its
+field's index, which the description of the collection names; what a part says of it servers do not read. An offset of the whole request
+is newer than some servers, which do not read it either: such a request is passed through.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-from urllib.parse import urlencode
 
 import numpy as np
-import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, NotingAdapter, check_page, own
+from vecsieve.adapters.base import NotingAdapter, check_page, own
 from vecsieve.adapters.contract import (
-    FIELD_BYTES,
-    Allowance,
-    DeclinedError,
+    MalformedReplyError,
     Needs,
     Operation,
-    Pool,
-    Question,
     Reason,
+    Reply,
     Search,
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.milvus import calls, schema
-from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
+from vecsieve.adapters.fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
+from vecsieve.adapters.milvus import calls, ranker, rest_search, schema
+from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH, VERSION_2
+from vecsieve.adapters.milvus.rest_search import RECALLS, SCORE, Document, ReplyDocument
 from vecsieve.adapters.milvus.schema import schema_of
-from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, choose, compared, most, narrowed, read_inner
-from vecsieve.adapters.wire.json import (
-    Members,
-    Span,
-    check_members,
-    cuts,
-    elements,
-    members,
-    splice,
-    string,
-    whole,
-    without_surrogates,
-)
+from vecsieve.adapters.milvus.search import LARGEST_WINDOW, check_chosen, choose, compared, most, read_inner
+from vecsieve.adapters.wire.json import Members, Span, cuts, members, whole
 from vecsieve.adapters.wire.json_requests import (
     integer,
     items_of,
@@ -56,285 +40,185 @@ from vecsieve.adapters.wire.json_requests import (
     texts_of,
     vector_of,
 )
-from vecsieve.adapters.wire.json_vectors import (
-    Edit,
-    Shortened,
-    cut_list,
-    field_values,
-    guess_arrays,
-    read_aside,
-    vectors_at,
-)
-from vecsieve.adapters.wire.vectors import usable, without_vector
+from vecsieve.adapters.wire.json_vectors import Edit, edited
+from vecsieve.adapters.wire.vectors import usable
+
+_CHOSEN = ("groupingField", "groupSize", "strictGroupSize", "functionScore")
+# What each search gets of the whole request, and what of its part; ``params`` are a search's ``searchParams``.
+_SHARED = ("dbName", "collectionName", "partitionNames", "outputFields", "consistencyLevel")
+_LEAF = {name: name for name in ("data", "annsField", "filter", "exprParams", "limit")} | {"params": "searchParams"}
+_ROOT = (*_SHARED, *_CHOSEN, "search", "rerank", "limit", "offset")
+# Servers read neither the metric nor the output fields of a part, which their documentation shows.
+_PART = (*_LEAF, "groupingField", "metricType", "outputFields", "offset")
+_COST = "cost"
 
 
-class _Version(NamedTuple):
-    """The members of one version: ``known`` ones, and those of groups and functions, ``chosen``. ``query``: the name of the vector."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part as it was read. ``query``: of its vector, or of a text."""
 
-    known: tuple[str, ...]
-    chosen: tuple[str, ...]
-    query: str
-
-
-_BOTH = ("dbName", "collectionName", "filter", "limit", "offset", "outputFields")
-_VERSIONS: Mapping[str, _Version] = {
-    VERSION_1: _Version((*_BOTH, "vector", "params"), (), "vector"),
-    VERSION_2: _Version(
-        (*_BOTH, "data", "annsField", "partitionNames", "searchParams", "consistencyLevel", "exprParams",
-         "groupingField", "groupSize", "strictGroupSize", "functionScore"),
-        ("groupingField", "groupSize", "strictGroupSize", "functionScore"),
-        "data",
-    ),
-}  # fmt: skip
-# Parameters beside the index's own.
-_SEARCH_PARAMS = ("metricType", "params")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """A parsed request. ``limit``, ``offset``, ``listed``, ``filter``: spans of those values; None where one is absent. ``end``: of the last
-    member.
-    """
-
-    body: bytes
-    version: str
-    limit: Span
-    offset: Span | None
-    listed: Span | None
-    filter: Span | None
+    span: Span
+    found: Members
+    field: str
+    query: Span
+    is_dense: bool
     top_k: int
-    skipped: int
-    end: int
-    vector: str
-    chosen: Chosen
 
 
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
-    version = _VERSIONS[operation.partition]
+    if operation.name == SEARCH:
+        return rest_search.parse_request(operation, body, needs)
     span = whole(body)
-    found = read_object(body, span, version.known, reason=Reason.NOT_JSON)
-    if any(present(body, found, name) for name in version.chosen):
+    found = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
+    if any(present(body, found, name) for name in _CHOSEN):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
-    limit, offset = required(body, found, "limit"), present(body, found, "offset")
-    top_k, skipped = integer(body, limit), 0 if offset is None else integer(body, offset)
-    check_page(top_k, skipped)
-    query = _query(body, found, version)
-    vector = compared(text_of(body, present(body, found, "annsField")), needs)
+    if _number(body, found, "offset"):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    parts = _parts(body, found)
+    dense = [part.field for part in parts if part.is_dense]
+    if not dense:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    limit = required(body, found, "limit")
+    top_k = integer(body, limit)
+    check_page(top_k, 0)
+    vector = needs.vector_name or dense[0] or compared(None, needs)
     listed = present(body, found, "outputFields")
-    search = Search(
-        top_k=top_k,
-        offset=skipped,
-        pages=offset is not None,
-        query=query,
-        partition=_partition(body, found),
-        most=most(_bound(body, found), dimension=0 if query is None else len(query), queries=1),
-    )
-    document = Document(
-        body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
-        filter=None if "filter" not in found else (found["filter"].value, found["filter"].end), top_k=top_k, skipped=skipped,
-        end=span[1] - 1, vector=vector,
-        chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
-    )  # fmt: skip
-    if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
+    chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
+    if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
+    bound = most(LARGEST_WINDOW, dimension=0, queries=1)
+    search = Search(top_k=top_k, offset=0, pages=False, query=None, most=bound)
+    document = Document(
+        body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, filter=None, top_k=top_k, skipped=0, end=span[1] - 1,
+        vector=vector, chosen=chosen,
+    )  # fmt: skip
     return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
 
-def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
-    """The request for ``fetch_k[0]`` candidates, with the fields that were chosen."""
-    (count,) = fetch_k
-    return _widened(document, count) if count else document.body
+def _number(body: bytes, found: Members, name: str) -> int:
+    """0 where it is absent. Raises UnsupportedError."""
+    span = present(body, found, name)
+    return 0 if span is None else integer(body, span)
 
 
-def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
-    """The widened request for the rows of these ids alone; None where it cannot be narrowed so."""
-    written = b"null" if document.filter is None else document.body[slice(*document.filter)]
-    try:
-        said = narrowed("" if written == b"null" else string(written), ids, needs)
-    except ValueError:  # no text, or one that is no Unicode
-        return None
-    return None if said is None else _widened(document, len(ids), json.dumps(said).encode())
+def _parts(body: bytes, found: Members) -> list[_Part]:
+    """Raises UnsupportedError."""
+    return [_part(body, span) for span in items_of(body, required(body, found, "search"))]
 
 
-def _widened(document: Document, count: int, narrowed_to: bytes | None = None) -> bytes:
-    edits: list[Edit] = []
-    if narrowed_to is not None:
-        place = document.filter or (document.end, document.end)
-        edits.append((*place, narrowed_to if document.filter else b',"filter":' + narrowed_to))
-    if count != document.top_k:
-        edits.append((*document.limit, b"%d" % count))
-    if document.offset is not None and document.skipped:
-        edits.append((*document.offset, b"0"))
-    added = b",".join(json.dumps(name, ensure_ascii=False).encode() for name in document.chosen.added)
-    if added and document.listed is not None:
-        at = document.listed[1] - 1
-        edits.append((at, at, (b"," if document.chosen.listed else b"") + added))
-    elif added:
-        edits.append((document.end, document.end, b',"outputFields":[' + added + b"]"))
-    return splice(document.body, edits)
-
-
-def describe(operation: Operation, body: bytes) -> Question | None:
-    """The request for the description of the collection; None where the search names none. Never raises."""
-    try:
-        found = members(body, whole(body))
-        names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
-    except (ValueError, IndexError, UnsupportedError):
-        return None
-    said = {name: value for name, value in names.items() if value}
-    if "collectionName" not in said:
-        return None
-    if operation.partition == VERSION_1:
-        return Question(method="GET", target=f"/v1/vector/collections/describe?{urlencode(said)}")
-    return Question(method="POST", target="/v2/vectordb/collections/describe", body=json.dumps(said).encode())
-
-
-def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.float32] | None:
-    """The query vector. Raises UnsupportedError for several, for none, and for text."""
-    span = required(body, found, version.query)
-    if version.query == "data":
-        items = items_of(body, span)
-        if len(items) != 1:  # nothing separates their rows in the reply
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        span = items[0]
-    if body[span[0] : span[0] + 1] != b"[":
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return usable(vector_of(body, span))
-
-
-def _partition(body: bytes, found: Members) -> bytes:
-    """The names of partitions as they are spelled."""
-    span = present(body, found, "partitionNames")
-    return b"" if span is None else body[slice(*span)]
-
-
-def _bound(body: bytes, found: Members) -> int:
-    """The most candidates that the parameters allow."""
-    inner: Span | None = present(body, found, "params")
-    outer = present(body, found, "searchParams")
-    if outer is not None:
-        inner = present(body, read_object(body, outer, _SEARCH_PARAMS), "params")
-    return LARGEST_WINDOW if inner is None else bound(body, read_inner(body, inner))
-
-
-_SUCCESS: Mapping[str, bytes] = {VERSION_1: b"200", VERSION_2: b"0"}
-_SCORE = "distance"
-_COUNTS = "topks"
-_RECALLS = "recalls"  # one a query
-_OPENINGS = b"[{"
-_DIGITS = b"-0123456789"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyDocument:
-    """A parsed reply. Spans are offsets into the text of ``source`` without surrogate escapes. ``counts``: of the number of rows."""
-
-    source: Shortened
-    length: int
-    array: Span
-    spans: tuple[Span, ...]
-    rows: tuple[Members, ...]
-    counts: Span | None
-
-
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    return read_aside(body, guess_arrays(body, request.vector), lambda source: _read(request, needs, source))
-
-
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
-    """The client's answer: the rows ``keep[0]`` in that order, without what the request added."""
-    (kept,) = keep
-    added = frozenset(request.chosen.added)
-
-    def edits(index: int) -> list[Edit]:
-        return [(start, end, b"") for start, end in cuts(reply.rows[index], added)]
-
-    said: list[Edit] = [] if reply.counts is None else [(*reply.counts, b"%d" % len(kept))]
-    return cut_list(reply.source, reply.length, reply.array, reply.spans, kept.tolist(), edits, said)
-
-
-def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span, ...], ...]:
-    """The rows: fields are their members. Raises ValueError."""
-    data = members(text, whole(text))["data"]
-    return (tuple(elements(text, (data.value, data.end))),)
-
-
-def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
-    text = without_surrogates(source.text)
-    check_members(text)
-    root = members(text, whole(text))
-    _check_code(request, text, root)
-    if "data" not in root or text[root["data"].value : root["data"].value + 1] != b"[":
-        raise ValueError("no list of rows")
-    array = root["data"].value, root["data"].end
-    spans = tuple(elements(text, array))
-    rows = tuple(members(text, span) for span in spans)
-    document = ReplyDocument(
-        source=source, length=len(text), array=array, spans=spans, rows=rows, counts=_counts(text, root, len(rows))
+def _part(body: bytes, span: Span) -> _Part:
+    """Raises UnsupportedError."""
+    found = read_object(body, span, _PART)
+    if present(body, found, "groupingField"):
+        raise UnsupportedError(Reason.ORDERING_CHOSEN)
+    queries = items_of(body, required(body, found, "data"))
+    if len(queries) != 1:  # nothing separates their rows in the reply
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    params = present(body, found, "params")
+    if params is not None:  # newer servers read parameters of the index here or one level below
+        inner = read_inner(body, params)
+        below = present(body, inner, "params")
+        check_chosen(read_inner(body, below) if below is not None else ())
+    (query,) = queries
+    return _Part(
+        span=span,
+        found=found,
+        field=text_of(body, present(body, found, "annsField")),
+        query=query,
+        is_dense=body[query[0] : query[0] + 1] == b"[",
+        top_k=integer(body, required(body, found, "limit")),
     )
-    vectors = _vectors(request, needs, document, text)
-    unusable = without_vector(vectors)
-    allowance = Allowance(FIELD_BYTES)
-    pool = Pool(
-        scores=np.array([_score(text, row) for row in rows], dtype=np.float64),
-        vectors=vectors,
-        fields=tuple(field_values(source, row, needs.payload_fields, needs.optional_fields, allowance) for row in rows),
-        ids=_ids(document, needs),
-        compared_by=request.vector if unusable < len(rows) or not needs.vectors else None,
-        unusable=unusable,
-    )
-    return pool, document
 
 
-def _check_code(request: Document, text: bytes, root: Members) -> None:
-    """Raises DeclinedError for a code other than success, ValueError for none."""
-    code = b"" if "code" not in root else text[root["code"].value : root["code"].end]
-    if not code.isdigit():
-        raise ValueError("no code")
-    if code != _SUCCESS[request.version]:
-        said = root.get("message")
-        raise DeclinedError(int(code[:9]), b"" if said is None else text[said.value : said.end])
-
-
-def _counts(text: bytes, root: Members, rows: int) -> Span | None:
-    """The span of the number of rows; None where it is absent. Raises ValueError for other lists and objects."""
-    for name, member in root.items():
-        if text[member.value] in _OPENINGS and name not in {"data", _COUNTS, _RECALLS}:
-            raise ValueError(f"the member at byte {member.key} may have an element for each row")
-    if _COUNTS not in root:
+def divided(call: SearchCall, body: bytes) -> Divided | None:
+    """As in the contract."""
+    if call.operation.name != HYBRID_SEARCH:
         return None
-    inner = elements(text, (root[_COUNTS].value, root[_COUNTS].end))
-    if len(inner) != 1 or text[slice(*inner[0])] != b"%d" % rows:
-        raise ValueError(f"topks is not the number of {rows} rows")
-    return inner[0]
+    try:
+        return _divided(call, own(call.document, Document), body)
+    except (ValueError, UnsupportedError):
+        raise UndividedError(Undivided.MEMBER) from None
 
 
-def _score(text: bytes, row: Members) -> float:
-    member = row.get(_SCORE)
-    if member is None or text[member.value] not in _DIGITS:
-        raise ValueError("no distance in a row")
-    return float(text[member.value : member.end])
+def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
+    """Raises UndividedError, UnsupportedError or ValueError."""
+    root = members(body, whole(body))
+    known = schema_of(call.needs)
+    if known is None or not known.primary:
+        raise UndividedError(Undivided.INEXACT)
+    parts = _parts(body, root)
+    if len(parts) > call.needs.bounds.searches:
+        raise UndividedError(Undivided.MANY)
+    shared = [b'"%s":%s' % (name.encode(), _value(body, root, name)) for name in _SHARED if name in root]
+    asked, metrics = [], []
+    for part in parts:
+        metric, named = known.metric_of(part.field), text_of(body, present(body, part.found, "metricType"))
+        if _number(body, part.found, "offset") or (named and named.upper() != metric):
+            raise UndividedError(Undivided.MEMBER)
+        asked.append(_search(call, request, body, part, shared))
+        metrics.append(metric)
+    ranking = read_object(body, required(body, root, "rerank"), ("strategy", "params"))
+    params = present(body, ranking, "params")
+    fusion = ranker.fusion_of(
+        text_of(body, present(body, ranking, "strategy")),
+        b"" if params is None else body[slice(*params)],
+        metrics=metrics,
+        limit=integer(body, required(body, root, "limit")),
+        needs=call.needs,
+    )
+    return Divided(ending=Ending(old=call.operation.partition, new="search"), parts=tuple(asked), fusion=fusion)
 
 
-def _ids(document: ReplyDocument, needs: Needs) -> tuple[bytes, ...]:
-    """The ids of the rows; () where their field is not known, or one has none."""
-    schema = schema_of(needs)
-    found = [row.get(schema.primary) for row in document.rows] if schema is not None else []
-    ids = tuple(document.source.cut(member.value, member.end) for member in found if member is not None)
-    return ids if len(ids) == len(document.rows) else ()
+def _value(body: bytes, found: Members, name: str) -> bytes:
+    return body[found[name].value : found[name].end]
 
 
-def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
-    """(n, d). Raises ValueError where a row has no vector that was asked for, or a guess was wrong."""
-    found = [row.get(request.vector) for row in document.rows]
-    if not needs.vectors and None in found:
-        return np.full((len(found), 0), np.nan, dtype=np.float32)
-    spans = [None if member is None else (member.value, member.end) for member in found]
-    if any(span is None or text[span[0]] not in b"[n" for span in spans):
-        raise ValueError(f"{spans.count(None)} rows have no vector, or one that is no list")
-    return vectors_at(document.source, spans)
+def _search(call: SearchCall, request: Document, body: bytes, part: _Part, shared: Sequence[bytes]) -> Part:
+    """A part as a search. Raises UnsupportedError."""
+    said = [
+        b'"%s":%s' % (new.encode(), _value(body, part.found, name)) for name, new in _LEAF.items() if name in part.found
+    ]
+    text = b"{%s}" % b",".join((*shared, *said))
+    query = usable(vector_of(body, part.query)) if part.is_dense and part.field == request.vector else None
+    search = Search(top_k=part.top_k, offset=0, pages=False, query=query)
+    document = Document(
+        body=text, version=VERSION_2, limit=(0, 0), offset=None, listed=None, filter=None, top_k=part.top_k, skipped=0, end=len(text) - 1,
+        vector=request.vector, chosen=request.chosen, is_part=True,
+    )  # fmt: skip
+    return Part(text, SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document))
+
+
+def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
+    """As in the contract. The cost is that of all searches."""
+    documents = [own(reply.document, ReplyDocument) for reply in replies]
+    if not ranked:
+        return documents[0].source.original
+    model = documents[ranked[0][0]]
+    rows = b",".join(_row(documents[index], row, score) for index, row, score in ranked)
+    edits: list[Edit] = [(*model.array, b"[%s]" % rows), *((*span, b"") for span in cuts(model.root, {RECALLS}))]
+    if model.counts is not None:
+        edits.append((*model.counts, b"%d" % len(ranked)))
+    costs = [_value(document.text, document.root, _COST) for document in documents if _COST in document.root]
+    if _COST in model.root and all(cost.isdigit() for cost in costs):
+        member = model.root[_COST]
+        edits.append((member.value, member.end, b"%d" % sum(map(int, costs))))
+    return b"".join(edited(model.source, (0, len(model.text)), edits))
+
+
+def _row(document: ReplyDocument, row: int, score: np.float32) -> bytes:
+    member = document.rows[row][SCORE]
+    return b"".join(edited(document.source, document.spans[row], [(member.value, member.end, written(score))]))
+
+
+def written(score: np.float32) -> bytes:
+    """As servers write a float32: with as few digits as tell it from its neighbours. Raises MalformedReplyError for what is no number."""
+    if not np.isfinite(score):
+        raise MalformedReplyError("a fused score that is no number")
+    if score and not 1e-6 <= abs(score) < 1e21:
+        return np.format_float_scientific(score, trim="-", exp_digits=1).encode()
+    return np.format_float_positional(score, trim="-").encode()
 
 
 class MilvusRest(NotingAdapter[Document, ReplyDocument]):
@@ -343,13 +227,17 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify_rest)
     parse_request = staticmethod(parse_request)
-    widen_request = staticmethod(widen)
-    read_reply = staticmethod(parse_reply)
-    cut_reply = staticmethod(trim)
-    payloads = staticmethod(payloads_of)
-    describe = staticmethod(describe)
+    widen_request = staticmethod(rest_search.widen)
+    read_reply = staticmethod(rest_search.parse_reply)
+    cut_reply = staticmethod(rest_search.trim)
+    payloads = staticmethod(rest_search.payloads_of)
+    describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(schema.read_rest_description)
+    divided = staticmethod(divided)
+    fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """As in the contract."""
-        return again(own(call.document, Document), ids, call.needs)
+        """As in the contract. A hybrid search has a filter in each part, and none for all."""
+        if call.operation.name == HYBRID_SEARCH:
+            return None
+        return rest_search.again(own(call.document, Document), ids, call.needs)

@@ -24,7 +24,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.milvus import rest
+from vecsieve.adapters.milvus import rest_search
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
 from vecsieve.adapters.milvus.search import choose, condition
@@ -227,12 +227,12 @@ class MilvusRestWrites(RestWrites):
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
-    describe = staticmethod(rest.describe)
+    describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""
-        question = rest.describe(write, body)
+        question = rest_search.describe(write, body)
         if question is None:
             raise UnsupportedError(Reason.NOT_JSON)
         return question

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -27,7 +27,8 @@ _NAME, _IS_PRIMARY, _TYPE = 2, 3, 5
 class Schema:
     """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors; ``documents``: those of type JSON. ``is_dynamic``: rows may have further keys.
     ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
-    returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too.
+    returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too. ``metrics``: pairs of a
+    field and the metric of its index, where the description names it (REST).
     """
 
     vectors: frozenset[str]
@@ -37,6 +38,12 @@ class Schema:
     shows_all: bool = False
     primary: str = ""
     has_texts: bool = False
+    metrics: frozenset[tuple[str, str]] = frozenset()
+
+    def metric_of(self, field: str) -> str | None:
+        """In capitals; None where it is not known."""
+        found = {metric.upper() for name, metric in self.metrics if name == field}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def only_vector(self) -> str | None:
@@ -121,9 +128,16 @@ class _Field(msgspec.Struct):
     primaryKey: bool = False  # noqa: N815 - the name on the wire
 
 
+class _Index(msgspec.Struct):
+    fieldName: str = ""  # noqa: N815 - the name on the wire
+    metricType: str = ""  # noqa: N815 - the name on the wire
+
+
 class _Collection(msgspec.Struct):
     fields: list[_Field]
     enableDynamicField: bool = False  # noqa: N815 - the name on the wire
+    indexes: list[_Index] = []
+    collectionID: int | None = None  # noqa: N815 - the name on the wire
 
 
 class _Description(msgspec.Struct):
@@ -144,13 +158,15 @@ def read_rest_description(body: bytes) -> Schema:
         raise MalformedReplyError(f"description: upstream answers with code {read.code}")
     types = {field.name: _kind(field.type) for field in read.data.fields}
     primary = next((field for field in read.data.fields if field.primaryKey), _Field("", ""))
-    return of_types(
+    known = of_types(
         types,
         is_dynamic=read.data.enableDynamicField,
-        shows_all=False,
+        shows_all=read.data.collectionID == 0,  # as over gRPC: Lite, behind what speaks REST for it
         primary=primary.name,
         has_texts=primary.type.startswith("VarChar"),
     )
+    metrics = {(index.fieldName, index.metricType) for index in read.data.indexes if index.metricType}
+    return replace(known, metrics=frozenset(metrics))
 
 
 def _kind(name: str) -> int:

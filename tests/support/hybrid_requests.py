@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.milvus_server import connected, floats
+from support.stack import exchange
 
 METRICS = {"text": "COSINE", "image": "IP", "sound": "L2"}
 DIMENSION, ROWS, COPIES = 24, 120, 4
@@ -108,3 +110,37 @@ def ask(url: str, name: str, asked: Asked, *, everything: bool = False, **metada
     page = {"limit": EVERYTHING} if everything else {"limit": asked.limit, "offset": asked.offset}
     found = connected(url).hybrid_search(name, parts, ranker, output_fields=asked.fields, **page, **metadata)
     return [dict(hit) for hit in found[0]]
+
+
+def ask_over_rest(
+    url: str, name: str, asked: Asked, *, everything: bool = False, **headers: str
+) -> list[dict[str, Any]]:
+    """The same over REST, version 2."""
+    ranker: dict[str, Any] = {"strategy": "rrf", "params": {"k": asked.k}}
+    if asked.weights is not None:
+        ranker = {"strategy": "weighted", "params": {"weights": asked.weights, "norm_score": asked.is_normed}}
+    body: dict[str, Any] = {
+        "collectionName": name,
+        "search": [
+            {
+                "data": [vector],
+                "annsField": field,
+                "limit": limit,
+                **({"filter": condition} if condition else {}),
+                **({"metricType": METRICS[field]} if is_named else {}),
+            }
+            for field, vector, limit, condition, is_named in asked.parts
+        ],
+        "rerank": ranker,
+        "limit": EVERYTHING if everything else asked.limit,
+        "outputFields": asked.fields,
+    }
+    if asked.offset and not everything:
+        body["offset"] = asked.offset
+    action = "advanced_search" if asked.k == 1 else "hybrid_search"
+    answer = exchange(url, "POST", f"/v2/vectordb/entities/{action}", json.dumps(body).encode(), headers)
+    found = json.loads(answer.body)
+    assert answer.status == 200
+    assert found["code"] == 0, found
+    assert found.get("topks", [0]) == [len(found["data"])]
+    return [{"id": row["id"], "distance": row["distance"], "entity": row} for row in found["data"]]

@@ -1,11 +1,9 @@
-"""Milvus over REST: what a search asks for, its bytes asking for more, and the rows of its replies.
-
-Version 1 as the real server of 2.3.5 writes it; version 2 as its handlers' source describes it.
-"""
+"""A hybrid search over REST: what it asks for, its parts as searches, and their replies made one, as the handlers' source describes them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,302 +13,320 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import (
-    DeclinedError,
+    Bounds,
     MalformedReplyError,
     Needs,
-    Operation,
     Reason,
+    Reply,
     RequestHead,
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.milvus.rest import MilvusRest
+from vecsieve.adapters.fusions import Divided, DividesFusions, Fusion, Method, Undivided, UndividedError
+from vecsieve.adapters.milvus.rest import MilvusRest, written
 from vecsieve.adapters.milvus.schema import Schema
 
 ADAPTER = MilvusRest()
-SCHEMA = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
-V1, V2 = "/v1/vector/search", "/v2/vectordb/entities/search"
+SCHEMA = Schema(
+    vectors=frozenset({"vec", "other"}),
+    scalars=frozenset({"id", "text"}),
+    primary="id",
+    metrics=frozenset({("vec", "COSINE"), ("other", "IP")}),
+)
+HYBRID, ADVANCED = "/v2/vectordb/entities/hybrid_search", "/v2/vectordb/entities/advanced_search"
 QUERY = [0.5, 1, -2]
+RRF = {"strategy": "rrf", "params": {"k": 60}}
+WEIGHTED = {"strategy": "weighted", "params": {"weights": [0.25, 0.75], "norm_score": True}}
 
 
-def body(version: str = V1, **members: Any) -> bytes:
-    own: dict[str, Any] = {"vector": QUERY} if version == V1 else {"data": [QUERY], "annsField": "vector"}
-    document = {"collectionName": "docs", **own, "limit": 3, "outputFields": ["text"], **members}
-    return json.dumps({key: value for key, value in document.items() if value != "absent"}).encode()
+def hybrid(**members: Any) -> dict[str, Any]:
+    parts = [
+        {"data": [QUERY], "annsField": "vec", "limit": 10, "filter": "page > 1", "params": {"nprobe": 8}},
+        {"data": [QUERY], "annsField": "other", "limit": 20, "metricType": "IP", "exprParams": {"é": [1]}},
+    ]
+    own = {"dbName": "own", "collectionName": "docs", "search": parts, "rerank": RRF, "limit": 5}
+    return {**own, "outputFields": ["text"], "consistencyLevel": "Strong", **members}
 
 
-def read(raw: bytes, version: str = V1, needs: Needs | None = None) -> SearchCall:
-    operation = ADAPTER.classify(RequestHead(method="POST", path=version))
+def read(asked: object, needs: Needs | None = None, path: str = HYBRID) -> SearchCall:
+    operation = ADAPTER.classify(RequestHead(method="POST", path=path))
     assert operation is not None
-    return ADAPTER.parse_request(operation, raw, Needs(known=SCHEMA) if needs is None else needs)
+    return ADAPTER.parse_request(operation, json.dumps(asked).encode(), Needs(known=SCHEMA) if needs is None else needs)
 
 
-def refused(raw: bytes, version: str = V1, needs: Needs | None = None) -> Reason:
-    with pytest.raises(UnsupportedError) as verdict:
-        read(raw, version, needs)
+def divide(asked: object, needs: Needs | None = None, path: str = HYBRID) -> Divided:
+    call = read(asked, needs, path)
+    found = ADAPTER.divided(call, ADAPTER.widen(call, [50]))
+    assert found is not None
+    return found
+
+
+def undivided(asked: object, needs: Needs | None = None) -> Undivided:
+    with pytest.raises(UndividedError) as verdict:
+        divide(asked, needs)
     return verdict.value.reason
 
 
-def reply(rows: int = 4, *, version: str = V1, **members: Any) -> bytes:
-    """As the server writes it: keys in order, no white space, ids as text."""
-    data = [
-        {"distance": 1 - row / 8, "id": f"47{row}", "text": f"é {row}", "vector": [row, 1, 0.5]} for row in range(rows)
+def test_the_adapter_divides_fusions() -> None:
+    assert isinstance(ADAPTER, DividesFusions)
+
+
+def test_a_hybrid_search_is_widened_by_the_limit_of_the_fused_list() -> None:
+    call = read(hybrid())
+    (search,) = call.searches
+    assert (search.top_k, search.offset, search.pages, search.query) == (5, 0, False, None)
+    assert json.loads(ADAPTER.widen(call, [50])) == hybrid(limit=50, outputFields=["text", "vec"])
+    assert json.loads(ADAPTER.widen(call, [0])) == hybrid()
+    assert ADAPTER.again(call, [b"1"]) is None, "a filter of the whole request would not be read"
+
+
+@pytest.mark.parametrize(("path", "action"), [(HYBRID, "hybrid_search"), (ADVANCED, "advanced_search")])
+def test_each_part_becomes_a_search_beside_its_path(path: str, action: str) -> None:
+    divided = divide(hybrid(), path=path)
+    assert divided.ending.of(path) == "/v2/vectordb/entities/search"
+    assert divided.ending.old == action
+    assert divided.fusion == Fusion(method=Method.RRF, limit=50, k=61, is_by_id=True)
+    shared = {"dbName": "own", "collectionName": "docs", "outputFields": ["text", "vec"], "consistencyLevel": "Strong"}
+    assert [json.loads(part.body) for part in divided.parts] == [
+        {
+            **shared,
+            "data": [QUERY],
+            "annsField": "vec",
+            "limit": 10,
+            "filter": "page > 1",
+            "searchParams": {"nprobe": 8},
+        },
+        {**shared, "data": [QUERY], "annsField": "other", "limit": 20, "exprParams": {"é": [1]}},
     ]
-    code = 200 if version == V1 else 0
-    return json.dumps({"code": code, "data": data, **members}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def kept(raw: bytes, *rows: int, version: str = V1, call: SearchCall | None = None) -> bytes:
-    call = read(body(version), version) if call is None else call
-    return ADAPTER.trim(call, ADAPTER.parse_reply(call, raw), [np.array(rows, dtype=np.intp)])
+def test_a_list_knows_its_query_where_it_is_of_the_compared_vector() -> None:
+    first, second = [part.call.searches[0] for part in divide(hybrid()).parts]
+    assert first.query is not None
+    assert first.query.tolist() == QUERY
+    assert (second.query, first.top_k, second.top_k) == (None, 10, 20)
 
 
-@pytest.mark.parametrize("path", ["/v1/vector/query", "/v2/vectordb/entities/hybrid_search", "/v1/vector/search/", ""])
-def test_everything_else_is_passed_through(path: str) -> None:
-    assert ADAPTER.classify(RequestHead(method="POST", path=path)) is None
-    assert ADAPTER.classify(RequestHead(method="GET", path=V1)) is None
-    assert ADAPTER.classify(RequestHead(method="POST", path=V1, content_type="text/csv")) is None
+def test_a_weighted_sum_is_of_the_metrics_that_the_description_names() -> None:
+    fusion = divide(hybrid(rerank=WEIGHTED)).fusion
+    assert (fusion.method, fusion.weights, fusion.metrics, fusion.is_normed) == (
+        Method.WEIGHTED, (0.25, 0.75), ("COSINE", "IP"), True,
+    )  # fmt: skip
+    unknown = Needs(known=replace(SCHEMA, metrics=frozenset({("vec", "COSINE")})))
+    asked = hybrid(rerank=WEIGHTED)
+    del asked["search"][1]["metricType"]
+    assert undivided(asked, unknown) is Undivided.INEXACT
 
 
-@pytest.mark.parametrize("version", [V1, V2])
-def test_the_plain_search_is_read_and_widened(version: str) -> None:
-    raw = body(version, offset=2)
-    call = read(raw, version)
-    [search] = call.searches
-    assert (search.top_k, search.offset, search.pages, search.most) == (3, 2, True, 16_384)
-    assert search.query is not None
-    assert search.query.tolist() == QUERY
-    wide = json.loads(ADAPTER.widen(call, [50]))
-    assert wide == {**json.loads(raw), "limit": 50, "offset": 0, "outputFields": ["text", "vector"]}
-    assert ADAPTER.widen(call, [0]) == raw
-
-
-def test_a_list_that_is_absent_or_empty_is_made() -> None:
-    nothing: list[str] = []
-    for listed in ("absent", nothing):
-        wide = json.loads(ADAPTER.widen(read(body(outputFields=listed)), [50]))
-        assert wide["outputFields"] == ["vector"]
-    assert refused(body(outputFields=None)) is Reason.PAYLOAD_SELECTOR
-    everything = body(outputFields=["*"])
-    assert json.loads(ADAPTER.widen(read(everything), [3])) == json.loads(everything)
+def part(**members: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda asked: asked["search"][0].update(members)
 
 
 @pytest.mark.parametrize(
-    ("version", "members", "reason"),
+    ("change", "reason"),
     [
-        (V1, {"limit": "absent"}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"limit": None}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"limit": "3"}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"limit": 3.5}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"limit": 0}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"limit": 1}, Reason.SINGLE_RESULT),
-        (V1, {"Limit": 3}, Reason.UNSUPPORTED_FIELD),
-        (V1, {"vector": "absent"}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"vector": "text"}, Reason.NOTHING_TO_DO),
-        (V1, {"params": {"radius": 0.5}}, Reason.UNSUPPORTED_FIELD),
-        (V1, {"outputFields": "text"}, Reason.AMBIGUOUS_FIELD),
-        (V1, {"outputFields": ["%"]}, Reason.UNSUPPORTED_FIELD),
-        (V2, {"data": [QUERY, QUERY]}, Reason.UNSUPPORTED_FIELD),
-        (V2, {"data": ["text"]}, Reason.NOTHING_TO_DO),
-        (V2, {"groupingField": "text"}, Reason.ORDERING_CHOSEN),
-        (V2, {"functionScore": {}}, Reason.ORDERING_CHOSEN),
-        (V2, {"searchParams": {"params": {"range_filter": 1}}}, Reason.UNSUPPORTED_FIELD),
-        (V2, {"searchParams": {"ef": 10}}, Reason.UNSUPPORTED_FIELD),
+        (lambda asked: asked.update(offset=3), Reason.UNSUPPORTED_FIELD),
+        (lambda asked: asked.update(groupingField="text"), Reason.ORDERING_CHOSEN),
+        (lambda asked: asked.update(groupSize=3), Reason.ORDERING_CHOSEN),
+        (lambda asked: asked.update(strictGroupSize=True), Reason.ORDERING_CHOSEN),
+        (lambda asked: asked.update(functionScore={"functions": []}), Reason.ORDERING_CHOSEN),
+        (lambda asked: asked.update(searchAggregation={}), Reason.UNSUPPORTED_FIELD),
+        (lambda asked: asked.update(limit=1), Reason.SINGLE_RESULT),
+        (lambda asked: asked.update(limit="5"), Reason.AMBIGUOUS_FIELD),
+        (lambda asked: asked.update(search={}), Reason.AMBIGUOUS_FIELD),
+        (lambda asked: asked.update(search=[]), Reason.NOTHING_TO_DO),
+        (lambda asked: asked.update(search=[3]), Reason.UNSUPPORTED_FIELD),
+        (lambda asked: asked.update(outputFields=None), Reason.PAYLOAD_SELECTOR),
+        (part(data=[QUERY, QUERY]), Reason.UNSUPPORTED_FIELD),
+        (part(data=QUERY), Reason.UNSUPPORTED_FIELD),
+        (part(groupingField="text"), Reason.ORDERING_CHOSEN),
+        (part(limit=None), Reason.AMBIGUOUS_FIELD),
+        (part(params={"radius": 0.5}), Reason.UNSUPPORTED_FIELD),
+        (part(params={"params": {"range_filter": 0.5}}), Reason.UNSUPPORTED_FIELD),
+        (part(params={"group_by_field": "text"}), Reason.ORDERING_CHOSEN),
+        (part(params={"params": {"group_by_field": "text"}}), Reason.ORDERING_CHOSEN),
+        (part(ids=[1]), Reason.UNSUPPORTED_FIELD),
     ],
 )
-def test_what_leaves_a_search_alone(version: str, members: dict[str, Any], reason: Reason) -> None:
-    assert refused(body(version, **members), version) is reason
+def test_what_leaves_a_hybrid_search_alone(change: Callable[[dict[str, Any]], None], reason: Reason) -> None:
+    asked = hybrid()
+    change(asked)
+    with pytest.raises(UnsupportedError) as verdict:
+        read(asked)
+    assert verdict.value.reason is reason
 
 
-def test_index_parameters_bound_the_pool() -> None:
-    assert read(body(params={"ef": 40})).searches[0].most == 40
-    assert read(body(V2, searchParams={"metricType": "L2", "params": {"ef": 40}}), V2).searches[0].most == 40
+def test_texts_alone_leave_nothing_to_compare_by() -> None:
+    asked = hybrid()
+    for each in asked["search"]:
+        each["data"] = ["words"]
+    with pytest.raises(UnsupportedError):
+        read(asked)
 
 
-def test_without_a_schema_a_search_of_version_2_says_enough_and_one_of_version_1_does_not() -> None:
-    assert refused(body(), needs=Needs()) is Reason.NOTHING_TO_DO
-    assert read(body(V2), V2, Needs()).searches[0].top_k == 3
-    assert refused(body(V2, outputFields=[]), V2, Needs()) is Reason.NOTHING_TO_DO
-
-
-def test_fields_are_added_read_and_taken_out_again() -> None:
-    needs = Needs(known=SCHEMA, payload_fields=("tenant",), optional_fields=("text", "page"))
-    call = read(body(), needs=needs)
-    wide = json.loads(ADAPTER.widen(call, [9]))
-    assert wide["outputFields"] == ["text", "vector", "tenant", "page"]
-    raw = (
-        b'{"code":200,"data":[{"distance":1,"id":"1","page":7,"tenant":"a","text":"x","vector":[1,2]},'
-        b'{"distance":0.5,"id":"2","text":"y","vector":[1,3]}]}'
-    )
-    [pool] = ADAPTER.parse_reply(call, raw).pools
-    assert pool.fields == ((b'"a"', b'"x"', b"7"), (None, b'"y"', None))
-    assert kept(raw, 0, 1, call=call) == (
-        b'{"code":200,"data":[{"distance":1,"id":"1","text":"x"},{"distance":0.5,"id":"2","text":"y"}]}'
-    )
-
-
-def test_the_pool_of_a_reply_and_the_answer_cut_from_it() -> None:
-    call = read(body())
-    [pool] = ADAPTER.parse_reply(call, reply()).pools
-    assert pool.scores.tolist() == [1.0, 0.875, 0.75, 0.625]
-    assert pool.vectors.tolist() == [[0, 1, 0.5], [1, 1, 0.5], [2, 1, 0.5], [3, 1, 0.5]]
-    assert (pool.compared_by, pool.unusable) == ("vector", 0)
-    assert kept(reply(), 3, 1).decode() == (
-        '{"code":200,"data":[{"distance":0.625,"id":"473","text":"é 3"},{"distance":0.875,"id":"471","text":"é 1"}]}'
-    )
-
-
-def test_a_note_is_a_member_of_its_row() -> None:
-    call = read(body())
-    answer = kept(reply(), 2, 0, call=call)
-    rows = json.loads(ADAPTER.noted(call, answer, [[b'{"collapsed_ids":["471"]}', None]]))["data"]
-    assert rows[0].pop("_vecsieve") == {"collapsed_ids": ["471"]}
-    assert rows == json.loads(answer)["data"]
-
-
-def test_counts_of_version_2_are_those_of_the_answer() -> None:
-    raw = reply(version=V2, cost=6, topks=[4], recalls=[0.5])
-    assert json.loads(kept(raw, 2, version=V2))["topks"] == [1]
-    assert json.loads(kept(raw, 2, version=V2))["recalls"] == [0.5]
-    assert b'"topks"' not in kept(reply(version=V2, cost=6), 2, version=V2)
+def test_a_text_beside_a_vector_is_a_list_like_any_other() -> None:
+    asked = hybrid()
+    part(data=["words"], annsField="sparse")(asked)
+    call = read(asked)
+    assert json.loads(ADAPTER.widen(call, [9]))["outputFields"] == ["text", "other"]
+    first, second = [each.call.searches[0].query for each in divide(asked).parts]
+    assert first is None
+    assert second is not None
 
 
 @pytest.mark.parametrize(
-    "raw",
+    ("change", "expected"),
     [
-        b"", b"{}", b"[]", b'{"code":200}', b'{"code":200,"data":{}}', b'{"data":[]}', b'{"code":"200","data":[]}',
-        b'{"code":200,"data":[1]}', b'{"code":200,"data":[{"id":"1","vector":[1]}]}',
-        b'{"code":200,"data":[{"distance":"1","vector":[1]}]}', b'{"code":200,"data":[{"distance":1,"id":"1"}]}',
-        b'{"code":200,"data":[{"distance":1,"vector":"[1]"}]}', b'{"code":200,"data":[],"more":[]}',
-        b'{"code":200,"data":[],"topks":[1]}',
+        (part(offset=2), Undivided.MEMBER),
+        (part(metricType="L2"), Undivided.MEMBER),
+        (lambda asked: asked.pop("rerank"), Undivided.MEMBER),
+        (lambda asked: asked.update(rerank={}), Undivided.MEMBER),
+        (lambda asked: asked.update(rerank={"strategy": "model"}), Undivided.MEMBER),
+        (lambda asked: asked.update(rerank={**RRF, "more": 1}), Undivided.MEMBER),
+        (lambda asked: asked.update(rerank={"strategy": "rrf", "params": {"k": 60.5}}), Undivided.INEXACT),
+        (lambda asked: asked.update(rerank={"strategy": "weighted", "params": {"weights": [1, 1]}}), Undivided.MEMBER),
     ],
-)  # fmt: skip
-def test_what_is_no_reply_is_malformed(raw: bytes) -> None:
-    with pytest.raises(MalformedReplyError):
-        ADAPTER.parse_reply(read(body()), raw)
+)
+def test_what_the_searches_could_not_answer_exactly_is_not_divided(
+    change: Callable[[dict[str, Any]], None], expected: Undivided
+) -> None:
+    asked = hybrid()
+    change(asked)
+    assert undivided(asked) is expected
 
 
-def test_a_refusal_with_status_200_is_told_with_its_words() -> None:
-    with pytest.raises(DeclinedError, match="65535") as caught:
-        ADAPTER.parse_reply(read(body()), b'{"code":65535,"message":"no"}')
-    assert caught.value.words == b'"no"'
-    with pytest.raises(DeclinedError):  # each version has its own code for success
-        ADAPTER.parse_reply(read(body()), reply(version=V2))
+def test_more_parts_than_searches_of_one_request_and_rows_without_known_ids_are_not_divided() -> None:
+    few = Needs(known=SCHEMA, bounds=Bounds(searches=1, parts=10_000, nesting=3))
+    assert undivided(hybrid(), few) is Undivided.MANY
+    assert undivided(hybrid(), Needs(known=replace(SCHEMA, primary=""))) is Undivided.INEXACT
+    assert undivided(hybrid(), Needs()) is Undivided.INEXACT
 
 
-def test_a_member_that_looks_like_a_vector_is_none() -> None:
-    raw = b'{"code":200,"data":[{"distance":1,"id":"1","text":{"vector":[1,2]},"vector":[3,4]}]}'
-    [pool] = ADAPTER.parse_reply(read(body()), raw).pools
-    assert pool.vectors.tolist() == [[3, 4]]
+def test_a_search_is_no_fusion() -> None:
+    asked = {"collectionName": "docs", "data": [QUERY], "annsField": "vec", "limit": 3, "outputFields": ["text"]}
+    call = read(asked, path="/v2/vectordb/entities/search")
+    assert ADAPTER.divided(call, ADAPTER.widen(call, [50])) is None
 
 
-@given(data=st.data(), noise=st.one_of(st.binary(max_size=6), st.sampled_from([b'"vector":[', b"]", b"{", b","])))
-def test_damage_to_a_reply_never_yields_wrong_content(data: st.DataObject, noise: bytes) -> None:
-    """Whatever happened to the reply, it is malformed or the answer is that very document without vectors."""
-    raw = reply()
-    start = data.draw(st.integers(0, len(raw)))
-    end = data.draw(st.integers(start, min(len(raw), start + 12)))
-    broken, call = raw[:start] + noise + raw[end:], read(body())
+# Replies.
+
+
+def reply(rows: list[int], *, score: float = 1.0, **members: Any) -> bytes:
+    """As the server writes it: ids as texts."""
+    data = [
+        {"distance": score - place / 16, "id": f"{row}", "text": f"é \ud83d {row}", "vec": [row, 1, 0.5]}
+        for place, row in enumerate(rows)
+    ]
+    counts = {"topks": [len(rows)]} if rows else {}
+    return json.dumps({"code": 0, "cost": 3, "data": data, **counts, **members}, separators=(",", ":")).encode()
+
+
+def replies(divided: Divided, *bodies: bytes) -> list[Reply]:
+    return [ADAPTER.parse_reply(part.call, body) for part, body in zip(divided.parts, bodies, strict=True)]
+
+
+def test_ids_of_a_list_are_numbers_and_scores_the_float32_that_the_server_has() -> None:
+    divided = divide(hybrid())
+    first, _ = replies(divided, reply([10, 9], score=0.1), reply([]))
+    assert first.pools[0].ids == (b"10", b"9")
+    assert first.pools[0].scores[0] == float(np.float32(0.1)) != 0.1
+    whole = ADAPTER.parse_reply(read(hybrid()), reply([10, 9], score=0.1)).pools[0]
+    assert whole.ids == (b'"10"', b'"9"'), "what a client is told stays as the server writes it"
+    assert whole.scores[0] == 0.1
+
+
+def test_ids_that_are_texts_stay_texts() -> None:
+    known = Needs(known=replace(SCHEMA, has_texts=True))
+    first, _ = replies(divide(hybrid(), known), reply([10]), reply([]))
+    assert first.pools[0].ids == (b'"10"',)
+
+
+def test_the_reply_is_the_rows_in_their_own_bytes_with_the_fused_scores() -> None:
+    divided = divide(hybrid())
+    lists = replies(divided, reply([7, 8, 9], recalls=[1.0]), reply([5, 7]))
+    ranked = [(0, 0, np.float32(1 / 61)), (1, 0, np.float32(0.5)), (0, 2, np.float32(1e-7))]
+    made = ADAPTER.fused(divided, lists, ranked)
+    found = json.loads(made)
+    assert {name: found[name] for name in found if name != "data"} == {"code": 0, "cost": 6, "topks": [3]}
+    assert [row["id"] for row in found["data"]] == ["7", "5", "9"]
+    assert [np.float32(row["distance"]) for row in found["data"]] == [score for _, _, score in ranked]
+    assert b'"distance":0.016393442,"id":"7"' in made
+    assert b'"distance":1e-7,"id":"9"' in made
+    assert [row["vec"] for row in found["data"]] == [[7, 1, 0.5], [5, 1, 0.5], [9, 1, 0.5]]
+    answer = ADAPTER.parse_reply(read(hybrid()), made)
+    assert answer.pools[0].size == 3
+    shown = json.loads(ADAPTER.trim(read(hybrid()), answer, [np.array([0, 2], np.intp)]))
+    assert (shown["topks"], [row["id"] for row in shown["data"]]) == ([2], ["7", "9"])
+    assert "vec" not in shown["data"][0]
+
+
+def test_lists_without_rows_make_the_servers_own_reply_of_none() -> None:
+    divided = divide(hybrid())
+    assert ADAPTER.fused(divided, replies(divided, reply([]), reply([])), []) == reply([])
+
+
+def test_costs_that_are_no_numbers_stay() -> None:
+    divided = divide(hybrid())
+    lists = replies(divided, reply([7], cost=None), reply([8]))
+    assert json.loads(ADAPTER.fused(divided, lists, [(0, 0, np.float32(1))]))["cost"] is None
+
+
+@given(
+    rows=st.tuples(*[st.lists(st.integers(-9, 99), max_size=6, unique=True)] * 2),
+    data=st.data(),
+)
+def test_a_fused_reply_is_read_as_any_other(rows: tuple[list[int], list[int]], data: st.DataObject) -> None:
+    """Invariant: every row is one of a list's, and its score the fused one."""
+    divided = divide(hybrid())
+    lists = replies(divided, *map(reply, rows))
+    places = [(index, row) for index, each in enumerate(rows) for row in range(len(each))]
+    chosen = data.draw(st.lists(st.sampled_from(places), unique=True)) if places else []
+    scores = [np.float32(data.draw(st.floats(-2, 2, width=32))) for _ in chosen]
+    ranked = [(*place, score) for place, score in zip(chosen, scores, strict=True)]
+    made = ADAPTER.parse_reply(read(hybrid()), ADAPTER.fused(divided, lists, ranked)) if chosen else None
+    if made is not None:
+        assert [json.loads(key) for key in made.pools[0].ids] == [str(rows[index][row]) for index, row in chosen]
+        assert made.pools[0].scores.astype(np.float32).tolist() == [float(score) for score in scores]
+
+
+@given(st.binary(max_size=300) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*hybrid(), "data", "params", "k"]), inner),
+).map(lambda value: json.dumps(hybrid(**value) if isinstance(value, dict) else value).encode()))  # fmt: skip
+def test_any_body_is_read_or_left_alone(body: bytes) -> None:
+    operation = ADAPTER.classify(RequestHead(method="POST", path=HYBRID))
+    assert operation is not None
     try:
-        found = ADAPTER.parse_reply(call, broken)
-    except MalformedReplyError:
+        call = ADAPTER.parse_request(operation, body, Needs(known=SCHEMA))
+        ADAPTER.divided(call, ADAPTER.widen(call, [50]))
+    except (UnsupportedError, UndividedError):
         return
-    answer = ADAPTER.trim(call, found, [np.arange(found.pools[0].size, dtype=np.intp)])
-    expected = json.loads(broken.decode(errors="surrogateescape"))
-    for row in expected["data"]:
-        row.pop("vector")
-    assert json.loads(answer.decode(errors="surrogateescape")) == expected
 
 
-@given(raw=st.binary(max_size=60))
-def test_arbitrary_bytes_raise_only_the_two_verdicts(raw: bytes) -> None:
-    """A request is unsupported, a reply and a description are malformed, and a question is asked or not."""
-    call = read(body())
-    with pytest.raises(UnsupportedError):
-        ADAPTER.parse_request(call.operation, raw, Needs())
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_score_is_written_with_as_few_digits_as_tell_it(score: float) -> None:
+    single = np.float32(score)
+    text = written(single)
+    assert np.float32(json.loads(text)) == single
+    assert b"e" not in text or not 1e-6 <= abs(single) < 1e21
+
+
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [
+        (1, b"1"),
+        (0, b"0"),
+        (0.5, b"0.5"),
+        (1e-6, b"0.000001"),
+        (9e-7, b"9e-7"),
+        (1e21, b"1e+21"),
+        (-2.5e-9, b"-2.5e-9"),
+    ],
+)
+def test_scores_look_as_servers_write_them(score: float, text: bytes) -> None:
+    assert written(np.float32(score)) == text
+
+
+def test_a_score_that_is_no_number_makes_no_reply() -> None:
     with pytest.raises(MalformedReplyError):
-        ADAPTER.parse_reply(call, raw)
-    with pytest.raises(MalformedReplyError):
-        ADAPTER.parse_description(raw)
-    assert ADAPTER.describe(call.operation, raw) is None
-
-
-def test_the_question_of_each_version() -> None:
-    operations = {version: read(body(version), version).operation for version in (V1, V2)}
-    first = ADAPTER.describe(operations[V1], body(dbName="a b"))
-    second = ADAPTER.describe(operations[V2], body(V2))
-    assert first is not None
-    assert second is not None
-    assert (first.method, first.target) == ("GET", "/v1/vector/collections/describe?dbName=a+b&collectionName=docs")
-    assert (second.method, second.target) == ("POST", "/v2/vectordb/collections/describe")
-    assert json.loads(second.body) == {"collectionName": "docs"}
-
-
-def test_a_description_of_version_1_as_the_real_server_writes_it() -> None:
-    raw = (
-        b'{"code":200,"data":{"collectionName":"rr","description":"","enableDynamicField":true,"fields":[{"autoId":true,'
-        b'"description":"","name":"id","primaryKey":true,"type":"Int64"},{"autoId":false,"description":"","name":"vector",'
-        b'"primaryKey":false,"type":"FloatVector(4)"},{"name":"s","type":"SparseFloatVector"}],"shardsNum":1}}'
-    )
-    assert ADAPTER.parse_description(raw) == Schema(
-        vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id"
-    )
-    with pytest.raises(MalformedReplyError, match="code 100"):
-        ADAPTER.parse_description(b'{"code":100,"data":{"fields":[]}}')
-
-
-def test_a_document_of_another_adapter_is_refused() -> None:
-    call = SearchCall(
-        operation=Operation(backend="o", name="s", collection=""), searches=(), needs=Needs(), document=None
-    )
-    with pytest.raises(TypeError):
-        ADAPTER.widen(call, [1])
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-def test_without_a_need_for_vectors_none_is_asked_for_and_the_pool_names_the_one_that_would_be(version: str) -> None:
-    lean = Needs(known=replace(SCHEMA, primary="id"), vectors=False)
-    call = read(body(version), version, lean)
-    assert b'"outputFields": ["text"]' in ADAPTER.widen(call, [24])
-    raw = reply(version=version)
-    stripped = json.dumps(
-        {
-            **json.loads(raw),
-            "data": [{k: v for k, v in row.items() if k != "vector"} for row in json.loads(raw)["data"]],
-        }
-    ).encode()
-    (pool,) = ADAPTER.parse_reply(call, stripped).pools
-    assert (pool.compared_by, pool.vectors.shape, pool.unusable) == ("vector", (4, 0), 4)
-    assert pool.ids == (b'"470"', b'"471"', b'"472"', b'"473"')
-    with pytest.raises(MalformedReplyError, match="rows have no vector"):
-        ADAPTER.parse_reply(read(body(version), version), stripped)
-
-
-def test_rows_are_known_by_their_ids_where_the_field_of_these_is_known() -> None:
-    assert ADAPTER.parse_reply(read(body()), reply()).pools[0].ids == ()
-    known = Needs(known=replace(SCHEMA, primary="id"))
-    assert len(ADAPTER.parse_reply(read(body(), needs=known), reply()).pools[0].ids) == 4
-    other = Needs(known=replace(SCHEMA, primary="nobody"))
-    assert ADAPTER.parse_reply(read(body(), needs=other), reply()).pools[0].ids == ()
-
-
-def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
-    (search,) = read(body(V2, partitionNames=["a", "b"]), V2).searches
-    assert search.partition == b'["a", "b"]'
-    assert read(body(V2), V2).searches[0].partition == b""
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-@pytest.mark.parametrize(("own", "wanted"), [("absent", ""), (None, ""), ("", ""), ('a == "é"', '(a == "é") and ')])
-def test_a_search_is_narrowed_to_ids(version: str, own: str | None, wanted: str) -> None:
-    needs = Needs(known=replace(SCHEMA, primary="id"))
-    call = read(body(version, filter=own, offset=2), version, needs)
-    told = json.loads(ADAPTER.again(call, [b'"470"', b"471"]) or b"")
-    before = json.loads(ADAPTER.widen(call, [2]))
-    assert told == {**before, "filter": f"{wanted}id in [470, 471]"}
-
-
-@pytest.mark.parametrize("own", [7, ["a"]])
-def test_a_filter_that_is_no_text_narrows_nothing(own: Any) -> None:
-    call = read(body(filter=own), V1, Needs(known=replace(SCHEMA, primary="id")))
-    assert ADAPTER.again(call, [b"470"]) is None
+        written(np.float32(np.nan))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
-from vecsieve.adapters.milvus.schema import Schema, read_description, schema_of
+from vecsieve.adapters.milvus.schema import Schema, read_description, read_rest_description, schema_of
 from vecsieve.adapters.milvus.search import Chosen, choose
 
 REAL = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
@@ -103,3 +105,24 @@ def test_a_field_that_must_come_along_and_cannot_leaves_the_search_alone() -> No
     fixed = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"text"}))
     with pytest.raises(UnsupportedError):
         choose(("text",), "vec", Needs(known=fixed, payload_fields=("tenant",)))
+
+
+def over_rest(**members: object) -> Schema:
+    fields = [{"name": "id", "type": "Int64", "primaryKey": True}, {"name": "vec", "type": "FloatVector"}]
+    return read_rest_description(json.dumps({"code": 0, "data": {"fields": fields, **members}}).encode())
+
+
+def test_over_rest_a_description_names_the_metrics_of_indexes() -> None:
+    indexes = [{"fieldName": "vec", "metricType": "cosine"}, {"fieldName": "other"}, {}]
+    found = over_rest(indexes=indexes)
+    assert [found.metric_of(name) for name in ("vec", "other", "none")] == ["COSINE", None, None]
+    assert over_rest().metric_of("vec") is None
+    twice = [{"fieldName": "vec", "metricType": each} for each in ("IP", "L2")]
+    assert over_rest(indexes=twice).metric_of("vec") is None
+
+
+@pytest.mark.parametrize(
+    ("number", "shows_all"), [({"collectionID": 0}, True), ({"collectionID": 4711}, False), ({}, False)]
+)
+def test_over_rest_only_a_collection_that_is_numbered_0_is_lites(number: dict[str, int], *, shows_all: bool) -> None:
+    assert over_rest(**number).shows_all is shows_all

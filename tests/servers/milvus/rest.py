@@ -1,0 +1,185 @@
+"""REST as the handlers of Milvus word it: requests become the official client's calls, hits become rows.
+
+As in their source (2.6): numbers of 64 bits are texts unless a header allows numbers, keys are sorted, an error has status 200 and a code,
+a reply without rows has no counts, a hybrid search reads no metric of its parts, and members that are not known are not read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import orjson
+
+from support.milvus_server import connected
+
+Json = dict[str, Any]
+INT64 = "Accept-Type-Allow-Int64"
+_NAMES = {5: "Int64", 21: "VarChar", 23: "JSON", 101: "FloatVector"}
+_INVALID = 1100
+
+
+class RefusedError(Exception):
+    """What the handlers refuse themselves."""
+
+
+class RestOfLite:
+    """Answers over the engine at a URL."""
+
+    def __init__(self, url: str) -> None:
+        self._client = connected(url)
+
+    def describe(self, asked: Json) -> Json:
+        name = asked["collectionName"]
+        found = self._client.describe_collection(name)
+        indexes = [self._client.describe_index(name, index) for index in self._client.list_indexes(name)]
+        return {
+            "data": {
+                "collectionName": name,
+                "collectionID": 0,
+                "enableDynamicField": found["enable_dynamic_field"],
+                "fields": [
+                    {
+                        "name": each["name"],
+                        "type": _NAMES[int(each["type"])],
+                        "primaryKey": bool(each.get("is_primary")),
+                    }
+                    for each in found["fields"]
+                ],
+                "indexes": [
+                    {
+                        "fieldName": each["field_name"],
+                        "indexName": each["index_name"],
+                        "metricType": each["metric_type"],
+                    }
+                    for each in indexes
+                ],
+            }
+        }
+
+    def search(self, asked: Json) -> Json:
+        hits = self._client.search(
+            asked["collectionName"],
+            data=asked["data"],
+            anns_field=asked.get("annsField", ""),
+            filter=asked.get("filter", ""),
+            limit=asked["limit"],
+            output_fields=asked.get("outputFields") or [],
+            search_params={**asked.get("searchParams", {}), "offset": asked.get("offset", 0)},
+        )
+        return self._rows(asked["collectionName"], hits)
+
+    def hybrid_search(self, asked: Json) -> Json:
+        pymilvus = import_module("pymilvus")
+        parts = [
+            pymilvus.AnnSearchRequest(
+                part["data"], part["annsField"], part.get("params", {}), limit=part["limit"], expr=part.get("filter")
+            )
+            for part in asked["search"]
+        ]
+        page = {"limit": asked["limit"], "offset": asked.get("offset", 0)}
+        name, fields = asked["collectionName"], asked.get("outputFields") or []
+        found = self._client.hybrid_search(
+            name, parts, _ranker(pymilvus, asked["rerank"]), output_fields=fields, **page
+        )
+        return self._rows(name, found)
+
+    def _rows(self, name: str, found: Any) -> Json:
+        fields = {each["name"]: each for each in self._client.describe_collection(name)["fields"]}
+        (primary,) = [field for field, each in fields.items() if each.get("is_primary")]
+        longs = {field for field, each in fields.items() if int(each["type"]) == 5}
+        vectors = {field for field, each in fields.items() if int(each["type"]) == 101}
+        rows = []
+        for hits in found:
+            for hit in hits:
+                row = {**hit["entity"], primary: hit["id"] if "id" in hit else hit[primary]}
+                shown = {
+                    field: np.array(value, np.float32) if field in vectors else Long(value) if field in longs else value
+                    for field, value in row.items()
+                }
+                rows.append(dict(sorted({**shown, "distance": np.float32(hit["distance"])}.items())))
+        counts = {"topks": [len(hits) for hits in found]} if rows else {}
+        return {"cost": 0, "data": rows, **counts}
+
+
+class Long:
+    """A number of 64 bits, whose form the request decides."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+def _ranker(pymilvus: Any, rerank: Json) -> Any:
+    params = rerank.get("params", {})
+    match rerank.get("strategy", ""):
+        case "rrf":
+            return pymilvus.RRFRanker(params.get("k", 60))
+        case "weighted":
+            return pymilvus.WeightedRanker(*params["weights"], norm_score=params.get("norm_score", True))
+        case other:
+            raise RefusedError(f"unsupported rank type {other}")
+
+
+def answered(rest: RestOfLite, path: str, body: bytes) -> Json | None:
+    """The answer to a request; None for a path that is not served."""
+    routes: dict[str, Callable[[Json], Json]] = {
+        "/v2/vectordb/collections/describe": rest.describe,
+        "/v2/vectordb/entities/search": rest.search,
+        "/v2/vectordb/entities/hybrid_search": rest.hybrid_search,
+        "/v2/vectordb/entities/advanced_search": rest.hybrid_search,
+    }
+    if path not in routes:
+        return None
+    try:
+        return {"code": 0, **routes[path](orjson.loads(body))}
+    except RefusedError as refused:
+        return {"code": _INVALID, "message": str(refused)}
+    except import_module("pymilvus").MilvusException as error:
+        return {"code": error.code or _INVALID, "message": error.message}
+
+
+def written(answer: Json, *, has_longs: bool) -> bytes:
+    """As the handlers write it."""
+
+    def default(value: object) -> object:
+        assert isinstance(value, Long)
+        return value.value if has_longs else str(value.value)
+
+    return orjson.dumps(answer, default=default, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+@contextmanager
+def serving(url: str) -> Iterator[str]:
+    """The URL of REST in front of the engine at ``url``."""
+    rest = RestOfLite(url)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            answer = answered(rest, self.path, body)
+            said = written(answer or {}, has_longs=self.headers.get(INT64, "").lower() == "true")
+            self.send_response(404 if answer is None else 200)
+            self.send_header("Content-Type", "application/json; charset=utf-8")
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, name="milvus-rest", daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
