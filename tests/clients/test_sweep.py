@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,20 @@ def test_its_end_is_told_to_a_webhook_signed_and_a_receiver_that_fails_changes_n
     assert event["counts"] | {"duplicatePairs": 0} == {
         "totalScanned": 3 * FAMILIES,
         "duplicatePairs": 0,
+        "duplicateCount": 2 * FAMILIES,
+        "clustersFound": FAMILIES,
+        "evictedCount": 0,
+    }
+
+
+def test_its_end_is_a_line_of_the_log_with_numbers_alone(engine: str, tmp_path: Path) -> None:
+    done = command_line(*arguments(engine, tmp_path / "work", "--keep", "first"))
+    told = json.loads(done.stderr.splitlines()[-1])
+    assert (told.pop("msg"), told.pop("level"), told.pop("logger")) == ("sweep-complete", "info", "vecsieve.writes")
+    assert datetime.fromisoformat(told.pop("ts")).tzinfo is UTC
+    assert told.pop("duplicatePairs") >= 2 * FAMILIES
+    assert told == {
+        "totalScanned": 3 * FAMILIES,
         "duplicateCount": 2 * FAMILIES,
         "clustersFound": FAMILIES,
         "evictedCount": 0,

@@ -51,6 +51,9 @@ env:
   - {name: VECSIEVE_API_LISTEN, value: "{{ .host }}:9466"}
   - {name: VECSIEVE_API_TOKEN_FILE, value: "/etc/vecsieve-api/token"}
   {{- end }}
+  {{- if .root.Values.webhookSecret }}
+  - {name: VECSIEVE_WEBHOOK_SECRET_FILE, value: "/etc/vecsieve-webhook/secret"}
+  {{- end }}
   {{- with .root.Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -97,6 +100,9 @@ volumeMounts:
   {{- if .root.Values.apiTokenSecret }}
   - {name: vecsieve-api, mountPath: /etc/vecsieve-api, readOnly: true}
   {{- end }}
+  {{- if .root.Values.webhookSecret }}
+  - {name: vecsieve-webhook, mountPath: /etc/vecsieve-webhook, readOnly: true}
+  {{- end }}
 {{- end }}
 
 {{/* For the chart of an application: an item of its pod's initContainers. */}}
@@ -119,5 +125,9 @@ restartPolicy: Always  # this makes it a sidecar: started before the application
 {{- if .Values.apiTokenSecret }}
 - name: vecsieve-api
   secret: {secretName: {{ .Values.apiTokenSecret }}}
+{{- end }}
+{{- if .Values.webhookSecret }}
+- name: vecsieve-webhook
+  secret: {secretName: {{ .Values.webhookSecret }}}
 {{- end }}
 {{- end }}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from vecsieve.proxy.jobs.sweep.joining import Runner
 from vecsieve.proxy.jobs.sweep.report import Report, as_json, as_page
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.jobs.sweep.store import Store, StoreError
-from vecsieve.proxy.jobs.sweep.telling import Receiver
+from vecsieve.proxy.jobs.sweep.telling import Receiver, line
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.writes.journal import Book, JournalError
 
@@ -96,6 +97,8 @@ def run(
     if arguments.html is not None:
         write_output("--html", arguments.html, as_page(report))
     _print(report, arguments)
+    if not sys.stderr.isatty():  # a job's log; on a terminal the same was printed
+        sys.stderr.write(line(report, now=time.time()).decode())
     if receiver is not None and (trouble := receiver.tell(report)) is not None:
         sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not take the event: {trouble}\n")
     return 0

@@ -1,4 +1,4 @@
-"""The event `sweep-complete`, sent to a webhook as the write gate sends its own: signed, once."""
+"""The event `sweep-complete`: a line of the log, with numbers alone, and for a webhook as the write gate sends its own: signed, once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,33 @@ from vecsieve.config.addresses import hook_url, origin_of
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.jobs.sweep.report import Report
+from vecsieve.proxy.telemetry.log import Field, encode, timestamp
 from vecsieve.proxy.writes.events import Event, EventName, batch, key_of, moment, signed
 
 SECONDS = 10.0
 SECRET_FILE = "--webhook-secret"  # noqa: S105 - the name of an option
+
+
+def counts_of(report: Report) -> dict[str, int]:
+    """What the event tells."""
+    return {
+        "totalScanned": report.points,
+        "duplicatePairs": report.same_text + report.near_text + report.near_vector,
+        "duplicateCount": report.redundant,
+        "clustersFound": report.families,
+        "evictedCount": 0 if report.applied is None else report.applied["deleted"],
+    }
+
+
+def line(report: Report, *, now: float) -> bytes:
+    """The event as the proxy logs its own, without the collection's name. ``now``: seconds since the epoch."""
+    head: dict[str, Field] = {
+        "ts": timestamp(now),
+        "level": "info",
+        "logger": "vecsieve.writes",
+        "msg": EventName.SWEEP_COMPLETE.value,
+    }
+    return encode(head | counts_of(report))
 
 
 class Receiver:
@@ -42,13 +65,7 @@ class Receiver:
             event=EventName.SWEEP_COMPLETE,
             at=moment(now),
             collection=report.collection,
-            counts={
-                "totalScanned": report.points,
-                "duplicatePairs": report.same_text + report.near_text + report.near_vector,
-                "duplicateCount": report.redundant,
-                "clustersFound": report.families,
-                "evictedCount": 0 if report.applied is None else report.applied["deleted"],
-            },
+            counts=counts_of(report),
         )
         body = batch([msgspec.json.encode(event)], 0)
         fields = {"Content-Type": "application/json", **signed(self._key, body, id=token_hex(16), seconds=int(now))}

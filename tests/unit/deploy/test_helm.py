@@ -209,6 +209,46 @@ def test_a_secret_with_its_token_opens_the_api() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("placement", ["service", "sidecar"])
+def test_the_webhooks_secret_is_no_part_of_the_settings_by_default(placement: str) -> None:
+    assert "webhook" not in json.dumps(rendered(f"--set=placement={placement}"))
+
+
+@needs_helm
+def test_a_secret_signs_what_is_sent_to_the_webhook(tmp_path: Path) -> None:
+    objects = rendered("--set=webhookSecret=hook,settings.webhook.url=https://hook.example/vecsieve")
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    assert environment["VECSIEVE_WEBHOOK_SECRET_FILE"] == "/etc/vecsieve-webhook/secret"
+    assert {"name": "vecsieve-webhook", "secret": {"secretName": "hook"}} in pod["volumes"]
+    mount = {"name": "vecsieve-webhook", "mountPath": "/etc/vecsieve-webhook", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    file = tmp_path / "settings.yaml"
+    file.write_text(only(objects, "ConfigMap")["data"]["settings.yaml"])
+    (tmp_path / "secret").write_text("a secret of a good length")
+    own = {"VECSIEVE_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
+    assert load(file=file, environment=own, flags={}).webhook.url == "https://hook.example/vecsieve"
+    for version in versions(29):
+        judged(objects, version)
+
+
+def test_each_secret_of_the_values_is_mounted_where_its_variable_looks() -> None:
+    """Without helm: of each value `…Secret` the template has a variable, a mount and a volume."""
+    template = (CHART / "templates/_helpers.tpl").read_text(encoding="utf-8")
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    properties = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
+    secrets = [name for name in values if name.endswith("Secret")]
+    assert secrets == ["tlsSecret", "apiTokenSecret", "webhookSecret"]
+    for name, folder in zip(secrets, ("tls", "api", "webhook"), strict=True):
+        assert properties[name] == {"type": "string"}
+        assert template.count(f".root.Values.{name} }}}}") >= 2
+        assert f"{{name: vecsieve-{folder}, mountPath: /etc/vecsieve-{folder}, readOnly: true}}" in template
+        assert f"- name: vecsieve-{folder}\n  secret: {{secretName: {{{{ .Values.{name} }}}}}}" in template
+        assert f'value: "/etc/vecsieve-{folder}/' in template
+
+
+@needs_helm
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [("placment=sidecar", "placment"), ("placement=both", "placement"), ("image.digest=abc", "digest")],
