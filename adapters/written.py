@@ -44,15 +44,15 @@ class _Writes:
         except _UNREADABLE as error:
             raise MalformedReplyError(f"stored points: {type(error).__name__}") from None
 
-    def collection(self, write: Operation, _: NewPoints) -> str:
+    def collection(self, write: Operation, _points: NewPoints, /) -> str:
         """That of the request."""
         return write.collection
 
-    def partition(self, _: NewPoints) -> bytes:
+    def partition(self, _points: NewPoints, /) -> bytes:
         """Most collections have no parts."""
         return b""
 
-    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes) -> Told:
+    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes, /) -> Told:
         """The answer as it is."""
         return Told(body=body)
 

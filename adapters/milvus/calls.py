@@ -14,6 +14,7 @@ _SERVICE = "milvus.proto.milvus.MilvusService"
 DESCRIBE = f"/{_SERVICE}/DescribeCollection"
 DESCRIBE_INDEX = f"/{_SERVICE}/DescribeIndex"
 SEARCHES = f"/{_SERVICE}/Search"
+QUERIES = f"/{_SERVICE}/Query"
 WRITES = {f"/{_SERVICE}/Insert": "insert", f"/{_SERVICE}/Upsert": "upsert"}
 METHODS = {SEARCHES: SEARCH, f"/{_SERVICE}/HybridSearch": HYBRID_SEARCH}
 

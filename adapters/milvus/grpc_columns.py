@@ -6,8 +6,10 @@ Whatever is not known to have one element per row raises ValueError.
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
 from vecsieve.adapters.wire.protobuf_values import spelled_text
+from vecsieve.adapters.wire.vectors import spelled
 
 # A strip is a run of elements. A box is a message with strips or other boxes; its other bytes stay unchanged.
 
@@ -387,6 +390,55 @@ def column_values(data: bytes, column: Column, allowance: Allowance | None = Non
         else spell(data[edges[at] : edges[at + 1]])
         for at in column.elements().tolist()
     ]
+
+
+def rows_of(data: bytes, field: Field) -> int:
+    """How many values a column of scalars without nulls has. Raises ValueError."""
+    scalars = only(fields(data, field.span), _SCALARS, LENGTH)
+    array = None if scalars is None else _one(fields(data, scalars.span), scalars)
+    strip = None if array is None else _scalar_strip(data, array)
+    return 0 if strip is None else strip.size
+
+
+def value_of(data: bytes, column: Column, row: int) -> bytes:
+    """The JSON of one value, null for none; bytes are Base64, sparse vectors objects. Raises ValueError for a kind without a JSON form."""
+    kind, values, at = column.content.kind, column.content.values, int(column.elements()[row])
+    if values is None or at < 0:
+        return b"null"
+    element = data[values.edges[at] : values.edges[at + 1]]
+    if kind is not None:
+        return _scalar(kind, element)
+    if column.content.vector == FLOAT:
+        return spelled(element)
+    if column.content.vector is not None or values.number == _BITS:
+        return b'"%s"' % b64encode(element)
+    inside = [part.field.number for part in _boxes(column.box)]
+    if _SPARSE not in inside:
+        raise ValueError(f"column at byte {column.box.start} has no JSON form")
+    pairs = np.frombuffer(text_bytes(element), dtype=[("index", "<u4"), ("value", "<f4")])
+    return b"{%s}" % b",".join([b'"%d":%s' % (index, spelled(value.tobytes())[1:-1]) for index, value in pairs])
+
+
+def _boxes(box: Box) -> list[Box]:
+    inner = [part for part in box.parts if isinstance(part, Box)]
+    return [box, *[each for part in inner for each in _boxes(part)]]
+
+
+def _scalar(kind: int, element: bytes) -> bytes:
+    """Raises ValueError."""
+    if kind in _SPELLED:
+        return _SPELLED[kind](element)
+    if kind != ARRAY:
+        raise ValueError(f"values of kind {kind} have no JSON form")
+    (field,) = fields(element)
+    found = fields(element, field.span)
+    if not found:
+        return b"[]"
+    (array,) = found
+    strip = _scalar_strip(element, array)
+    edges = [] if strip is None else strip.edges.tolist()
+    each = [_scalar(array.number, element[start:end]) for start, end in pairwise(edges)]
+    return b"[%s]" % b",".join(each)
 
 
 def key_values(documents: Values, key: str) -> Values:

@@ -1,20 +1,23 @@
-"""Insertions and upserts over gRPC: what is read of their columns, the searches for their neighbours, the client's message with notes.
+"""Insertions and upserts over gRPC: what is read of their columns, the searches for their neighbours, the client's message with notes, or
+without some rows.
 
 A search has one filter, so there is one for each tenant of a write. A note is a key of the dynamic field, or the value of a JSON field
-of its name: the column is written anew, all other bytes are the client's.
+of its name: the column is written anew, all other bytes are the client's. A row alone is JSON as over REST; bytes in it are Base64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
+    NativeAnswer,
     Needs,
     Operation,
     Question,
@@ -25,23 +28,34 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.milvus import calls
 from vecsieve.adapters.milvus.dialect import check_status
 from vecsieve.adapters.milvus.grpc import parse_reply, values_of, vectors_of
-from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column
+from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
 from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import noted, schema_known, stacked, without_empty
-from vecsieve.adapters.wire.protobuf import LENGTH, Field, fields, length_field, number_field, only, replaced, without
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.milvus.written import ids_among, noted, schema_known, stacked, without_empty
+from vecsieve.adapters.wire.protobuf import (
+    LENGTH,
+    Field,
+    encoded,
+    fields,
+    length_field,
+    number_field,
+    only,
+    replaced,
+    without,
+)
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.vectors import unsigned_numbers
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
 from vecsieve.adapters.written import GrpcWrites
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
-_PARTITION, _COLUMNS, _ROWS, _IS_PARTIAL = 4, 5, 7, 9
+_PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9
 _SHARED = frozenset({1, calls.DATABASE, calls.COLLECTION, _PARTITION, _ROWS, 8})
 _SHAPES = {
-    "insert": Shape(_SHARED, frozenset({_COLUMNS, 6})),
-    "upsert": Shape(_SHARED | {_IS_PARTIAL}, frozenset({_COLUMNS, 6})),
+    "insert": Shape(_SHARED, frozenset({_COLUMNS, _HASHES})),
+    "upsert": Shape(_SHARED | {_IS_PARTIAL}, frozenset({_COLUMNS, _HASHES})),
 }
 # FieldData, ScalarField and JSONArray.
 _TYPE, _NAME, _SCALARS, _IS_DYNAMIC, _VALID = 1, 2, 3, 6, 7
@@ -52,11 +66,15 @@ _DYNAMIC_FIELD = b"$meta"
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
     """A parsed write. ``named``: the fields of database, collection and partition. ``kind``: the DataType of the vectors; ``packed``: each
-    row's, b"" without one. ``place``: the column that takes notes; None where there is none yet.
+    row's, b"" without one. ``place``: the column that takes notes; None where there is none yet. ``partition``: its name. ``found``: the
+    fields of the message.
     """
 
     data: bytes
+    found: Found
+    columns: tuple[Column, ...]
     named: bytes
+    partition: str
     kind: int
     packed: tuple[bytes, ...]
     schema: Schema
@@ -92,6 +110,7 @@ def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, ne
     head = [message(found, number) for number in (calls.DATABASE, calls.COLLECTION)]
     said = [*head, partition if partition is not None and partition.end > partition.value else None]
     return NewPoints(
+        has_ids=schema.primary in by_name,
         ids=_ids(body, by_name.get(schema.primary), rows, needs),
         vectors=vectors_of(body, columns, name, rows),
         vector_name=name,
@@ -99,6 +118,9 @@ def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, ne
         fields=_fields(body, columns, needs.keys, rows),
         document=Document(
             data=body,
+            found=found,
+            columns=tuple(columns),
+            partition=text_of(body, partition),
             named=b"".join([body[field.start : field.end] for field in said if field is not None]),
             kind=vectors[name].content.vector or 0,
             packed=_packed(body, vectors[name]),
@@ -285,17 +307,101 @@ def _documents(elements: Sequence[bytes]) -> bytes:
     return length_field(_SCALARS, length_field(_JSON_DATA, b"".join(elements)))
 
 
+def point(points: NewPoints, row: int) -> bytes:
+    """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    members: list[bytes] = []
+    try:
+        for column in document.columns:
+            value = value_of(document.data, column, row)
+            if not column.is_dynamic:
+                members.append(b"%s:%s" % (orjson.dumps(column.name), value))
+            elif value != b"null" and (inside := orjson.dumps(orjson.loads(value))) != b"{}":
+                members.append(inside[1:-1])
+    except (ValueError, TypeError):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    return b"{%s}" % b",".join(members)
+
+
+def left(points: NewPoints, rows: Collection[int]) -> bytes:
+    """The client's message without some rows. Raises UnsupportedError for one with hashes of rows, which no client sends."""
+    document = own(points.document, Document)
+    if document.found.get(_HASHES):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    kept = np.array([row for row in range(len(points.ids)) if row not in rows], np.intp)
+    boxes = sorted((column.box for column in document.columns), key=lambda box: box.start)
+    message = recut(document.data, (0, len(document.data)), boxes, kept)
+    return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
+
+
+# QueryRequest, QueryResults.
+_QUERY_EXPRESSION, _QUERY_OUTPUT, _QUERIED = 4, 5, 2
+
+
+def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """A query of all partitions, which sees what was written until now. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
+    shown = length_field(_QUERY_OUTPUT, document.schema.primary.encode())
+    body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown
+    return [Question(method="POST", target=calls.QUERIES, body=body)]
+
+
+def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    outer = fields(body)
+    check_status(body, only(outer, _STATUS, LENGTH))
+    schema = own(points.document, Document).schema
+    each = [read_column(body, field, rows_of(body, field)) for field in _of(outer, _QUERIED)]
+    ids = [value for column in each if column.name == schema.primary for value in column_values(body, column)]
+    return {value: b"" for value in ids if value is not None}
+
+
+# MutationResult: which rows were stored, and which not.
+_IDS, _SUCCEEDED, _FAILED = 2, 3, 4
+
+
+def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    """The database's own counts and ids; the places of its rows are those in the client's write. Raises MalformedReplyError."""
+    kept = [row for row in range(len(points.ids)) if row not in gone]
+    try:
+        found = fields(body)
+        check_status(body, only(found, _STATUS, LENGTH))
+        lists = {number: unsigned_numbers(body, found, number).tolist() for number in (_SUCCEEDED, _FAILED)}
+        shown = {number: b"".join([encoded(kept[place]) for place in each]) for number, each in lists.items()}
+        rest = without(body, (0, len(body)), [field for field in found if field.number in lists])
+    except (ValueError, IndexError) as error:
+        raise MalformedReplyError(f"answer to a write: {error}") from None
+    return Told(body=rest + b"".join(length_field(number, each) for number, each in shown.items() if each))
+
+
 class MilvusGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     read_points = staticmethod(_read)
     read_neighbours = staticmethod(_neighbours)
+    read_stored = staticmethod(_stored)
+    is_told = True
+    told = staticmethod(told)
+    point = staticmethod(point)
+    without = staticmethod(left)
+    ask_stored = staticmethod(ask_stored)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
+
+    def partition(self, points: NewPoints) -> bytes:
+        """Its name."""
+        name = own(points.document, Document).partition
+        return orjson.dumps(name) if name else b""
+
+    def acknowledged(self, _: Operation, points: NewPoints, _query: str) -> NativeAnswer:
+        """No rows and no ids."""
+        kind = 2 if own(points.document, Document).schema.has_texts else 1
+        body = length_field(_STATUS, b"") + length_field(_IDS, length_field(kind, b""))
+        return NativeAnswer(status=0, content_type="", body=body)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The indexes of the collection, which are named as in its description. Raises UnsupportedError."""

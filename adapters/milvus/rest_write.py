@@ -1,4 +1,5 @@
-"""Insertions and upserts over REST, version 2: what is read of their rows, the searches for their neighbours, the client's bytes with notes.
+"""Insertions and upserts over REST, version 2: what is read of their rows, the searches for their neighbours, the client's bytes with notes, or
+without some rows.
 
 As over gRPC there is one search for each tenant. Its reply is one list of rows, which `topks` divides by query; servers before 2.5 do not
 send it. From the source of the server: not tried against one.
@@ -16,6 +17,7 @@ import orjson
 from vecsieve.adapters.base import NOTE, own
 from vecsieve.adapters.contract import (
     DeclinedError,
+    NativeAnswer,
     Needs,
     Operation,
     Question,
@@ -25,30 +27,33 @@ from vecsieve.adapters.contract import (
     may_be_json,
 )
 from vecsieve.adapters.milvus import rest_search
-from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2
+from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import noted, schema_known, without_empty
+from vecsieve.adapters.milvus.written import ids_among, noted, schema_known, without_empty
 from vecsieve.adapters.wire.json import Members, Span, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of, numbered
-from vecsieve.adapters.written import RestWrites, numbers_of
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.written import Array, RestWrites, numbers_of
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
-_SCORE = "distance"
+_SCORE, _PARTITIONS = "distance", "partitionNames"
+_SUCCESS = frozenset({b"0", b"200"})
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """A parsed write: the spans of its rows and of their vectors in ``source.text``, None where a row has none. ``names``: members of a
-    search that name the collection.
+    search that name the collection. ``array``: the span of all rows. ``partition``: its name.
     """
 
     source: Shortened
+    array: Span
     rows: tuple[Span, ...]
     vectors: tuple[Span | None, ...]
     names: Mapping[str, object]
+    partition: str
     schema: Schema
 
 
@@ -69,7 +74,8 @@ def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     found = read_object(
         text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
     )
-    rows = items_of(text, required(text, found, "data"))
+    array = required(text, found, "data")
+    rows = items_of(text, array)
     if len(rows) > needs.most:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     each = [members(text, row) for row in rows]
@@ -79,14 +85,22 @@ def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     if not matrix.shape[1]:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in each]
+    ids, has_ids = _ids(source, each, schema, needs)
     return NewPoints(
-        ids=_ids(source, each, schema, needs),
+        ids=ids,
+        has_ids=has_ids,
         vectors=matrix,
         vector_name=name,
         keys=needs.keys,
         fields=without_empty(fields, needs.keys),
         document=Document(
-            source=source, rows=tuple(rows), vectors=tuple(vectors), names=_names(text, found), schema=schema
+            source=source,
+            array=array,
+            rows=tuple(rows),
+            vectors=tuple(vectors),
+            names=_names(text, found),
+            partition=text_of(text, present(text, found, "partitionName")),
+            schema=schema,
         ),
     )
 
@@ -94,7 +108,7 @@ def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
 def _names(text: bytes, found: Members) -> dict[str, object]:
     said: dict[str, object] = {name: text_of(text, present(text, found, name)) for name in ("dbName", "collectionName")}
     if partition := text_of(text, present(text, found, "partitionName")):
-        said["partitionNames"] = [partition]
+        said[_PARTITIONS] = [partition]
     if not said["collectionName"]:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     return {name: value for name, value in said.items() if value}
@@ -105,12 +119,14 @@ def _value(source: Shortened, row: Members, key: str) -> bytes | None:
     return None if member is None else source.cut(member.value, member.end)
 
 
-def _ids(source: Shortened, rows: Sequence[Members], schema: Schema, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError, UnsupportedError."""
+def _ids(
+    source: Shortened, rows: Sequence[Members], schema: Schema, needs: WriteNeeds
+) -> tuple[tuple[bytes, ...], bool]:
+    """And whether they came. Raises ValueError, UnsupportedError."""
     found = [_value(source, row, schema.primary) for row in rows]
     if not any(found):
-        return numbered(len(rows), needs)
-    return tuple([_id(each, schema) for each in found])
+        return numbered(len(rows), needs), False
+    return tuple([_id(each, schema) for each in found]), True
 
 
 def _id(raw: bytes | None, schema: Schema) -> bytes:
@@ -218,17 +234,62 @@ def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     return b"".join(edited(source, (0, len(source.text)), edits))
 
 
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+    document = own(points.document, Document)
+    return document.source, [(document.array, document.rows)]
+
+
+def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """A query of all partitions. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
+    asked = {"filter": ids_among(document.schema, ids), "outputFields": [document.schema.primary], "limit": len(ids)}
+    body = orjson.dumps({**place, **asked, "consistencyLevel": "Strong"})
+    return [Question(method="POST", target="/v2/vectordb/entities/query", body=body)]
+
+
+def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    schema = own(points.document, Document).schema
+    return {_id(last_values(row, (schema.primary,))[0], schema): b"" for row in _rows(_REPLY.decode(body))[0]}
+
+
 class MilvusRestWrites(RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)
+    read_stored = staticmethod(_stored)
+    arrays = staticmethod(_arrays)
+    is_told = True
+    ask_stored = staticmethod(ask_stored)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
+
+    def collection(self, _: Operation, points: NewPoints) -> str:
+        """As over gRPC."""
+        names = own(points.document, Document).names
+        return place(str(names.get("dbName", "")), str(names["collectionName"]))
+
+    def partition(self, points: NewPoints) -> bytes:
+        """Its name."""
+        name = own(points.document, Document).partition
+        return orjson.dumps(name) if name else b""
+
+    def acknowledged(self, write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+        """No rows and no ids."""
+        body = b'{"code":0,"cost":0,"data":{"%sCount":0,"%sIds":[]}}' % ((write.name.encode(),) * 2)
+        return NativeAnswer(status=200, content_type="application/json; charset=utf-8", body=body)
+
+    def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The database's own counts and ids. Raises MalformedReplyError."""
+        code, message = last_values(body, ("code", "message"))
+        if code is not None and code not in _SUCCESS:
+            raise DeclinedError(int(code) if code.isdigit() else 0, message or b"")
+        return Told(body=body)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.base import NOTE
-from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import narrowed
 from vecsieve.adapters.wire.json import splice, whole
 from vecsieve.adapters.wire.json_requests import member_edit
 from vecsieve.adapters.writes import WriteNeeds
@@ -22,6 +23,14 @@ def schema_known(needs: WriteNeeds) -> Schema:
     if not isinstance(needs.known, Schema) or not needs.known.primary:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return needs.known
+
+
+def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
+    """The expression that an id is one of these. Raises UnsupportedError where one has no sure spelling."""
+    found = narrowed("", ids, Needs(known=schema))
+    if found is None:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return found
 
 
 def without_empty(

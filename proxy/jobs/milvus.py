@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import orjson
 
+from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
 from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
@@ -23,14 +27,22 @@ class MilvusSource(ListedSource):
         from pymilvus.exceptions import MilvusException
 
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every refusal with a traceback
+        database, _, collection = access.collection.rpartition("/")  # the write gate's journal has both names
+        access = replace(access, collection=collection)
         super().__init__(access)
         self.errors = (MilvusException,)
         self._dense, self._number = DataType.FLOAT_VECTOR, DataType.INT64
+        self._small, self._sparse = DataType.INT8_VECTOR, DataType.SPARSE_FLOAT_VECTOR
         kinds = ("BINARY_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR", "INT8_VECTOR", "SPARSE_FLOAT_VECTOR")
         self._bytes = {DataType[name] for name in kinds}
         self._is_restorable = False
         try:
-            self._client = MilvusClient(uri=access.url, token=access.api_key or "", timeout=access.timeout_seconds)
+            self._client = MilvusClient(
+                uri=access.url,
+                token=access.api_key or "",
+                timeout=access.timeout_seconds,
+                db_name="" if database == DEFAULT_DATABASE else database,
+            )
         except MilvusException as error:
             raise self.explained(error) from None
         self._described: Mapping[str, Any] = self.ask(lambda: self._client.describe_collection(access.collection))
@@ -89,8 +101,26 @@ class MilvusSource(ListedSource):
         rows = self._rows([orjson.loads(key) for key in keys], self._key)
         return frozenset(orjson.dumps(row[self._key]) for row in rows)
 
-    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
-        self.ask(lambda: self._client.upsert(self.access.collection, [orjson.loads(body) for body in bodies]))
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        rows = [self._accepted(orjson.loads(body)) for body in bodies]
+        named = orjson.loads(partition) if partition else None
+        store = self._client.insert if self._described.get("auto_id") else self._client.upsert
+        self.ask(lambda: store(self.access.collection, rows, partition_name=named))
+
+    def _accepted(self, row: dict[str, Any]) -> dict[str, Any]:
+        """As the client takes a row, from what was sent over REST, or over gRPC with bytes in Base64."""
+        kinds = {str(field["name"]): field["type"] for field in self._described["fields"]}
+        return {name: self._value(kinds.get(name), value) for name, value in row.items()}
+
+    def _value(self, kind: object, value: Any) -> Any:
+        if kind == self._number and isinstance(value, str):
+            return int(value)
+        if kind == self._sparse and isinstance(value, dict):
+            return {int(index): weight for index, weight in value.items()}
+        if kind in self._bytes and isinstance(value, str):
+            packed = b64decode(value)
+            return np.frombuffer(packed, np.int8) if kind == self._small else packed
+        return value
 
     def close(self) -> None:
         self._client.close()

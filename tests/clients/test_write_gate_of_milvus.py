@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -145,3 +147,77 @@ def test_observing_counts_and_changes_nothing(direct: str) -> None:
                 break
         assert counted(admin, "write_copies_total") == 1
     assert originals(connected(direct), "observed") == {"a": None, "b": None, "c": None}
+
+
+def changing(mode: str, journal: Path) -> dict[str, str]:
+    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
+
+
+def undone(journal: Path, url: str) -> str:
+    """What `vecsieve undo --apply` says."""
+    own = ("undo", "--journal", str(journal), "--url", url, "--backend", "milvus", "--apply")
+    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def everything_of(client: Any, name: str, every: str = 'id != ""') -> dict[Any, dict[str, Any]]:
+    rows = client.query(name, filter=every, output_fields=["*"], consistency_level="Strong")
+    return {row["id"]: {key: str(value) for key, value in row.items()} for row in rows}
+
+
+@pytest.mark.parametrize("space", ["COSINE", "L2"])
+def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path: Path, space: str) -> None:
+    name, plain, journal = f"skipped_{space}", f"plain_{space}", tmp_path / "j.db"
+
+    def store(client: Any, into: str) -> list[Any]:
+        odd = {"id": "c", "vec": [1 / 3] * SIZE, "text": "alpha", "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
+        answers = [
+            client.insert(into, [{"id": "a", "vec": [1 / 3] * SIZE, "text": "alpha"}, row("b", 1, "beta")]),
+            client.upsert(into, [odd, row("b", 1, "BETA"), row("d", 2, "gamma"), row("e", 2, "Gamma", n=2**60)]),
+            client.insert(into, [row("f", 3, "delta"), row("g", 1, "beta")]),
+        ]
+        return [*answers, client.upsert(into, [row("h", 1, "beta")])]
+
+    for each in (name, plain):
+        created(direct, each, space=space)
+    client = connected(direct)
+    store(client, plain)
+    with serve(direct, *BACKEND, environment=changing("skip", journal)) as (url, _):
+        answers = store(connected(url), name)
+    counts = [(each.get("insert_count", each.get("upsert_count")), list(each["ids"])) for each in answers]
+    assert counts[1:] == [(2, ["b", "d"]), (1, ["f"]), (0, [])]
+    assert sorted(everything_of(client, name)) == ["a", "b", "d", "f"]
+    assert "4 were stored" in undone(journal, direct)
+    assert everything_of(client, name) == everything_of(client, plain)
+    assert "0 points were left out" in undone(journal, direct)
+
+
+def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct: str, tmp_path: Path) -> None:
+    created(direct, "automatic_skipped", auto_id=True)
+    journal = tmp_path / "j.db"
+    with serve(direct, *BACKEND, environment=changing("skip", journal)) as (url, _):
+        client = connected(url)
+        client.insert("automatic_skipped", [{"vec": vector(0), "text": "alpha"}])
+        more = [{"vec": vector(axis), "text": text} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))]
+        assert client.insert("automatic_skipped", more)["insert_count"] == 1
+    client = connected(direct)
+    stored = everything_of(client, "automatic_skipped", "id >= 0").values()
+    assert sorted(each["text"] for each in stored) == ["alpha", "beta"]
+    assert "2 were stored" in undone(journal, direct)
+    stored = everything_of(client, "automatic_skipped", "id >= 0").values()
+    assert sorted(each["text"] for each in stored) == ["Alpha", "Beta", "alpha", "beta"]
+    assert "0 points were left out" in undone(journal, direct)
+
+
+def test_a_write_with_copies_is_refused(direct: str, tmp_path: Path) -> None:
+    created(direct, "rejecting")
+    failure = import_module("pymilvus.exceptions").MilvusException
+    with serve(direct, *BACKEND, environment=changing("reject", tmp_path / "j.db")) as (url, _):
+        client = connected(url)
+        client.insert("rejecting", [row("a", 0, "alpha")])
+        with pytest.raises(Exception, match='1 of 2 points are copies, which are rejected here: "b" of "a"') as refused:
+            client.insert("rejecting", [row("b", 0, "Alpha"), row("c", 1, "beta")])
+        assert isinstance(refused.value, (failure, import_module("grpc").RpcError))
+        client.upsert("rejecting", [row("a", 0, "ALPHA")])  # an update
+    assert sorted(everything_of(connected(direct), "rejecting")) == ["a"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +34,13 @@ Came = list[tuple[str, bytes]]
 async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> AsyncIterator[tuple[Came, Running]]:
     """What came, and the proxy before a server with these answers."""
     came: Came = []
-    answers = {"collections/describe": described, "entities/search": near, "entities/insert": STORED}
+    answers = {
+        "collections/describe": described,
+        "entities/search": near,
+        "entities/insert": write.pop("stored", STORED),
+        "entities/query": {"code": 0, "data": []},
+    }
+    more = {"journal": {"path": str(write.pop("journal"))}} if "journal" in write else {}
 
     async def answer(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "Bearer root:secret"
@@ -46,7 +54,7 @@ async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> As
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with running(url, backend="milvus", policy={"write": write}) as proxy:
+        async with running(url, backend="milvus", policy={"write": write}, **more) as proxy:
             yield came, proxy
     finally:
         await runner.cleanup()
@@ -117,3 +125,26 @@ async def test_a_write_of_a_collection_that_is_not_known_is_sent_as_it_came(mode
         assert await insert(proxy) == STORED
         assert await counted(proxy, "unsupported") == 1
         assert written(came) == [BODY]
+
+
+TWO = BODY[:-2] + b', {"id": "2", "vec": [0, 1], "text": "other"}]}'
+
+
+@pytest.mark.parametrize(("stored", "state"), [(STORED, "done"), ({"code": 1100, "message": "no"}, "refused")])
+async def test_what_the_database_refuses_with_a_success_was_not_left_out(
+    tmp_path: Path, stored: Any, state: str
+) -> None:
+    near = {"code": 0, "topks": [1, 0], "data": NEAR["data"]}
+    async with gated(near, mode="skip", stored=stored, journal=tmp_path / "j.db") as (came, proxy):
+        assert await insert(proxy, TWO) == stored
+        assert written(came) == [b'{"collectionName": "docs", "data": [{"id": "2", "vec": [0, 1], "text": "other"}]}']
+        assert [name for name, _ in came].count("entities/query") == 1
+    with closing(sqlite3.connect(tmp_path / "j.db")) as journal:
+        rows = journal.execute("SELECT state, collection, id, point FROM points").fetchall()
+    assert rows == [(state, "default/docs", b"1", b'{"id":1, "vec":[1.0,0.50], "text":"the same words"}')]
+
+
+async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> None:
+    async with gated(NEAR, mode="skip", journal=tmp_path / "j.db") as (came, proxy):
+        assert (await insert(proxy))["data"] == {"insertCount": 0, "insertIds": []}
+        assert not written(came)

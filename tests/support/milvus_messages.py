@@ -68,6 +68,15 @@ MESSAGES: Mapping[str, str] = {
         "2 db_name string | 3 collection_name string | 4 partition_name string | 5 fields_data FieldData*"
         " | 6 hash_keys int32* | 7 num_rows int32 | 8 schema_timestamp uint64 | 9 partial_update bool | 10 namespace string"
     ),
+    "MutationResult": (
+        "1 status Status | 2 IDs IDs | 3 succ_index int32* | 4 err_index int32* | 5 acknowledged bool | 6 insert_cnt int64"
+        " | 7 delete_cnt int64 | 8 upsert_cnt int64 | 9 timestamp uint64"
+    ),
+    "QueryRequest": (
+        "2 db_name string | 3 collection_name string | 4 expr string | 5 output_fields string* | 6 partition_names string*"
+        " | 11 consistency_level int32 | 12 use_default_consistency bool"
+    ),
+    "QueryResults": "1 status Status | 2 fields_data FieldData* | 3 collection_name string",
     "IndexDescription": "1 index_name string | 3 params KeyValuePair* | 4 field_name string",
     "DescribeIndexResponse": "1 status Status | 2 index_descriptions IndexDescription*",
     "DescribeCollectionRequest": "2 db_name string | 3 collection_name string",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from struct import pack
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,9 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
-WRITES: WriteAdapter = MilvusGrpcWrites()
+WRITES = MilvusGrpcWrites()
 SERVICE = "/milvus.proto.milvus.MilvusService/"
 INSERT = Operation(backend="milvus", name="insert", collection="default/docs")
 UPSERT = Operation(backend="milvus", name="upsert", collection="default/docs")
@@ -45,6 +47,15 @@ def schema(*, is_dynamic: bool = True, note: int = 0, shows_all: bool = False) -
 
 def column(name: str, kind: int, valid: list[bool] | None = None, **content: Any) -> dict[str, Any]:
     return {"field_name": name, "type": kind, "valid_data": valid or [], **content}
+
+
+PAIR = pack("<If", 7, 0.5)
+
+
+def read(kind: str, body: bytes) -> Any:
+    made = message_type(kind)()
+    made.ParseFromString(body)
+    return made
 
 
 def numbers(name: str, *each: int) -> dict[str, Any]:
@@ -78,8 +89,15 @@ def written(*columns: dict[str, Any], rows: int = 2, **more: Any) -> bytes:
     return bytes(made.SerializeToString())
 
 
-def parsed(message: bytes, known: Schema | None = None, *, notes: bool = False, write: Operation = INSERT) -> NewPoints:
-    needs = WriteNeeds(vector_name=None, keys=KEYS, most=9, known=known or schema(), notes=notes)
+def parsed(
+    message: bytes,
+    known: Schema | None = None,
+    *,
+    notes: bool = False,
+    write: Operation = INSERT,
+    vector_name: str | None = None,
+) -> NewPoints:
+    needs = WriteNeeds(vector_name=vector_name, keys=KEYS, most=9, known=known or schema(), notes=notes)
     return WRITES.parse(write, message, needs)
 
 
@@ -118,7 +136,6 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
         (written(ID, TEXT), Reason.NOTHING_TO_DO),
         (written(ID, VEC, VEC), Reason.AMBIGUOUS_FIELD),
         (written(ID, VEC, floats("more", [1], [2])), Reason.AMBIGUOUS_FIELD),
-        (written(VEC), Reason.NOTHING_TO_DO),
         (b"\x2a", Reason.UNSUPPORTED_FIELD),
     ],
 )
@@ -268,7 +285,6 @@ def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(
     message = written(ID, VEC, *columns)
     assert refused(message, known, notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(message, known).ids == (b"1", b"-2")
-    assert not isinstance(WRITES, LeavesPointsOut)
 
 
 def test_a_dynamic_field_that_is_no_object_gets_no_note() -> None:
@@ -307,3 +323,109 @@ def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) ->
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
+
+
+HALF = column("half", 102, vectors={"dim": 2, "float16_vector": b"abcdefghijkl"})
+SPARSE = column("sparse", 104, vectors={"sparse_float_vector": {"contents": [PAIR, b"", PAIR], "dim": 9}})
+LISTS = column(
+    "list", 22,
+    scalars={"array_data": {"data": [{"long_data": {"data": [1, -2]}}, {"string_data": {"data": ["ü"]}}, {}], "element_type": 5}},
+)  # fmt: skip
+NULLS = column("null", 5, [True, False, True], scalars={"long_data": {"data": [5, 6]}})
+THREE = (
+    numbers("id", 1, -2, 300),
+    floats("vec", [1, 0.1], [3, 4], [5, 6]),
+    texts("text", "größe", "", "c"),
+    dynamic({"tag": "t"}, {}, {"n": [1, 0.1]}),
+    HALF,
+    SPARSE,
+    LISTS,
+    NULLS,
+)
+ALONE: tuple[dict[str, Any], ...] = (
+    {"id": 1, "vec": [1.0, 0.1], "text": "größe", "tag": "t", "half": "YWJjZA==", "sparse": {"7": 0.5}, "list": [1, -2], "null": 5},
+    {"id": -2, "vec": [3.0, 4.0], "text": "", "half": "ZWZnaA==", "sparse": {}, "list": ["ü"], "null": None},
+    {"id": 300, "vec": [5.0, 6.0], "text": "c", "n": [1, 0.1], "half": "aWprbA==", "sparse": {"7": 0.5}, "list": [], "null": 6},
+)  # fmt: skip
+
+
+@given(rows=st.sets(st.integers(0, 2), min_size=1, max_size=2), order=st.permutations(THREE))
+def test_each_row_is_sent_or_written_down(rows: set[int], order: list[dict[str, Any]]) -> None:
+    """Invariant: what stays is the same columns with fewer rows, as protobuf's own library reads them; a row alone has all that it came with."""
+    found = parsed(written(*order, rows=3, partition_name="p", schema_timestamp=7), vector_name="vec")
+    left = read("WriteRequest", WRITES.without(found, rows))
+    kept = [row for row in range(3) if row not in rows]
+    assert (left.num_rows, left.partition_name, left.schema_timestamp) == (len(kept), "p", 7)
+    again = parsed(WRITES.without(found, rows), vector_name="vec")
+    assert [json.loads(WRITES.point(again, place)) for place in range(len(kept))] == [ALONE[row] for row in kept]
+    assert [json.loads(WRITES.point(found, row)) for row in range(3)] == list(ALONE)
+    assert again.ids == tuple([found.ids[row] for row in kept])
+    assert (found.has_ids, WRITES.partition(found), WRITES.collection(INSERT, found)) == (True, b'"p"', "default/docs")
+
+
+def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError):
+        WRITES.without(parsed(written(ID, VEC, hash_keys=[1, 2])), {0})
+    places = column("place", 24, scalars={"geometry_data": {"data": [b"a", b"b"]}})
+    with pytest.raises(UnsupportedError):
+        WRITES.point(parsed(written(ID, VEC, places)), 0)
+    with pytest.raises(UnsupportedError):
+        WRITES.point(parsed(written(ID, floats("vec", [float("nan"), 1], [1, 2]))), 0)
+
+
+def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistency() -> None:
+    found = parsed(written(ID, VEC, partition_name="p"))
+    (question,) = WRITES.ask_stored(INSERT, found, [b"1", b"-2"], whole=False)
+    asked = read("QueryRequest", question.body)
+    assert (question.target, asked.collection_name, asked.expr) == (SERVICE + "Query", "docs", "id in [1, -2]")
+    assert (list(asked.output_fields), list(asked.partition_names), asked.use_default_consistency) == (
+        ["id"],
+        [],
+        False,
+    )
+    shown = message_type("QueryResults")(status={"reason": ""}, fields_data=[numbers("id", -2), texts("text", "b")])
+    assert dict(WRITES.stored(found, shown.SerializeToString())) == {b"-2": b""}
+    assert not WRITES.stored(found, message_type("QueryResults")().SerializeToString())
+    with pytest.raises(DeclinedError):
+        WRITES.stored(found, message_type("QueryResults")(status={"code": 5, "reason": "no"}).SerializeToString())
+    texted = replace(schema(), has_texts=True)
+    with pytest.raises(UnsupportedError):
+        WRITES.ask_stored(INSERT, parsed(written(texts("id", "a", "b"), VEC), texted), [b'"a\\"b"'], whole=False)
+
+
+def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
+    found = parsed(written(*THREE, rows=3), vector_name="vec")
+    ids = {"int_id": {"data": [1, 300]}}
+    body = message_type("MutationResult")(IDs=ids, succ_index=[0, 1], insert_cnt=2, timestamp=9).SerializeToString()
+    told = WRITES.told(INSERT, found, {1: 0}, body)
+    answer = read("MutationResult", told.body)
+    assert (list(answer.succ_index), list(answer.IDs.int_id.data), answer.insert_cnt, answer.timestamp) == (
+        [0, 2],
+        [1, 300],
+        2,
+        9,
+    )
+    assert not told.refused
+    with pytest.raises(DeclinedError):
+        WRITES.told(INSERT, found, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
+    with pytest.raises(MalformedReplyError):
+        WRITES.told(INSERT, found, {1: 0}, message_type("MutationResult")(succ_index=[2]).SerializeToString())
+
+
+@pytest.mark.parametrize(("has_texts", "kind"), [(False, "int_id"), (True, "str_id")])
+def test_a_write_of_which_nothing_is_left_stored_none(has_texts: bool, kind: str) -> None:
+    key = texts("id", "a", "b") if has_texts else ID
+    answer = WRITES.acknowledged(INSERT, parsed(written(key, VEC), replace(schema(), has_texts=has_texts)), "")
+    shown = read("MutationResult", answer.body)
+    assert (answer.status, shown.insert_cnt, shown.HasField("status"), shown.IDs.HasField(kind)) == (0, 0, True, True)
+
+
+@given(st.binary(max_size=30))
+def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    found = parsed(written(ID, VEC))
+    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(INSERT, found, {1: 0}, body)):
+        try:
+            work()
+        except MalformedReplyError:
+            continue

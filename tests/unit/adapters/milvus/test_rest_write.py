@@ -10,13 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.contract import (
+    DeclinedError,
+    MalformedReplyError,
+    Operation,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
 from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
-WRITES: WriteAdapter = MilvusRestWrites()
+WRITES = MilvusRestWrites()
 INSERT = "/v2/vectordb/entities/insert"
+INSERTION = Operation(backend="milvus", name="insert", collection="", partition="2")
 HEAD = RequestHead(method="POST", path=INSERT, content_type="application/json")
 NOTE = b'{"duplicate_of":7,"similarity":0.9931,"tier":"exact"}'
 KEYS = ("text", "_vecsieve")
@@ -90,7 +98,6 @@ def test_rows_are_read_with_ids_vectors_and_wanted_keys() -> None:
         (body({"id": 1}), Reason.NOTHING_TO_DO),
         (body(), Reason.NOTHING_TO_DO),
         (body(*[row()] * 10), Reason.TOO_MANY_PARTS),
-        (body({"vec": [1, 2]}), Reason.NOTHING_TO_DO),
         (body(row("x")), Reason.NOT_JSON),
         (b'{"collectionName":"docs","data":[{"id":1,"id":2,"vec":[1]}]}', Reason.AMBIGUOUS_FIELD),
         (b'{"collectionName":"docs","data":{"id":1}}', Reason.AMBIGUOUS_FIELD),
@@ -156,7 +163,6 @@ def test_a_reply_that_cannot_be_divided_is_malformed(answer: bytes) -> None:
 def test_the_metric_is_that_of_the_index(name: str, expected: bool) -> None:
     assert WRITES.is_cosine(described(), name) is expected
     assert not WRITES.is_cosine(described().replace(b"COSINE", b"L2"), name)
-    assert not isinstance(WRITES, LeavesPointsOut)
 
 
 @pytest.mark.parametrize(
@@ -211,3 +217,53 @@ def test_a_damaged_reply_is_read_or_malformed(junk: bytes, at: int, cut: int) ->
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
+
+
+@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
+def test_each_row_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
+    """Invariant: the rest of the write and the rows alone are those of the client, each once."""
+    cells = [f'{{"id":{n},{space}"vec":[{n}.50, 2],"text":"{n}"}}' for n in range(4)]
+    raw = f'{{"collectionName":"docs","partitionName":"p","data":[{space}{f",{space}".join(cells)}]}}'.encode()
+    found = parsed(raw)
+    left = json.loads(WRITES.without(found, rows))
+    assert left["data"] == [json.loads(cells[n]) for n in range(4) if n not in rows]
+    assert [WRITES.point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
+    assert (WRITES.collection(INSERTION, found), WRITES.partition(found)) == ("default/docs", b'"p"')
+    assert WRITES.collection(INSERTION, parsed(body(row(), dbName="own"))) == "own/docs"
+
+
+def test_rows_without_ids_have_places() -> None:
+    found = parsed(body({"vec": [1, 2]}, {"vec": [3, 4]}))
+    assert (found.ids, found.has_ids, parsed(body(row())).has_ids) == ((b'"#0"', b'"#1"'), False, True)
+
+
+def test_which_rows_are_stored_is_asked_in_all_partitions() -> None:
+    found = parsed(body(row(), row(2), partitionName="p"))
+    (question,) = WRITES.ask_stored(INSERTION, found, [b"1", b"2"], whole=False)
+    assert question.target == "/v2/vectordb/entities/query"
+    assert json.loads(question.body) == {
+        "collectionName": "docs", "filter": "id in [1, 2]", "outputFields": ["id"], "limit": 2, "consistencyLevel": "Strong",
+    }  # fmt: skip
+    assert dict(WRITES.stored(found, b'{"code":0,"data":[{"id":"2"}]}')) == {b"2": b""}
+    with pytest.raises(DeclinedError):
+        WRITES.stored(found, b'{"code":8,"message":"no"}')
+
+
+def test_the_answer_is_the_databases_unless_it_refused() -> None:
+    found, said = parsed(body(row(), row(2))), b'{"code":0,"data":{"insertCount":1,"insertIds":[1]}}'
+    assert WRITES.told(INSERTION, found, {1: 0}, said).body == said
+    with pytest.raises(DeclinedError):
+        WRITES.told(INSERTION, found, {1: 0}, b'{"code":1100,"message":"no"}')
+    nothing = WRITES.acknowledged(INSERTION, found, "")
+    assert json.loads(nothing.body)["data"] == {"insertCount": 0, "insertIds": []}
+
+
+@given(st.binary(max_size=40))
+def test_any_other_answer_is_malformed_or_read(raw: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    found = parsed(body(row(), row(2)))
+    for work in (lambda: WRITES.stored(found, raw), lambda: WRITES.told(INSERTION, found, {1: 0}, raw)):
+        try:
+            work()
+        except MalformedReplyError:
+            continue

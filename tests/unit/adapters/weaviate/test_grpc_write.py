@@ -84,7 +84,6 @@ def test_a_named_vector_is_read_by_its_name() -> None:
         (written(row(vector_bytes=b"abc")), Reason.UNSUPPORTED_FIELD),
         (written(), Reason.NOTHING_TO_DO),
         (written(*[row()] * 10), Reason.TOO_MANY_PARTS),
-        (written(row("")), Reason.NOTHING_TO_DO),
         (written(row(), row("")), Reason.UNSUPPORTED_FIELD),
         (b"\x0a", Reason.UNSUPPORTED_FIELD),
     ],

@@ -94,7 +94,6 @@ def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
         (batch(row(vector=[[1, 2], [3, 4]])), Reason.NOTHING_TO_DO),
         (batch(), Reason.NOTHING_TO_DO),
         (batch(*[row()] * 10), Reason.TOO_MANY_PARTS),
-        (batch({"class": "Docs", "vector": [1, 2]}), Reason.NOTHING_TO_DO),
         (batch(row(), {"class": "Docs", "vector": [1, 2]}), Reason.NOT_JSON),
         (b'{"objects":[{"id":"a","id":"b"}]}', Reason.AMBIGUOUS_FIELD),
         (b"{", Reason.NOT_JSON),
