@@ -67,8 +67,11 @@ def _words(form: Form) -> Words:
 
 def bare(canonical: str) -> str:
     """A canonical text without quotes, brackets and sentence punctuation around its words; itself, where nothing else is in it."""
-    words = (word.lstrip(_BEFORE).rstrip(_BEHIND) for word in canonical.split(" "))
-    return " ".join(word for word in words if word) or canonical
+    words = [
+        word if word.isalnum() else word.lstrip(_BEFORE).rstrip(_BEHIND)  # most words have neither
+        for word in canonical.split(" ")
+    ]
+    return " ".join(filter(None, words)) or canonical
 
 
 def jaccard(vocabularies: Sequence[Vocabulary]) -> FloatMatrix:

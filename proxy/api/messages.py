@@ -203,16 +203,16 @@ def whole(number: float, where: str) -> int:
 
 def vectors_of(embeddings: Sequence[Raw], where: Callable[[int], str]) -> list[FloatMatrix | None]:
     """Each embedding as (d,) float32, infinite where a number is beyond it; None for null and []. Raises ProblemError."""
-    given = [(number, bytes(raw)) for number, raw in enumerate(embeddings) if bytes(raw) != b"null"]
+    given = [(number, array) for number, array in enumerate(map(bytes, embeddings)) if array != b"null"]
     found: list[FloatMatrix | None] = [None] * len(embeddings)
     for number, array in given:
-        if array.count(b",") >= MOST_NUMBERS:
+        if len(array) >= 2 * MOST_NUMBERS and array.count(b",") >= MOST_NUMBERS:  # a number and its comma are two bytes
             raise invalid(where(number), "more numbers", f"{MOST_NUMBERS} at most")
-    for (number, _), row in zip(given, decode_arrays([array for _, array in given]), strict=True):
-        if row is None:
-            raise invalid(where(number), "another JSON value", "a list of numbers, or null")
-        if len(row):
-            with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):
+        for (number, _), row in zip(given, decode_arrays([array for _, array in given]), strict=True):
+            if row is None:
+                raise invalid(where(number), "another JSON value", "a list of numbers, or null")
+            if len(row):
                 found[number] = row.astype(np.float32)
     return found
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from bench.bench_client import bench_client
 from bench.bench_engine import bench_engine
 from bench.bench_memory import bench_memory
+from bench.bench_optimize import bench_optimize
 from bench.bench_search import bench_grpc, bench_search
 from bench.bench_select import bench_select
 from bench.bench_small import bench_small
@@ -33,6 +34,7 @@ from bench.rounds import FULL, QUICK, Effort
 SECTIONS: dict[str, Callable[[Effort], Iterator[Section]]] = {
     "select": bench_select,
     "text": bench_text,
+    "optimize": bench_optimize,
     "search-384": partial(bench_search, 384),
     "search-1536": partial(bench_search, 1536),
     "client-384": partial(bench_client, 384),
