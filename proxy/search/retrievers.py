@@ -127,6 +127,8 @@ class Retrievers:
         searches = [search for part in divided.parts for search in part.call.searches]
         if len(pools) != len(searches):
             raise MalformedReplyError(f"{len(pools)} lists for {len(searches)} searches")
+        if any(len(pool.ids) < pool.size for pool in pools):
+            raise MalformedReplyError("a list has results without ids")
         distinct = await self._distinct(attempt, list(zip(searches, pools, strict=True)), is_long=is_long)
         return Lists(replies=tuple(replies), distinct=tuple(distinct), is_long=is_long)
 

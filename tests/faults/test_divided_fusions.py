@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, raw_exchange, reply
+from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.running import running
 from support.scripted_qdrant import JSON, answering, is_widened, request, scripted, search
 from support.widened_faults import FAULTS, limits_of
@@ -76,3 +77,57 @@ async def test_the_batch_goes_to_the_place_of_the_request_with_its_query_string(
         await raw_exchange(proxy.port, request(FUSION, headers=DIVIDED, target=asked))
         (received,) = upstream.requests
         assert target(received) == b"/collections/c/points/query/batch?timeout=7&consistency=all"
+
+
+# Milvus over REST: a request for each part, where a refusal has status 200.
+
+HYBRID = json.dumps({
+    "collectionName": "docs",
+    "search": [{"data": [[0.5, 1]], "annsField": name, "limit": 4} for name in ("vec", "other")],
+    "rerank": {"strategy": "rrf", "params": {"k": 60}},
+    "limit": 3,
+    "outputFields": ["text"],
+}).encode()  # fmt: skip
+FIELDS = [("id", "Int64"), ("vec", "FloatVector"), ("other", "FloatVector"), ("text", "VarChar")]
+DESCRIPTION = {"fields": [{"name": name, "type": kind, "primaryKey": name == "id"} for name, kind in FIELDS]}
+
+
+def of_milvus(received: Received, second: bytes) -> bytes:
+    """The answer to a request; ``second``: to the part that asks of the other field."""
+    asked = json.loads(received.content)
+    if target(received).endswith(b"/collections/describe"):
+        return json.dumps({"code": 0, "data": DESCRIPTION}).encode()
+    if asked.get("annsField") == "other":
+        return second
+    shown = {"vec": [1, 0]} if "vec" in asked["outputFields"] else {}
+    rows = [{"distance": 0.5 - row / 8, "id": f"{row}", "text": f"t{row}", **shown} for row in range(asked["limit"])]
+    return json.dumps({"code": 0, "cost": 0, "data": rows, "topks": [len(rows)]}).encode()
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        b'{"code":1100,"message":"no index"}',
+        b'{"code":0,"cost":0,"data":[{"distance":1,"id":"1"}],"topks":[1]}',
+        b'{"code":0,"cost":0,"data":[{"id":"1","vec":[1,0]}],"topks":[1]}',
+        b'{"code":0,"cost":0,"data":[{"distance":1,"vec":[1,0],"id":"1"}],"topks":[2]}',
+        b'{"code":0,"cost":0,"data":[{"distance":1,"vec":[1,0]}],"topks":[1]}',
+        b"[]",
+    ],
+    ids=["a refusal", "no vectors", "no scores", "other counts", "no ids", "no object"],
+)
+async def test_a_part_of_milvus_that_fails_is_never_the_clients(second: bytes) -> None:
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            await talk.send(reply(of_milvus(received, second), headers=[JSON]))
+            if received.header(b"connection") == b"close":
+                return
+
+    path = b"/v2/vectordb/entities/hybrid_search"
+    async with FaultyUpstream(script) as upstream, running(upstream.url, backend="milvus", mode="on") as proxy:
+        expected = comparable(await raw_exchange(upstream.port, request(HYBRID, target=path)))
+        through = comparable(await raw_exchange(proxy.port, request(HYBRID, target=path, headers=DIVIDED)))
+        assert through == expected
+        parts = [each for each in upstream.requests if target(each) == b"/v2/vectordb/entities/search"]
+        assert len(parts) == 2
+        assert [each.content for each in upstream.requests if target(each) == path] == [HYBRID, HYBRID]

@@ -164,14 +164,18 @@ def _of_milvus(talk: Talk) -> Invalidation:
 
 
 def _of_milvus_rest() -> list[Invalidation]:
-    """No generator knows this dialect: four requests as its client words them, and replies as its server does."""
+    """No generator knows this dialect: six requests as its client words them, and replies as its server does."""
     found, adapter = [], MilvusRest()
-    for version, own in (("v1/vector/search", "vector"), ("v2/vectordb/entities/search", "data")):
+    hybrid = "v2/vectordb/entities/hybrid_search"
+    for version, own in (("v1/vector/search", "vector"), ("v2/vectordb/entities/search", "data"), (hybrid, "search")):
         for listed in (["text"], ["text", "vector"]):
             query: Any = [0.5, 1, -2] if own == "vector" else [[0.5, 1, -2]]
             asked = {"collectionName": "docs", own: query, "annsField": "vector", "limit": 3, "outputFields": listed}
-            if own == "vector":
+            if own != "data":
                 del asked["annsField"]
+            if own == "search":
+                part = {"data": query, "annsField": "vector", "limit": 3}
+                asked |= {"search": [part, part], "rerank": {"strategy": "rrf", "params": {"k": 60}}}
             body = json.dumps(asked).encode()
             operation = adapter.classify(RequestHead(method="POST", path="/" + version))
             assert operation is not None
