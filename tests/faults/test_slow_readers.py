@@ -185,7 +185,7 @@ async def test_what_waits_for_slow_clients_is_bounded_and_the_rest_is_for_those_
         running(upstream.url, limits=small, upstream={"pool_connections": 64}) as proxy,
         readers(proxy, b"large", 30),
     ):
-        await until_cut(proxy, 20)
+        await until_cut(proxy, 10)  # a piece of 64 KiB waits for each
         async with readers(proxy, b"large", 1) as good:
             assert await good[0].rest() == LARGE
 

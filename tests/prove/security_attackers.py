@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, cast
 
 AT_ONCE = 100  # connections being made; more would overflow the kernel's queue and measure that
 SECOND = 1.0
+# A slow reader announces a small window, as slowhttptest's do. With the kernel's own, the attackers' machine takes whole answers: on one
+# machine that is 2 GiB of socket memory, and every process there waits for it, also those that nobody attacks.
+SMALL_WINDOW_BYTES = 4096
 SLICES = 20  # of a second: writing to all at once would hold up the good client's clock
 
 
@@ -77,9 +81,12 @@ class Crowd:
 
     async def _one(self) -> None:
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(
-            lambda: Attacker(self.beginning, reads=self.reads), "127.0.0.1", self.port
-        )
+        raw = socket.socket()
+        raw.setblocking(False)
+        if not self.reads:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_WINDOW_BYTES)
+        await loop.sock_connect(raw, ("127.0.0.1", self.port))
+        _, made = await loop.create_connection(lambda: Attacker(self.beginning, reads=self.reads), sock=raw)
         self.attackers.append(made)
 
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.listener import AT_A_TURN, Accepting, Arrivals, arriving_at_most, bound
+from vecsieve.proxy.http.listener import AT_A_TURN, UNSENT_BYTES, Accepting, Arrivals, arriving_at_most, bound
 
 HOST = "127.0.0.1"
+LARGE = 2 * 1024 * 1024
 
 
 class Greeting(asyncio.Protocol):
@@ -45,6 +46,29 @@ async def test_who_connects_is_served() -> None:
     open_port = await accepting(made)
     assert await asyncio.gather(*(heard(open_port.port) for _ in range(5))) == [b"hello"] * 5
     assert len(made) == 5
+    open_port.close()
+
+
+class Large(asyncio.Protocol):
+    """Says 2 MiB and tells what of it the kernel did not take."""
+
+    def __init__(self, left: asyncio.Future[int]) -> None:
+        self._left = left
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        writing = cast(asyncio.Transport, transport)
+        writing.write(b"x" * LARGE)
+        self._left.set_result(writing.get_write_buffer_size())
+        writing.abort()
+
+
+async def test_the_kernel_takes_a_part_of_what_a_client_does_not_read() -> None:
+    left = asyncio.get_running_loop().create_future()
+    open_port = Accepting(await bound(HOST, 0), lambda: Large(left))
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((HOST, open_port.port))
+        assert LARGE - await asyncio.wait_for(left, 10) <= 2 * UNSENT_BYTES
     open_port.close()
 
 
