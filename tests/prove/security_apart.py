@@ -1,7 +1,7 @@
 """Attackers, and the client that behaves, each in a process of its own: in one interpreter each would measure the others' work.
 
-``python -m prove.security_apart crowd PORT COUNT READS SECONDS BEGINNING LETTERS`` (both in hex) dribbles so long, says "connected" meanwhile, and
-answers each further line with how its attackers fare. ``… good PORT RATE SECONDS`` prints what its requests came to. Both say "ready" and
+``python -m prove.security_apart crowd PORT COUNT A_SECOND READS SECONDS BEGINNING LETTERS`` (both in hex) dribbles while it connects and so long after, says
+"connected" between, and answers each further line with how its attackers fare. ``… good PORT RATE SECONDS`` prints what its requests came to. Both say "ready" and
 begin with a line of standard input, so that they begin together; both end with it.
 """
 
@@ -56,10 +56,12 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the good client saw. ``p99_seconds``: None where nothing was answered."""
+    """What the good client saw. The times: None where nothing was answered."""
 
     statuses: Counter[int]
+    p50_seconds: float | None
     p99_seconds: float | None
+    slowest_seconds: float | None
 
     @property
     def failed(self) -> int:
@@ -81,15 +83,23 @@ class Asking:
         """Ask, and say what came of it."""
         _tell(self.process)
         said = json.loads(await _line(self.process))
-        return Served(Counter({int(status): count for status, count in said["statuses"].items()}), said["p99_seconds"])
+        statuses = Counter({int(status): count for status, count in said.pop("statuses").items()})
+        return Served(statuses, **said)
 
 
 @asynccontextmanager
 async def crowd_apart(
-    port: int, beginning: bytes, count: int, *, reads: bool = True, letters: bytes = b"", seconds: float = 0.0
+    port: int,
+    beginning: bytes,
+    count: int,
+    *,
+    a_second: float = 0.0,
+    reads: bool = True,
+    letters: bytes = b"",
+    seconds: float = 0.0,
 ) -> AsyncIterator[Apart]:
-    """So many attackers; all are gone with the block."""
-    process = await _ready("crowd", port, count, int(reads), seconds, beginning.hex(), letters.hex())
+    """So many attackers, ``a_second`` or all at once; all are gone with the block."""
+    process = await _ready("crowd", port, count, a_second, int(reads), seconds, beginning.hex(), letters.hex())
     try:
         yield Apart(process)
     finally:
@@ -144,16 +154,19 @@ async def _told() -> bool:
     return bool(await asyncio.to_thread(sys.stdin.readline))
 
 
-async def _crowd(port: int, count: int, reads: bool, seconds: float, beginning: bytes, letters: bytes) -> None:
+async def _crowd(
+    port: int, count: int, a_second: float, reads: bool, seconds: float, beginning: bytes, letters: bytes
+) -> None:
     loop = asyncio.get_running_loop()
     _say("ready")
     if not await _told():
         return
     async with Crowd(port, beginning, reads=reads) as crowd:
-        until = loop.time() + seconds
-        await crowd.connect(count)
+        until = loop.time() + seconds + (count / a_second if a_second else 0.0)
+        dribbling = asyncio.create_task(dribbled(crowd, letters, until=until))
+        await crowd.connect(count, a_second)
         _say("connected")
-        await dribbled(crowd, letters, until=until)
+        await dribbling
         while await _told():
             lives = [each.life_seconds for each in crowd.attackers]
             longest = max((life for life in lives if life is not None), default=0.0)
@@ -167,8 +180,9 @@ async def _good(port: int, rate: float, seconds: float) -> None:
     if not await _told():
         return
     await open_load(port, lambda _: SEARCH, rate=rate, count=int(rate * seconds), heard=tally.heard)
-    p99 = tally.latency.percentile(0.99) if tally.latency.count else None
-    _say(json.dumps({"statuses": tally.statuses, "p99_seconds": p99}))
+    shares = {"p50_seconds": 0.5, "p99_seconds": 0.99, "slowest_seconds": 1.0}
+    times = {name: tally.latency.percentile(share) if tally.latency.count else None for name, share in shares.items()}
+    _say(json.dumps({"statuses": tally.statuses, **times}))
 
 
 def main() -> None:
@@ -180,9 +194,9 @@ def main() -> None:
         rate, seconds = map(float, rest)
         asyncio.run(_good(int(port), rate, seconds))
     else:
-        count, reads, lasting, beginning, letters = rest
+        count, a_second, reads, lasting, beginning, letters = rest
         said = bytes.fromhex(beginning), bytes.fromhex(letters)
-        asyncio.run(_crowd(int(port), int(count), reads == "1", float(lasting), *said))
+        asyncio.run(_crowd(int(port), int(count), float(a_second), reads == "1", float(lasting), *said))
 
 
 if __name__ == "__main__":

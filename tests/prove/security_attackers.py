@@ -73,10 +73,14 @@ class Crowd:
         for each in self.attackers:
             each.leave()
 
-    async def connect(self, count: int) -> None:
-        """Let so many come; those that cannot connect are not among them."""
-        for start in range(0, count, AT_ONCE):
-            some = min(AT_ONCE, count - start)
+    async def connect(self, count: int, a_second: float = 0.0) -> None:
+        """Let so many come, ``a_second`` at most, or as fast as they can; those that cannot connect are not among them."""
+        loop = asyncio.get_running_loop()
+        begun, at_once = loop.time(), max(1, int(a_second / SLICES)) if a_second else AT_ONCE
+        for start in range(0, count, at_once):
+            if a_second:
+                await asyncio.sleep(begun + start / a_second - loop.time())
+            some = min(at_once, count - start)
             await asyncio.gather(*(self._one() for _ in range(some)), return_exceptions=True)
 
     async def _one(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,15 @@ BODIES = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 100
 SEARCHES = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
 READERS = b"GET /large HTTP/1.1\r\nHost: db\r\n\r\n"
 LIMIT = 4096  # limits.connections
+PACE = 200.0  # new connections a second: what slowhttptest's manual shows
+SLOWEST_SECONDS, TIMES = 0.5, 10  # of any answer, and of the median: as for S11's floods
+TOOL_SECONDS = 16
+# What the good client's attackers do when slowhttptest is installed; each goes on once a second, its readers after five.
+TOOL = {
+    "heads": ("-H", "-i", "1", "-t", "POST"),
+    "uploads": ("-B", "-i", "1", "-s", "8192", "-t", "PUT"),
+    "readers": ("-X", "-w", "512", "-y", "1024", "-n", "5", "-z", "32"),
+}
 NGINX_CONNECTIONS = 9000  # for 2,000 attackers, the good client, and as many to the database
 
 
@@ -85,7 +95,12 @@ async def prove(scale: Scale) -> list[Finding]:
         ("readers", READERS, b""),
     ):
         async with target() as proxy:
-            found += await slow(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections))
+            found += await paced(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections, PACE))
+        async with target() as proxy:
+            found += await at_once(proxy, Slow(f"slow {name}", beginning, letters, scale.slow_connections))
+    for name, options in TOOL.items():
+        async with target() as proxy:
+            found.append(await by_tool(proxy, name, options, scale.slow_connections))
     for name, beginning in (("silent", b""), ("HTTP/2 preface only", PREFACE)):
         async with target() as proxy:
             found += await idle(proxy, name, beginning, scale.idle_connections)
@@ -94,25 +109,33 @@ async def prove(scale: Scale) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """So many attackers that begin so, and then say these letters once a second."""
+    """So many attackers that begin so, ``a_second`` or all at once, and then say these letters once a second."""
 
     name: str
     beginning: bytes
     letters: bytes
     count: int
+    a_second: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """How long they go on."""
+        """How long they go on once all have come."""
         return HEADS_SECONDS if self.name == "slow heads" else OTHERS_SECONDS
 
     async def attack(self, victim: int, asked: int) -> tuple[Served, Fared]:
         """What a good client of the port ``asked`` sees meanwhile, and how those fared that attacked ``victim``."""
         reads = bool(self.letters)
+        coming = self.count / self.a_second if self.a_second else 0.0
         async with (
-            good_apart(asked, RATE, self.seconds) as asking,
+            good_apart(asked, RATE, coming + self.seconds) as asking,
             crowd_apart(
-                victim, self.beginning, self.count, reads=reads, letters=self.letters, seconds=self.seconds
+                victim,
+                self.beginning,
+                self.count,
+                a_second=self.a_second,
+                reads=reads,
+                letters=self.letters,
+                seconds=self.seconds,
             ) as crowd,
         ):
             crowd.begin()
@@ -121,27 +144,82 @@ class Slow:
             return served, await crowd.fared()
 
 
-async def slow(proxy: Target, attack: Slow) -> list[Finding]:
-    """A good client beside the attackers; first beside the same on another proxy, and at nginx: what this machine can do meanwhile."""
-    async with good_apart(proxy.port, RATE, 3.0) as asking:
-        before = await asking.served()
-    async with target() as other:
-        control, _ = await attack.attack(other.port, proxy.port)
-    yardstick = await beside_nginx(attack)
+async def baseline(port: int) -> Served:
+    """What a good client sees before."""
+    async with good_apart(port, RATE, 3.0) as asking:
+        return await asking.served()
+
+
+def in_ms(seconds: float | None) -> float:
+    """Ten seconds for what was never answered."""
+    return 10_000.0 if seconds is None else 1000 * seconds
+
+
+async def paced(proxy: Target, attack: Slow) -> list[Finding]:
+    """A good client beside attackers that come as those of slowhttptest do."""
+    before = await baseline(proxy.port)
     during, fared = await attack.attack(proxy.port, proxy.port)
-    what = f"{attack.count} {attack.name}, a good client at {RATE:.0f}/s"
-    p99, was, floor = (
-        10_000.0 if each.p99_seconds is None else 1000 * each.p99_seconds for each in (during, before, control)
-    )
+    what = f"{attack.count} {attack.name}, {attack.a_second:.0f} new ones a second, a good client at {RATE:.0f}/s"
+    p99, was = in_ms(during.p99_seconds), in_ms(before.p99_seconds)
     found = [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, "p99 ≤ 2× baseline", f"{p99:.1f} ms, was {was:.1f} ms", p99 <= 2 * was),
-        Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", f"p99 {floor:.1f} ms", None),
-        Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
     if attack.name == "slow heads":
         found.append(Finding("S4", what, f"all closed ≤ {HEAD_SECONDS:.0f} s", *verdict(fared)))
     return found
+
+
+async def at_once(proxy: Target, attack: Slow) -> list[Finding]:
+    """All come in the same second; beside the same on another proxy, and at nginx: what this machine can do meanwhile."""
+    before = await baseline(proxy.port)
+    async with target() as other:
+        control, _ = await attack.attack(other.port, proxy.port)
+    yardstick = await beside_nginx(attack)
+    during, _ = await attack.attack(proxy.port, proxy.port)
+    what = f"{attack.count} {attack.name} at once, a good client at {RATE:.0f}/s"
+    p50, was, slowest = in_ms(during.p50_seconds), in_ms(before.p50_seconds), in_ms(during.slowest_seconds)
+    said = f"p50 {p50:.1f} ms, was {was:.1f} ms, p99 {in_ms(during.p99_seconds):.1f} ms, slowest {slowest:.0f} ms"
+    is_met = p50 <= TIMES * was and slowest <= 1000 * SLOWEST_SECONDS
+    return [
+        Finding("S4", what, "errors 0", during.words(), not during.failed),
+        Finding("S4", what, f"p50 ≤ {TIMES} ×, slowest ≤ {SLOWEST_SECONDS} s", said, is_met),
+        Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", _times(control), None),
+        Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
+    ]
+
+
+def _times(served: Served) -> str:
+    if served.p99_seconds is None or served.slowest_seconds is None:
+        return "no answer"
+    return f"p99 {1000 * served.p99_seconds:.1f} ms, slowest {1000 * served.slowest_seconds:.0f} ms"
+
+
+async def by_tool(proxy: Target, name: str, options: tuple[str, ...], count: int) -> Finding:
+    """The attack by slowhttptest itself, where it is installed. Its heads and uploads all go on in the same instant of each second."""
+    what = f"slowhttptest {' '.join(options)} -c {count} -r {PACE:.0f}, a good client at {RATE:.0f}/s"
+    program = shutil.which("slowhttptest")
+    if program is None:
+        return Finding("S4", what, "errors 0, slowest ≤ 0.5 s", "slowhttptest is not installed here", None)
+    before = await baseline(proxy.port)
+    path = "/large" if name == "readers" else "/collections/c/points"
+    general = (
+        "-c",
+        str(count),
+        "-r",
+        f"{PACE:.0f}",
+        "-l",
+        str(TOOL_SECONDS),
+        "-u",
+        f"http://127.0.0.1:{proxy.port}{path}",
+    )
+    attacking = await asyncio.create_subprocess_exec(program, *options, *general, stdout=asyncio.subprocess.DEVNULL)
+    async with good_apart(proxy.port, RATE, TOOL_SECONDS - 2.0) as asking:
+        during = await asking.served()
+    await attacking.wait()
+    is_met = not during.failed and in_ms(during.slowest_seconds) <= 1000 * SLOWEST_SECONDS
+    said = f"{during.words()}, {_times(during)}; before {_times(before)}"
+    return Finding("S4", what, f"errors 0, slowest ≤ {SLOWEST_SECONDS} s", said, is_met)
 
 
 async def beside_nginx(attack: Slow) -> str:
@@ -151,8 +229,7 @@ async def beside_nginx(attack: Slow) -> str:
             if port is None:
                 return "no nginx here"
             served, _ = await attack.attack(port, port)
-    p99 = "no answer" if served.p99_seconds is None else f"p99 {1000 * served.p99_seconds:.1f} ms"
-    return f"{p99}; {served.words()}"
+    return f"{_times(served)}; {served.words()}"
 
 
 def verdict(fared: Fared) -> tuple[str, bool]:
