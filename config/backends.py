@@ -77,7 +77,7 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_LEAVING_OUT),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_LEAVING_OUT),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_LEAVING_OUT),
-        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_TELLING),
+        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_LEAVING_OUT),
     )
 }
 

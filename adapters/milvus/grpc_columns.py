@@ -20,7 +20,7 @@ from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
 from vecsieve.adapters.wire.protobuf_values import spelled_text
-from vecsieve.adapters.wire.vectors import spelled
+from vecsieve.adapters.wire.vectors import spelled_floats
 
 # A strip is a run of elements. A box is a message with strips or other boxes; its other bytes stay unchanged.
 
@@ -409,14 +409,14 @@ def value_of(data: bytes, column: Column, row: int) -> bytes:
     if kind is not None:
         return _scalar(kind, element)
     if column.content.vector == FLOAT:
-        return spelled(element)
+        return spelled_floats(element)
     if column.content.vector is not None or values.number == _BITS:
         return b'"%s"' % b64encode(element)
     inside = [part.field.number for part in _boxes(column.box)]
     if _SPARSE not in inside:
         raise ValueError(f"column at byte {column.box.start} has no JSON form")
     pairs = np.frombuffer(text_bytes(element), dtype=[("index", "<u4"), ("value", "<f4")])
-    return b"{%s}" % b",".join([b'"%d":%s' % (index, spelled(value.tobytes())[1:-1]) for index, value in pairs])
+    return b"{%s}" % b",".join([b'"%d":%s' % (index, spelled_floats(value.tobytes())[1:-1]) for index, value in pairs])
 
 
 def _boxes(box: Box) -> list[Box]:

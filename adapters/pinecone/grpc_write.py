@@ -52,7 +52,7 @@ from vecsieve.adapters.wire.protobuf import (
 )
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled, unsigned_numbers
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from vecsieve.adapters.written import GrpcWrites
 
@@ -206,11 +206,11 @@ def point(points: NewPoints, row: int) -> bytes:
     members = [b'"id":%s' % points.ids[row]]
     try:
         if packed:
-            members.append(b'"values":%s' % spelled(packed))
+            members.append(b'"values":%s' % spelled_floats(packed))
         if sparse is not None:
             inside = fields(data, sparse.span)
             indices = orjson.dumps(unsigned_numbers(data, inside, _INDICES).tolist())
-            weights = spelled(packed_floats(data, inside, _WEIGHTS))
+            weights = spelled_floats(packed_floats(data, inside, _WEIGHTS))
             members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (indices, weights))
         if metadata is not None:
             entries = messages_in(data, metadata.span, _ENTRIES)

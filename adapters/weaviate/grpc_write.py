@@ -1,4 +1,5 @@
-"""Batches of objects over gRPC: what is read of them, the client's message with notes in a property of type text.
+"""Batches of objects over gRPC: what is read of them, the client's message with notes in a property of type text, or
+without some objects.
 
 A note is one more entry at the end of the properties: of equal keys the last one counts, for all readers of protobuf. Streams of batches
 are not read.
@@ -9,20 +10,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.contract import Operation, Question, RequestHead
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    NativeAnswer,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+)
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
 from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
 from vecsieve.adapters.weaviate.written import Document, Place, document_of
-from vecsieve.adapters.wire.protobuf import Field, length_field, messages_in, replaced, value_at
+from vecsieve.adapters.wire.protobuf import (
+    LENGTH,
+    VARINT,
+    Field,
+    fields,
+    length_field,
+    messages_in,
+    number_field,
+    only,
+    replaced,
+    text,
+    unsigned,
+    value_at,
+    varint,
+    without,
+)
+from vecsieve.adapters.wire.protobuf import messages as spans_of
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, text_entry
-from vecsieve.adapters.wire.vectors import matrix, packed_floats
-from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
+from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
 from vecsieve.adapters.written import GrpcWrites
 
 _SERVICE = "/weaviate.v1.Weaviate/"
@@ -90,6 +116,7 @@ def _parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
     document, name = document_of(places, vectors, needs, source)
     wanted = Wanted([spelled(key) for key in needs.keys])
     return NewPoints(
+        has_ids=any(message(found, _ID) is not None for found in each),
         ids=_ids(body, each, needs),
         vectors=matrix([row.get(name) or None for row in vectors]),
         vector_name=name,
@@ -150,6 +177,110 @@ def _noted(source: Source, row: int, note: bytes) -> bytes:
     return length_field(_OBJECTS, replaced(data, at, [properties.whole], [length_field(_PROPERTIES, inside)]))
 
 
+# Properties that are no Struct: arrays of one kind, each with its name, and the names of empty lists. References and objects are not read.
+_DOUBLES, _INTEGERS, _TEXTS, _BOOLS, _EMPTY = 4, 5, 6, 7, 10
+_NUMBERS, _PROPERTY, _DOUBLE_BYTES = 1, 2, 3
+_ARRAYS = frozenset({_DOUBLES, _INTEGERS, _TEXTS, _BOOLS})
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """As JSON. Raises UnsupportedError for what has none here, such as references."""
+    document = own(points.document, Document)
+    source = own(document.source, Source)
+    data, properties = source.data, source.properties[row]
+    found = read(data, source.objects[row].span, _OBJECT)
+    members = [b'"class":%s' % orjson.dumps(text_of(data, message(found, _COLLECTION)))]
+    if points.has_ids:
+        members.append(b'"id":%s' % points.ids[row])
+    if document.tenant:
+        members.append(b'"tenant":%s' % orjson.dumps(document.tenant))
+    try:
+        if properties is not None:
+            members.append(b'"properties":%s' % _properties(data, fields(data, properties.span)))
+        members += _spelled_vectors(data, found, document.target)
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    return b"{%s}" % b",".join(members)
+
+
+def _properties(data: bytes, found: list[Field]) -> bytes:
+    """Raises ValueError."""
+    members: list[bytes] = []
+    for field in found:
+        if field.number == _PLAIN:
+            members.append(object_json(data, messages_in(data, field.span, _ENTRIES), GOOGLE)[1:-1])
+        elif field.number == _EMPTY:
+            members.append(b"%s:[]" % orjson.dumps(text(data, field)))
+        elif field.number in _ARRAYS:
+            inside = fields(data, field.span)
+            name = only(inside, _PROPERTY, LENGTH)
+            if name is None:
+                raise ValueError(f"array at byte {field.start} has no name")
+            members.append(
+                b"%s:%s" % (orjson.dumps(text(data, name)), orjson.dumps(_values(data, field.number, inside)))
+            )
+        else:
+            raise ValueError(f"property at byte {field.start} is of kind {field.number}")
+    return b"{%s}" % b",".join(filter(None, members))
+
+
+def _values(data: bytes, kind: int, found: list[Field]) -> list[object]:
+    """Raises ValueError."""
+    those = [field for field in found if field.number == _NUMBERS]
+    if kind == _TEXTS:
+        return [text(data, field) for field in those]
+    if kind == _DOUBLES:
+        packed = [field for field in found if field.number == _DOUBLE_BYTES] or those
+        return list(np.frombuffer(b"".join([data[slice(*field.span)] for field in packed]), "<f8").tolist())
+    each = [number for field in those for number in _varints(data, field)]
+    return [bool(number) for number in each] if kind == _BOOLS else [n - 2**64 if n >= 2**63 else n for n in each]
+
+
+def _varints(data: bytes, field: Field) -> list[int]:
+    """Packed, or one."""
+    found: list[int] = []
+    at = field.value
+    while at < field.end:
+        number, at = varint(data, at, field.end)
+        found.append(number)
+    return found
+
+
+def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:
+    """A vector without a name is that of the target, where the collection names its vectors. Raises ValueError."""
+    each = {name or target: spelled_floats(packed) for name, packed in _vectors(data, found).items()}
+    if len(each) < len(messages(found, _VECTORS)):
+        raise ValueError("a vector of several rows")
+    bare = each.pop(UNNAMED, None)
+    named = b",".join([b"%s:%s" % (orjson.dumps(name), numbers) for name, numbers in each.items()])
+    return [*([b'"vector":%s' % bare] if bare else []), *([b'"vectors":{%s}' % named] if named else [])]
+
+
+# BatchObjectsReply; its errors by the places of the objects.
+_ERRORS, _PLACE, _WORDS = 2, 1, 2
+
+
+def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    """Errors at the places of the client's own objects: an object without an error was stored, so one that was left out has one only where
+    its original in the same batch has. Raises MalformedReplyError.
+    """
+    kept = [row for row in range(len(points.ids)) if row not in gone]
+    try:
+        found = fields(body)
+        errors = [fields(body, span) for span in spans_of(found, _ERRORS)]
+        places = [0 if (at := only(each, _PLACE, VARINT)) is None else unsigned(body, at) for each in errors]
+        words = {kept[at]: only(each, _WORDS, LENGTH) for at, each in zip(places, errors, strict=True)}
+        rest = without(body, (0, len(body)), [field for field in found if field.number == _ERRORS])
+    except (ValueError, IndexError) as error:
+        raise MalformedReplyError(f"answer to a batch: {error}") from None
+    refused = {row: words[of] for row, of in gone.items() if of in words}
+    shown = [
+        length_field(_ERRORS, number_field(_PLACE, row) + (b"" if each is None else body[each.start : each.end]))
+        for row, each in sorted({**words, **refused}.items())
+    ]
+    return Told(body=rest + b"".join(shown), refused=frozenset(refused))
+
+
 class WeaviateGrpcWrites(GrpcWrites):
     """The verbs of the contract."""
 
@@ -158,9 +289,26 @@ class WeaviateGrpcWrites(GrpcWrites):
     parse_description = staticmethod(read_schema)
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(written.neighbours)
+    read_stored = staticmethod(written.stored)
     fields = staticmethod(_fields)
+    is_told = True
+    point = staticmethod(point)
+    ask_stored = staticmethod(written.ask_stored)
+    told = staticmethod(told)
     ask = staticmethod(written.ask)
     is_cosine = staticmethod(written.is_cosine)
+
+    def collection(self, _: Operation, points: NewPoints) -> str:
+        """Its name."""
+        return written.collection(points)
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The tenant."""
+        return written.partition(points)
+
+    def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+        """No errors: each object was stored."""
+        return NativeAnswer(status=0, content_type="", body=b"")
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""

@@ -1,20 +1,32 @@
-"""Objects over REST, alone and in batches: what is read of them, the client's bytes with notes in a property of type text."""
+"""Objects over REST, alone and in batches: what is read of them, the client's bytes with notes in a property of type text, or
+without some objects. The answer to a batch has a row for each object: those of objects that were left out are put back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
-from vecsieve.adapters.contract import Operation, Question, Reason, RequestHead, UnsupportedError, may_be_json
+from vecsieve.adapters.contract import (
+    MalformedReplyError,
+    NativeAnswer,
+    Operation,
+    Question,
+    Reason,
+    RequestHead,
+    UnsupportedError,
+    may_be_json,
+)
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
 from vecsieve.adapters.weaviate.written import Document, Place, document_of
-from vecsieve.adapters.wire.json import Members, Span, elements, members, string, whole
+from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
@@ -22,8 +34,8 @@ from vecsieve.adapters.wire.json_vectors import (
     decode_matrix,
     edited,
 )
-from vecsieve.adapters.writes import NewPoints, WriteNeeds, numbered
-from vecsieve.adapters.written import RestWrites
+from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
+from vecsieve.adapters.written import Array, RestWrites
 
 _OBJECT, _BATCH = "object", "batch"
 _PATHS = {"/v1/objects": _OBJECT, "/v1/batch/objects": _BATCH}
@@ -35,9 +47,13 @@ _MEMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """For each object the span of its properties in ``text.text``, None where absent, and the offset at which a missing member is added."""
+    """For each object its span in ``text.text``, that of its properties, None where absent, and the offset at which a missing member is
+    added. ``arrays``: of a batch its objects.
+    """
 
     text: Shortened
+    arrays: tuple[Array, ...]
+    rows: tuple[Span, ...]
     properties: tuple[Span | None, ...]
     openings: tuple[int, ...]
 
@@ -69,10 +85,12 @@ def _collection(name: str) -> str:
 
 def _parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
     text = source.text
-    rows = [whole(text)]
+    rows, arrays = [whole(text)], list[Array]()
     if write.name == _BATCH:
         found = read_object(text, rows[0], ("objects", "fields"), reason=Reason.NOT_JSON)
-        rows = items_of(text, required(text, found, "objects"))
+        array = required(text, found, "objects")
+        rows = items_of(text, array)
+        arrays.append((array, rows))
     each = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
     properties = [(row["properties"].value, row["properties"].end) if "properties" in row else None for row in each]
     vectors = [_vectors(text, row) for row in each]
@@ -80,12 +98,13 @@ def _parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints
         Place(_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
         for row in each
     ]
-    own_source = Source(source, tuple(properties), tuple([row[1] - 1 for row in rows]))
+    own_source = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
     document, name = document_of(places, vectors, needs, own_source)
     matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
     if not matrix.shape[1]:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     return NewPoints(
+        has_ids=any(present(text, row, "id") for row in each),
         ids=_ids(source, each, needs),
         vectors=matrix,
         vector_name=name,
@@ -124,7 +143,7 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
 
 def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
     """The client's bytes with a note in the properties of some objects."""
-    source = own(own(points.document, Document).source, Source)
+    source = _source(points)
     edits = [_edit(source, row, json_text(note.decode())) for row, note in notes.items()]
     return b"".join(edited(source.text, (0, len(source.text.text)), edits))
 
@@ -137,6 +156,58 @@ def _edit(source: Source, row: int, note: bytes) -> Edit:
     return member_edit(source.text.text, span, NOTE, note)
 
 
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+    source = _source(points)
+    return source.text, source.arrays
+
+
+def _source(points: NewPoints) -> Source:
+    return own(own(points.document, Document).source, Source)
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """An object as in a batch; the client's own bytes."""
+    source = _source(points)
+    return source.text.cut(*source.rows[row])
+
+
+_STORED = b'{"status":"SUCCESS"}'
+
+
+def _shown(points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
+    """An object as the answer to a batch shows it."""
+    return b'%s,"result":%s}' % (point(points, row)[:-1], result)
+
+
+def acknowledged(write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
+    """The client's objects, which is how the server answers."""
+    each = [_shown(points, row) for row in range(len(points.ids))]
+    body = b"[%s]" % b",".join(each) if write.name == _BATCH else point(points, 0)
+    return NativeAnswer(status=200, content_type="application/json", body=body)
+
+
+def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+    """The server's rows, and between them those of the objects that were left out: each stored, unless its original in the same batch was
+    refused. Raises MalformedReplyError.
+    """
+    kept = [row for row in range(len(points.ids)) if row not in gone]
+    try:
+        rows = dict(zip(kept, _ROWS.decode(body), strict=True))
+        results = {row: last_values(each, ("result",))[0] or _STORED for row, each in rows.items()}
+        failed = {row for row, each in results.items() if last_values(each, ("errors",))[0] not in {None, b"null"}}
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None
+    refused = frozenset(row for row, of in gone.items() if of in failed)
+    each = [
+        rows[row] if row in rows else _shown(points, row, results[of] if (of := gone[row]) in failed else _STORED)
+        for row in range(len(points.ids))
+    ]
+    return Told(body=b"[%s]" % b",".join(each), refused=refused)
+
+
+_ROWS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
 class WeaviateRestWrites(RestWrites):
     """The verbs of the contract."""
 
@@ -145,9 +216,24 @@ class WeaviateRestWrites(RestWrites):
     parse_description = staticmethod(read_schema)
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(written.neighbours)
+    read_stored = staticmethod(written.stored)
+    arrays = staticmethod(_arrays)
+    is_told = True
+    point = staticmethod(point)
+    ask_stored = staticmethod(written.ask_stored)
+    acknowledged = staticmethod(acknowledged)
+    told = staticmethod(told)
     ask = staticmethod(written.ask)
     is_cosine = staticmethod(written.is_cosine)
     annotated = staticmethod(annotated)
+
+    def collection(self, _: Operation, points: NewPoints) -> str:
+        """Its name."""
+        return written.collection(points)
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The tenant."""
+        return written.partition(points)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""

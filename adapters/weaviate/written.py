@@ -22,6 +22,7 @@ from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.json_vectors import decode_matrix
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
+GRAPHQL = "/v1/graphql"
 # Searches of one query.
 ASKED_TOGETHER = 32
 # Types of properties without parts, and how a filter calls their values.
@@ -103,11 +104,7 @@ def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]
         shown += f" vectors{{{document.target}}}" if document.target else " vector"
     selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
     searches = list(_searches(points, document, inquiry, selected))
-    together = [searches[start : start + ASKED_TOGETHER] for start in range(0, len(searches), ASKED_TOGETHER)]
-    return [
-        Question(method="POST", target="/v1/graphql", body=orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}))
-        for each in together
-    ]
+    return [Question(method="POST", target=GRAPHQL, body=each) for each in _together(searches)]
 
 
 def _searches(points: NewPoints, document: Document, inquiry: Inquiry, selected: str) -> Iterator[str]:
@@ -186,3 +183,55 @@ def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
     if reply.data is None:
         raise ValueError("no data")
     return reply.data.Get
+
+
+def collection(points: NewPoints) -> str:
+    """Its name, without the tenant."""
+    return own(points.document, Document).schema.name
+
+
+def partition(points: NewPoints) -> bytes:
+    """The tenant; b"" for none."""
+    tenant = own(points.document, Document).tenant
+    return orjson.dumps(tenant) if tenant else b""
+
+
+def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """GraphQL queries of a search for each id."""
+    document = own(points.document, Document)
+    return [
+        Question(method="POST", target=GRAPHQL, body=each)
+        for each in by_ids(document.schema.name, document.tenant, ids)
+    ]
+
+
+def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes]:
+    """The bodies of queries for which of these ids are stored. ``ids``: JSON."""
+    place = f",tenant:{_text(tenant)}" if tenant else ""
+    searches = [
+        f'a{row}:{collection}(limit:1{place},where:{{path:["id"],operator:Equal,valueText:{identifier.decode()}}})'
+        "{_additional{id}}"
+        for row, identifier in enumerate(ids)
+    ]
+    return _together(searches)
+
+
+def _together(searches: Sequence[str]) -> Sequence[bytes]:
+    together = [searches[start : start + ASKED_TOGETHER] for start in range(0, len(searches), ASKED_TOGETHER)]
+    return [orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}) for each in together]
+
+
+def stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    """Raises ValueError and the like, and DeclinedError."""
+    return dict.fromkeys(ids_in(body), b"")
+
+
+def ids_in(body: bytes) -> Sequence[bytes]:
+    """Of the answer to one of these queries. Raises ValueError and the like, and DeclinedError."""
+    return [_id_of(row) for each in _lists(body).values() for row in each or ()]
+
+
+def _id_of(row: bytes) -> bytes:
+    (more,) = last_values(row, ("_additional",))
+    (identifier,) = last_values(more or b"null", ("id",))
+    return orjson.dumps(orjson.loads(identifier or b"").lower())

@@ -5,6 +5,7 @@ Qdrant's ``Value`` and Google's differ in the numbers of their fields alone. A v
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
@@ -126,11 +127,9 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
 
 
 def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
-    """The JSON of a map. ``spans``: of its entries, of which the last of a key counts. Raises ValueError."""
-    found = dict(entries(data, spans))
-    return b"{%s}" % b",".join(
-        [b"%s:%s" % (orjson.dumps(key.decode()), as_json(data, span, schema)) for key, span in found.items()]
-    )
+    """The JSON of a map. ``spans``: of its entries, of which the last of a key counts. Raises ValueError, also for numbers that JSON has not."""
+    found = {key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)}
+    return json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def text_entry(key: str, value: bytes) -> bytes:

@@ -39,7 +39,7 @@ def row(packed: bytes) -> npt.NDArray[np.float32]:
     return np.frombuffer(packed, dtype=_LITTLE).astype(np.float32, copy=False)
 
 
-def spelled(packed: bytes) -> bytes:
+def spelled_floats(packed: bytes) -> bytes:
     """The JSON of packed floats, each with the fewest digits that give it again. Raises ValueError for what JSON has not."""
     values = row(packed)
     if not np.isfinite(values).all():

@@ -8,6 +8,7 @@ qdrant     a Qdrant collection as a source
 chroma     a Chroma collection as a source, and its points
 milvus     a Milvus collection as a source, and its points
 pinecone   a namespace of a Pinecone index as a source, and its points
+weaviate   objects of a Weaviate collection, for undo
 files      files, the console, progress bars, credentials
 check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vecsieve.proxy.jobs.chroma import ChromaSource
     from vecsieve.proxy.jobs.milvus import MilvusSource
     from vecsieve.proxy.jobs.pinecone import PineconeSource
+    from vecsieve.proxy.jobs.weaviate import WeaviatePoints
 
 TIMEOUT_SECONDS = 30
 
@@ -73,15 +74,28 @@ def _pinecone(access: Access, _: tuple[str, ...] | None = None) -> PineconeSourc
     return PineconeSource(access)
 
 
+def _unread(_: Access, _fields: tuple[str, ...] | None = None) -> Opened:
+    raise SourceError("--backend weaviate: for `vecsieve undo` alone")
+
+
+def _weaviate(access: Access) -> WeaviatePoints:
+    from vecsieve.proxy.jobs.weaviate import WeaviatePoints
+
+    return WeaviatePoints(access)
+
+
 DATABASES: Mapping[str, Database] = {
     "qdrant": Database("QDRANT_API_KEY", "qdrant_client", _qdrant, QdrantPoints),
     "chroma": Database("CHROMA_API_KEY", "chromadb", _chroma, _chroma),
     "milvus": Database("MILVUS_TOKEN", "pymilvus", _milvus, _milvus),
     "pinecone": Database("PINECONE_API_KEY", "pinecone", _pinecone, _pinecone),
+    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", _unread, _weaviate),
 }
 
 
-BackendOption = Annotated[str, typer.Option(help="Which database it is: qdrant, chroma, milvus or pinecone.")]
+BackendOption = Annotated[
+    str, typer.Option(help="Which database it is: qdrant, chroma, milvus or pinecone; undo: or weaviate.")
+]
 KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
 RateOption = Annotated[float, typer.Option("--rate", help="Requests a second at most.", min=0.1, max=10_000.0)]
 TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")]

@@ -1,6 +1,6 @@
 """Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract, and Qdrant's.
 
-chroma.py, milvus.py and pinecone.py implement it beside their sources. Qdrant is spoken to without its official client: that one would
+chroma.py, milvus.py and pinecone.py implement it beside their sources, weaviate.py without one. Qdrant is spoken to without its official client: that one would
 read the points into objects, and here their own bytes are wanted.
 """
 
@@ -10,8 +10,9 @@ import json
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import quote
 
@@ -54,22 +55,43 @@ class _Found(msgspec.Struct):
     result: list[_Record]
 
 
-class QdrantPoints:
-    """Qdrant over REST, one request at a time. ``vector_name``: of the vector that a job compared."""
+class Rest:
+    """Requests to one database, one at a time. ``url``: before the targets. Raises SourceError."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, url: str, key: Mapping[str, str]) -> None:
         if not access.url.startswith(("http://", "https://")):
             raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}")
-        self._url = f"{access.url.rstrip('/')}/collections/{quote(access.collection, safe='')}/points"
+        self._url = url
         self._shown = str(masked(access.url))
-        self._name = access.vector_name or ""
         self._pace = Pace(access.requests_per_second)
-        key = {} if access.api_key is None else {"api-key": access.api_key}
         self._headers = {"Content-Type": "application/json", **key}
+
+    def sent(self, method: str, target: str, body: bytes, *, missing: bytes | None = None) -> bytes:
+        """The answer. ``missing``: in place of one with status 404."""
+        request = urllib.request.Request(self._url + target, data=body or None, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
+        try:
+            return patiently(partial(_exchanged, request), (OSError,), _delay, self._pace)
+        except urllib.error.HTTPError as error:
+            if missing is not None and error.code == HTTPStatus.NOT_FOUND:
+                return missing
+            raise SourceError(f"{self._shown} answered with status {error.code}") from None
+        except OSError as error:
+            raise SourceError(f"cannot reach {self._shown}: {type(error).__name__}") from None
+
+
+class QdrantPoints:
+    """Qdrant over REST. ``vector_name``: of the vector that a job compared."""
+
+    def __init__(self, access: Access) -> None:
+        url = f"{access.url.rstrip('/')}/collections/{quote(access.collection, safe='')}/points"
+        self._rest = Rest(access, url, {} if access.api_key is None else {"api-key": access.api_key})
+        self._name = access.vector_name or ""
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
         body = b'{"ids":%s,"with_payload":true,"with_vector":true}' % json.dumps(list(ids)).encode()
-        return [self._whole(record) for record in msgspec.json.decode(self._sent("POST", "", body), type=_Found).result]
+        return [
+            self._whole(record) for record in msgspec.json.decode(self._rest.sent("POST", "", body), type=_Found).result
+        ]
 
     def delete(self, points: Sequence[Whole]) -> None:
         groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
@@ -77,15 +99,15 @@ class QdrantPoints:
             groups[point.partition].append(point.key)
         for partition, keys in groups.items():
             body = b'{"points":[%s]%s}' % (b",".join(keys), _behind(partition))
-            self._sent("POST", "/delete?wait=true", body)
+            self._rest.sent("POST", "/delete?wait=true", body)
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         body = b'{"ids":[%s],"with_payload":false,"with_vector":false%s}' % (b",".join(keys), _behind(partition))
-        found = msgspec.json.decode(self._sent("POST", "", body), type=_Found).result
+        found = msgspec.json.decode(self._rest.sent("POST", "", body), type=_Found).result
         return frozenset(bytes(record.id) for record in found)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        self._sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
+        self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -104,15 +126,6 @@ class QdrantPoints:
             body=b'{"id":%s,"payload":%s,"vector":%s}' % parts,
             mark=mark_of(vector, json.loads(parts[1]) or {}),
         )
-
-    def _sent(self, method: str, target: str, body: bytes) -> bytes:
-        request = urllib.request.Request(self._url + target, data=body, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
-        try:
-            return patiently(partial(_exchanged, request), (OSError,), _delay, self._pace)
-        except urllib.error.HTTPError as error:
-            raise SourceError(f"{self._shown} answered with status {error.code}") from None
-        except OSError as error:
-            raise SourceError(f"cannot reach {self._shown}: {type(error).__name__}") from None
 
 
 def _exchanged(request: urllib.request.Request) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,3 +69,41 @@ def test_copies_are_annotated_where_there_is_a_property_for_notes(server: Weavia
         assert not server.asked
     assert all(headers["Authorization"] == "Bearer sesame" for _, headers in server.asked)
     assert any(b"_vecsieve" in write for write in server.written) == is_noted
+
+
+def changing(folder: Path, mode: str) -> Path:
+    own = folder / f"{mode}.yaml"
+    own.write_text(f"policy: {{write: {{mode: {mode}}}}}\njournal: {{path: {folder / 'j.db'}}}\n")
+    return own
+
+
+def undone(folder: Path, url: str) -> str:
+    """What `vecsieve undo --apply` says."""
+    own = ("undo", "--journal", str(folder / "j.db"), "--url", url, "--backend", "weaviate", "--apply")
+    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_copies_are_left_out_and_undo_stores_all_that_came(server: Weaviate, tmp_path: Path) -> None:
+    with fronted(server, None, "--config", str(changing(tmp_path, "skip"))) as place:
+        seen = told(place, "write", PROGRAM)
+    assert {name: sorted(each) for name, each in seen.items() if name != "Shared"} == {
+        "Noted": ["1", "2", "4"], "NotedL2": ["1", "2", "4"], "Plain": ["1", "2", "4"],
+    }  # fmt: skip
+    assert {tenant: sorted(each) for tenant, each in seen["Shared"].items()} == {"left": ["1"], "right": ["2"]}
+    assert "10 were stored" in undone(tmp_path, server.url)
+    found = told(direct(server), "everything", PROGRAM)
+    assert "0 points were left out" in undone(tmp_path, server.url)
+    with weaviate() as other:
+        told(direct(other), "create", PROGRAM)
+        told(direct(other), "write", PROGRAM)
+        assert found == told(direct(other), "everything", PROGRAM)
+
+
+def test_a_write_with_copies_is_refused(server: Weaviate, tmp_path: Path) -> None:
+    with fronted(server, None, "--config", str(changing(tmp_path, "reject"))) as place:
+        batch, one, *stored = told(place, "reject", PROGRAM)
+    assert "1 of 2 points are copies, which are rejected here" in batch
+    assert "1 of 1 points are copies, which are rejected here" in one
+    assert stored == ["1"]

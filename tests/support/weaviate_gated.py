@@ -1,6 +1,6 @@
 """What Weaviate's own client writes through a write gate, and what is stored then: a program for the interpreter that has the client.
 
-Arguments: REST port, gRPC port, and "create" or "write"; prints JSON. Nothing of the project is imported here.
+Arguments: REST port, gRPC port, and what to do, of DONE; prints JSON. Nothing of the project is imported here.
 """
 
 from __future__ import annotations
@@ -80,6 +80,35 @@ def write(client: Any) -> dict[str, Any]:
     return seen
 
 
+def everything(client: Any) -> dict[str, Any]:
+    """All that is stored, by collection and id."""
+    seen: dict[str, Any] = {}
+    for name in (NOTED, f"{NOTED}L2", PLAIN):
+        objects = client.collections.get(name).query.fetch_objects(limit=100, include_vector=True).objects
+        seen[name] = {str(each.uuid.int): [each.properties, each.vector] for each in objects}
+    shared = client.collections.get(f"{NOTED}Shared")
+    for tenant in ("left", "right"):
+        objects = shared.with_tenant(tenant).query.fetch_objects(limit=100).objects
+        seen[tenant] = {str(each.uuid.int): each.properties for each in objects}
+    return seen
+
+
+def reject(client: Any) -> list[str]:
+    """The words of refusals of a batch and of an object, and what is stored."""
+    collection = client.collections.get(NOTED)
+    collection.data.insert_many([made(1, 0, "alpha")])
+    words: list[str] = []
+    for count in (2, 1):
+        try:
+            if count == 1:
+                collection.data.insert({"text": "Alpha"}, uuid=uuid.UUID(int=4), vector=vector(0))
+            else:
+                collection.data.insert_many([made(2, 0, "Alpha"), made(3, 1, "beta")])
+        except Exception as error:  # noqa: BLE001 - its words are the result
+            words.append(str(error))
+    return [*words, *[str(number) for number in originals(collection)]]
+
+
 def main(rest: str, grpc: str, what: str) -> None:
     """Connect as documented, with a key, and do it."""
     client = weaviate.connect_to_custom(
@@ -88,11 +117,12 @@ def main(rest: str, grpc: str, what: str) -> None:
         auth_credentials=weaviate.auth.AuthApiKey("sesame"),
     )  # fmt: skip
     try:
-        if what == "create":
-            create(client)
-        sys.stdout.write(json.dumps(write(client) if what == "write" else None))
+        sys.stdout.write(json.dumps(DONE[what](client)))
     finally:
         client.close()
+
+
+DONE: Any = {"create": create, "write": write, "everything": everything, "reject": reject}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,11 @@ _NEAR_ONE = (
     "1 id string | 2 certainty double? | 3 distance double? | 4 target_vectors string* | 5 targets Targets"
     " | 6 selection Selection"
 )
-_PROPERTIES_OF_BATCH = "1 non_ref_properties .google.protobuf.Struct | 5 int_array_properties IntArray* | 6 text_array_properties TextArray*"
+_PROPERTIES_OF_BATCH = (
+    "1 non_ref_properties .google.protobuf.Struct | 2 single_target_ref_props TextArray* | 4 number_array_properties NumberArray*"
+    " | 5 int_array_properties IntArray* | 6 text_array_properties TextArray* | 7 boolean_array_properties BoolArray*"
+    " | 10 empty_list_props string*"
+)
 MESSAGES: Mapping[str, str] = {
     "SearchRequest": (
         "1 collection string | 10 tenant string | 11 consistency_level int32? | 20 properties PropertiesRequest"
@@ -106,8 +110,11 @@ MESSAGES: Mapping[str, str] = {
     ),
     "BatchProperties": _PROPERTIES_OF_BATCH,
     "IntArray": "1 values int64* | 2 prop_name string",
+    "NumberArray": "1 values double* | 2 prop_name string | 3 values_bytes bytes",
+    "BoolArray": "1 values bool* | 2 prop_name string",
     "TextArray": "1 values string* | 2 prop_name string",
-    "BatchObjectsReply": "1 took float",
+    "BatchObjectsReply": "1 took float | 2 errors BatchError*",
+    "BatchError": "1 index int32 | 2 error string",
     "HealthReply": "1 status int32",
 }
 

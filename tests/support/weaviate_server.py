@@ -56,6 +56,7 @@ class Weaviate:
         app.router.add_post("/v1/graphql", self._graphql)
         app.router.add_post("/v1/objects", self._store)
         app.router.add_post("/v1/batch/objects", self._store)
+        app.router.add_route("*", "/v1/objects/{name}/{id}", self._one)
         return app
 
     async def _meta(self, _: web.Request) -> web.Response:
@@ -78,7 +79,7 @@ class Weaviate:
     async def _graphql(self, request: web.Request) -> web.Response:
         """A query of searches near vectors; the same answer to any other."""
         query = (await request.json()).get("query", "")
-        if "nearVector" not in query or ":" not in query.partition("(")[0]:
+        if ("nearVector" not in query and "where" not in query) or ":" not in query.partition("(")[0]:
             return web.Response(body=GRAPHQL, content_type="application/json")
         self.asked.append((query, dict(request.headers)))
         return web.json_response(answered(query, self.collections))
@@ -101,6 +102,19 @@ class Weaviate:
             )
         shown = [{**one, "result": {"status": "SUCCESS"}} for one in each]
         return web.json_response(shown if "objects" in body else body)
+
+    async def _one(self, request: web.Request) -> web.Response:
+        """Read or delete an object."""
+        name, tenant = request.match_info["name"], request.query.get("tenant", "")
+        collection = self.collections[name]
+        found = [one for one in collection.objects if (one.id, one.tenant) == (request.match_info["id"], tenant)]
+        if not found:
+            return web.Response(status=404)
+        if request.method == "DELETE":
+            collection.objects.remove(found[0])
+            return web.Response(status=204)
+        shown = {"class": name, "id": found[0].id, "properties": found[0].properties, "vector": found[0].vector}
+        return web.json_response(shown)
 
     async def _tenants(self, request: web.Request) -> web.Response:
         return web.json_response(await request.json())

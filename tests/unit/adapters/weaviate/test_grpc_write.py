@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from struct import pack
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.weaviate_messages import message_type, packed, single
-from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
 from vecsieve.adapters.weaviate.schema import Schema
-from vecsieve.adapters.writes import LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
-WRITES: WriteAdapter = WeaviateGrpcWrites()
+WRITES = WeaviateGrpcWrites()
 SERVICE = "/weaviate.v1.Weaviate/"
 NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
 TYPES = {"text": "text", "_vecsieve": "text"}
@@ -90,7 +92,6 @@ def test_a_named_vector_is_read_by_its_name() -> None:
 )
 def test_what_is_not_read(message: bytes, reason: Reason) -> None:
     assert refused(message) is reason
-    assert not isinstance(WRITES, LeavesPointsOut)
 
 
 def test_a_collection_without_a_property_for_notes_is_unsupported_where_they_may_come() -> None:
@@ -137,3 +138,89 @@ def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, note
         assert len(found.ids) == len(found.vectors) == len(found.fields)
         assert WRITES.annotated(found, {}) == damaged
         WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+WRITE = Operation(backend="weaviate", name="batch", collection="Docs")
+PROPERTIES: dict[str, Any] = {
+    "non_ref_properties": {"text": "größe", "n": 3, "f": 0.1, "is": True},
+    "number_array_properties": [
+        {"prop_name": "d", "values": [0.1, 2]},
+        {"prop_name": "e", "values_bytes": pack("<2d", 0.5, 1)},
+    ],
+    "int_array_properties": [{"prop_name": "i", "values": [1, -2]}],
+    "text_array_properties": [{"prop_name": "t", "values": ["a", "ü"]}],
+    "boolean_array_properties": [{"prop_name": "b", "values": [True, False]}],
+    "empty_list_props": ["none"],
+}
+ALONE = {
+    "text": "größe", "n": 3, "f": 0.1, "is": True, "d": [0.1, 2], "e": [0.5, 1], "i": [1, -2], "t": ["a", "ü"], "b": [True, False],
+    "none": [],
+}  # fmt: skip
+
+
+@given(rows=st.sets(st.integers(0, 2), min_size=1, max_size=2))
+def test_each_object_is_sent_or_written_down(rows: set[int]) -> None:
+    """Invariant: the rest of the write is the client's own bytes; an object alone is the JSON of the same."""
+    each = [
+        row("A", tenant="x") | {"properties": PROPERTIES},
+        row("B", tenant="x"),
+        row("C", tenant="x", properties={}),
+    ]
+    objects = [length_field(1, message_type("BatchObject")(**one).SerializeToString()) for one in each]
+    found = parsed(b"".join(objects) + b"\x10\x01")
+    assert WRITES.without(found, rows) == b"".join(one for n, one in enumerate(objects) if n not in rows) + b"\x10\x01"
+    shared = {"class": "Docs", "tenant": "x", "vector": [1.0, 0.5]}
+    alone = [json.loads(WRITES.point(found, n)) for n in range(3)]
+    assert alone == [
+        {"id": "a", "properties": ALONE, **shared},
+        {"id": "b", **shared},
+        {"id": "c", "properties": {}, **shared},
+    ]
+    assert (WRITES.collection(WRITE, found), WRITES.partition(found)) == ("Docs", b'"x"')
+
+
+def test_named_vectors_are_written_down_by_their_names_and_a_bare_one_by_that_of_the_target() -> None:
+    named = parsed(written(row(vector_bytes=b"", vectors=[single([5, 6], "a")])), schema(names=("a", "b")))
+    assert json.loads(WRITES.point(named, 0))["vectors"] == {"a": [5.0, 6.0]}
+    bare = parsed(written(row()), schema(names=("a",)))
+    assert json.loads(WRITES.point(bare, 0))["vectors"] == {"a": [1.0, 0.5]}
+
+
+@pytest.mark.parametrize(
+    "properties", [{"single_target_ref_props": [{"prop_name": "r"}]}, {"non_ref_properties": {"n": float("nan")}}]
+)
+def test_an_object_that_json_cannot_hold_is_not_left_out(properties: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError):
+        WRITES.point(parsed(written(row() | {"properties": properties})), 0)
+
+
+def test_errors_are_at_the_places_of_the_clients_objects() -> None:
+    found = parsed(written(*[row(letter) for letter in "abcdef"]))
+    reply = message_type("BatchObjectsReply")(took=0.5, errors=[{"index": 1, "error": "no"}, {"error": "never"}])
+    told = WRITES.told(WRITE, found, {0: None, 3: 2, 4: 1}, reply.SerializeToString())
+    answer = message_type("BatchObjectsReply").FromString(told.body)
+    assert answer.took == 0.5
+    assert [(each.index, each.error) for each in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
+    assert told.refused == {3, 4}
+    with pytest.raises(MalformedReplyError):
+        WRITES.told(
+            WRITE, found, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()
+        )
+    assert WRITES.acknowledged(WRITE, found, "").body == b""
+
+
+def test_objects_without_ids_have_places() -> None:
+    found = parsed(written(row(""), row("")))
+    assert (found.ids, found.has_ids) == ((b'"#0"', b'"#1"'), False)
+    assert "id" not in json.loads(WRITES.point(found, 0))
+
+
+@given(st.binary(max_size=40))
+def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    found = parsed(written(row("a"), row("b")))
+    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(WRITE, found, {1: 0}, body)):
+        try:
+            work()
+        except MalformedReplyError:
+            continue

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Reason, RequestHead, UnsupportedError
+from support.weaviate_graphql import read
+from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.weaviate.schema import Schema
 from vecsieve.adapters.weaviate.written import Document
-from vecsieve.adapters.writes import LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
-WRITES: WriteAdapter = WeaviateRestWrites()
+WRITES = WeaviateRestWrites()
 ONE, BATCH = "/v1/objects", "/v1/batch/objects"
 NOTE = b'{"duplicate_of":"a","similarity":0.9931,"tier":"exact"}'
 TYPES = {"text": "text", "_vecsieve": "text"}
@@ -101,7 +102,6 @@ def test_a_named_vector_is_read_by_its_name_and_the_only_one_without() -> None:
 )
 def test_what_is_not_read(raw: bytes, reason: Reason) -> None:
     assert refused(raw) is reason
-    assert not isinstance(WRITES, LeavesPointsOut)
 
 
 def test_objects_without_ids_are_told_apart_by_their_place_where_they_are_not_stored_yet() -> None:
@@ -159,3 +159,65 @@ def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, note
     assert WRITES.annotated(found, {}) == damaged
     with suppress(UnsupportedError):
         WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
+
+
+WRITE = Operation(backend="weaviate", name="batch", collection="")
+
+
+@given(rows=st.sets(st.integers(0, 3), min_size=1, max_size=3), space=st.sampled_from(["", " ", "\n"]))
+def test_each_object_is_sent_or_written_down_in_the_clients_bytes(rows: set[int], space: str) -> None:
+    """Invariant: the rest of the write and the objects alone are those of the client, each once."""
+    cells = [f'{{"class":"Docs",{space}"id":"{uuid(n)}","vector":[{n}.50, 2],"tenant":"ü"}}' for n in range(4)]
+    found = parsed(f'{{"objects":[{space}{f",{space}".join(cells)}]}}'.encode())
+    left = json.loads(WRITES.without(found, rows))
+    assert left["objects"] == [json.loads(cells[n]) for n in range(4) if n not in rows]
+    assert [WRITES.point(found, n) for n in range(4)] == [cell.encode() for cell in cells]
+    assert (WRITES.collection(WRITE, found), json.loads(WRITES.partition(found))) == ("Docs", "ü")
+
+
+def shown(number: int, result: str) -> str:
+    return f'{{"id":"{uuid(number)}","result":{result}}}'
+
+
+def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None:
+    found = parsed(batch(row(1), row(2), row(3), row(4), row(5)))
+    failed = '{"errors":{"error":[{"message":"no"}]}}'
+    body = f"[{shown(1, '{}')},{shown(3, failed)}]".encode()
+    told = WRITES.told(WRITE, found, {1: None, 3: 0, 4: 2}, body)
+    rows = json.loads(told.body)
+    assert [each["id"] for each in rows] == [uuid(number) for number in range(1, 6)]
+    stored = {"status": "SUCCESS"}
+    assert [each["result"] for each in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
+    assert told.refused == {4}
+    for damaged in (b"[]", b"{}", b"[1,2,3]", b"["):
+        with pytest.raises(MalformedReplyError):
+            WRITES.told(WRITE, found, {1: None, 3: 0, 4: 2}, damaged)
+
+
+def test_a_write_of_which_nothing_is_left_is_answered_with_its_objects() -> None:
+    several = json.loads(WRITES.acknowledged(WRITE, parsed(batch(row(1), row(2))), "").body)
+    assert [each["result"] for each in several] == [{"status": "SUCCESS"}] * 2
+    one = Operation(backend="weaviate", name="object", collection="")
+    found = parsed(json.dumps(row(1)).encode(), path=ONE)
+    assert json.loads(WRITES.acknowledged(one, found, "").body) == row(1)
+
+
+def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> None:
+    found = parsed(batch(row(1, tenant="t")))
+    questions = WRITES.ask_stored(WRITE, found, [b'"%d"' % number for number in range(40)], whole=False)
+    asked = [one for each in questions for one in read(json.loads(each.body)["query"])]
+    assert (len(questions), [one.arguments["where"]["valueText"] for one in asked]) == (2, [str(n) for n in range(40)])
+    assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
+    answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'
+    assert dict(WRITES.stored(found, answer)) == {b'"a"': b""}
+
+
+@given(st.binary(max_size=40))
+def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
+    """Invariant: MalformedReplyError and nothing else."""
+    found = parsed(batch(row(1), row(2)))
+    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(WRITE, found, {1: 0}, body)):
+        try:
+            work()
+        except MalformedReplyError:
+            continue
