@@ -1,4 +1,5 @@
 """`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000 KEEP=first`.
+With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same.
 
 The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
 equal ones, with a word more, with a word changed, and without a text.
@@ -7,10 +8,12 @@ equal ones, with a word more, with a word changed, and without a text.
 from __future__ import annotations
 
 import resource
+import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +24,8 @@ import orjson
 from support.memory_source import MemorySource
 from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.jobs.sweep.joining import Runner
+from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 
 DIMENSION, WORDS = 384, 40
@@ -59,12 +64,24 @@ def timed(title: str, _total: int | None) -> Iterator[Advance]:
     print(f"{title}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of CPU")
 
 
-def main(count: int, keep: Keep) -> None:
+class HasReadError(Exception):
+    """All is read, and nothing is joined: raised to stop there, as a kill would."""
+
+
+@contextmanager
+def until_read(title: str, total: int | None) -> Iterator[Advance]:
+    if title == "looking for candidates":
+        raise HasReadError
+    with timed(title, total) as advance:
+        yield advance
+
+
+def main(count: int, keep: Keep, runners: Sequence[Runner]) -> None:
     points, labels = planted(count)
     source = MemorySource(points)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
-        work = Path(folder)
+        work = Path(folder) / "read"
         asked = Asked(
             collection="planted",
             similarity=0.98,
@@ -75,10 +92,26 @@ def main(count: int, keep: Keep) -> None:
             tenants=(),
             work=work,
         )
-        with opened_store(source, asked) as store:
-            report = sweep(source, asked, store, bar=timed)
-            said = [orjson.loads(line) for line in lines(store)]
-        disk = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
+        with suppress(HasReadError), opened_store(source, asked) as store:
+            sweep(source, asked, store, bar=until_read)
+        found: list[tuple[Report, list[bytes]]] = []
+        for runner in runners:
+            own = Path(folder) / runner.value
+            if len(runners) > 1:
+                print(f"runner {runner.value}")
+                shutil.copytree(work, own)
+            else:
+                work.rename(own)
+            each = replace(asked, work=own, runner=runner)
+            with opened_store(source, each) as store:
+                found.append((sweep(source, each, store, bar=timed), list(lines(store))))
+        disk = sum(each.stat().st_size for each in own.rglob("*") if each.is_file())
+    report, told = found[0]
+    said = [orjson.loads(line) for line in told]
+    if len(runners) > 1:
+        print(
+            f"{report.candidates} candidates; the runners' reports and ids are {'the same' if found[1:] == found[:-1] else 'DIFFERENT'}"
+        )
     right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
     copies = count - len(np.unique(labels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -88,4 +121,4 @@ def main(count: int, keep: Keep) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Keep(sys.argv[2]))
+    main(int(sys.argv[1]), Keep(sys.argv[2]), [Runner(each) for each in sys.argv[3:]] or [Runner.LOCAL])

@@ -255,7 +255,7 @@ def _judge(store: Store, asked: Asked, held: Held, bar: Bar, *, magnitude: bool)
     )
     found = Found()
     with bar("comparing candidates", store.pairs()) as advance:
-        for each in store.candidates():
+        for each in store.candidates(held):
             verdict = judged(each.rows, each.vectors, each.has_vector, each.texts, terms, each.of_text)
             copies = verdict.evidence != Evidence.NONE
             found.pairs.append(each.pairs[copies])

@@ -1,8 +1,8 @@
-"""What a sweep has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors in one raw file beside it.
+"""What a sweep has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors and texts in raw files beside it.
 
 DuckDB joins the bands out of core, within a bound of memory, so that a laptop's disk and not its memory limits the size of a
-collection. A page is added as a whole: the file of vectors first, then one transaction. After a kill, what the transaction does not
-know of is cut off, and reading goes on behind it.
+collection. A page is added as a whole: the raw files first, then one transaction. After a kill, what the transaction does not
+know of is cut off, and reading goes on behind it. The raw files are read by place: a table would be read through for each batch of pairs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from vecsieve.proxy.selection.values import FloatMatrix
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 2
+FORMAT = 3
 MEMORY_MB = 512  # of DuckDB; beyond it a join goes to the disk
 BATCH = 4096  # pairs that are looked at together: 12 MB of vectors at 384 dimensions
-_ITEM = 4  # bytes of a float32
+READ = 64 * BATCH  # pairs that are read together: the table is looked through for each reading
+_ITEM, _OFFSET = 4, 8  # bytes of a float32, and of the place in a file
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name VARCHAR PRIMARY KEY, value VARCHAR);
 CREATE TABLE IF NOT EXISTS points (
-    place BIGINT, has_vector BOOLEAN, number BIGINT, text VARCHAR, rank DOUBLE, size BIGINT, mark UBIGINT);
+    place BIGINT, has_vector BOOLEAN, number BIGINT, rank DOUBLE, size BIGINT, mark UBIGINT);
 CREATE TABLE IF NOT EXISTS bands (band UTINYINT, hash UBIGINT, place BIGINT);
 CREATE TABLE IF NOT EXISTS sample (value BLOB);
 CREATE TABLE IF NOT EXISTS pairs (a BIGINT, b BIGINT, of_text BOOLEAN);
@@ -115,6 +116,43 @@ class Going:
     survivor_mark: int
 
 
+class Texts:
+    """The texts of the first places of a sweep, one behind the other, and where each ends; none is as good as an empty one.
+    ``done``: places that are kept of what is there.
+    """
+
+    def __init__(self, folder: Path, done: int) -> None:
+        self._texts, self._ends = folder / "texts.utf8", folder / "texts.i64"
+        self._texts_file, self._ends_file = self._texts.open("ab"), self._ends.open("ab")
+        self._ends_file.truncate(done * _OFFSET)
+        self._bytes = int(np.memmap(self._ends, "<i8", "r")[-1]) if done else 0
+        self._texts_file.truncate(self._bytes)
+
+    def close(self) -> None:
+        self._texts_file.close()
+        self._ends_file.close()
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Of the next places."""
+        encoded = [text.encode() for text in texts]
+        ends = self._bytes + np.cumsum([len(each) for each in encoded], dtype=np.int64)
+        self._texts_file.write(b"".join(encoded))
+        self._texts_file.flush()
+        self._ends_file.write(ends.astype("<i8").tobytes())
+        self._ends_file.flush()
+        self._bytes = int(ends[-1]) if len(ends) else self._bytes
+
+    def at(self, places: Sequence[int]) -> list[str | None]:
+        """None where there is none."""
+        if not self._bytes:
+            return [None] * len(places)
+        ends, data = np.memmap(self._ends, "<i8", "r"), np.memmap(self._texts, np.uint8, "r")
+        at = np.asarray(places, np.int64)
+        starts = np.where(at > 0, ends[np.maximum(at - 1, 0)], 0)
+        spans = zip(starts.tolist(), ends[at].tolist(), strict=True)
+        return [data[start:end].tobytes().decode() or None for start, end in spans]
+
+
 class Store:
     """The folder of one sweep. ``of``: what the sweep depends on; a folder begun for another one is refused. Raises StoreError."""
 
@@ -136,12 +174,14 @@ class Store:
         self._path = folder / "vectors.f32"
         self._file = self._path.open("ab")
         self._file.truncate(self.done * dimension * _ITEM)
+        self._texts = Texts(folder, self.done)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
+        self._texts.close()
         self._database.close()
 
     def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
@@ -180,12 +220,15 @@ class Store:
         """Keep a page, wholly or not at all. It begins where the last one ended."""
         self._file.write(page.vectors.astype("<f4").tobytes())
         self._file.flush()
+        texts = [""] * len(page.vectors)
+        for place, text in zip((page.there - page.start).tolist(), page.texts, strict=True):
+            texts[place] = text or ""
+        self._texts.add(texts)
         rows, columns = page.counts.nonzero()
         points: dict[str, npt.NDArray[Any]] = {
             "place": page.there,
             "has_vector": page.has_vector,
             "number": page.numbers,
-            "text": np.array(page.texts, object),
             "rank": page.rank,
             "size": page.size,
             "mark": page.marks,
@@ -242,29 +285,26 @@ class Store:
         row = self._database.execute("SELECT count(*) FROM pairs").fetchone()
         return 0 if row is None else int(row[0])
 
-    def candidates(self) -> Iterator[Candidates]:
-        """All pairs, ascending, so that neighbours in the file of vectors are read together."""
+    def candidates(self, held: Held) -> Iterator[Candidates]:
+        """All pairs, ascending, so that neighbours in the file of vectors are read together. ``held``: all points."""
         self._file.flush()
         vectors = np.memmap(self._path, "<f4", "r", shape=(self.done, self._dimension)) if self.done else None
-        for start in range(0, self.pairs(), BATCH):
-            # By position: a batch needs no sort of its own, and is the same after a kill.
-            found = self._columns(
-                "SELECT a, b, of_text FROM pairs WHERE rowid >= ? AND rowid < ?", start, start + BATCH
-            )
-            pairs = np.stack((found["a"], found["b"]), axis=1)
-            places, rows = np.unique(pairs, return_inverse=True)
-            points = self._columns(
-                "SELECT has_vector, text FROM points WHERE place IN (SELECT unnest(?)) ORDER BY place", places.tolist()
-            )
-            assert vectors is not None  # noqa: S101 - pairs are of points
-            yield Candidates(
-                pairs=pairs,
-                rows=rows.reshape(pairs.shape),
-                of_text=found["of_text"],
-                vectors=np.asarray(vectors[places], np.float32),
-                has_vector=points["has_vector"],
-                texts=texts_of(points["text"]),
-            )
+        for start in range(0, self.pairs(), READ):
+            # By position: what is read needs no sort of its own, and is the same after a kill.
+            read = self._columns("SELECT a, b, of_text FROM pairs WHERE rowid >= ? AND rowid < ?", start, start + READ)
+            for begins in range(0, len(read["a"]), BATCH):
+                part = slice(begins, begins + BATCH)
+                pairs = np.stack((read["a"][part], read["b"][part]), axis=1)
+                places, rows = np.unique(pairs, return_inverse=True)
+                assert vectors is not None  # noqa: S101 - pairs are of points
+                yield Candidates(
+                    pairs=pairs,
+                    rows=rows.reshape(pairs.shape),
+                    of_text=read["of_text"][part],
+                    vectors=np.asarray(vectors[places], np.float32),
+                    has_vector=held.has_vector[np.searchsorted(held.places, places)],
+                    texts=self._texts.at(places.tolist()),
+                )
 
     def decide(self, batches: Iterable[Sequence[Going]], report: bytes) -> None:
         """Keep what could go, in order, and the report that says so."""
@@ -323,10 +363,7 @@ class Store:
             self._note("deleted", json.dumps(counts))
 
     def texts(self, places: Sequence[int]) -> dict[int, str | None]:
-        found = self._database.execute(
-            "SELECT place, text FROM points WHERE place IN (SELECT unnest(?))", [list(places)]
-        )
-        return dict(found.fetchall())
+        return dict(zip(places, self._texts.at(places), strict=True))
 
     def _columns(self, query: str, *values: object) -> dict[str, Any]:
         found: dict[str, Any] = self._database.execute(query, list(values)).fetchnumpy()
@@ -353,9 +390,3 @@ class Store:
 def _quoted(path: Path) -> str:
     """For a literal of SQL."""
     return str(path).replace("'", "''")
-
-
-def texts_of(column: npt.NDArray[np.object_]) -> list[str | None]:
-    """A column of DuckDB, masked where it is NULL."""
-    masked = np.ma.getmaskarray(column)
-    return [None if is_null else str(value) for value, is_null in zip(column, masked, strict=True)]

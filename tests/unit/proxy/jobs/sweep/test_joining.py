@@ -83,10 +83,16 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path) -> None:
         (folder / "pairs" / "old.parquet").write_bytes(b"of a run that was killed")
         with filled(folder, groups()) as store:
             store.pair_up(join)
-            (each,) = store.candidates()
+            (each,) = store.candidates(store.held())
             found.append(each.pairs.tolist())
             of_text.append(each.of_text.tolist())
-        assert {each.name for each in folder.iterdir()} <= {"points.duckdb", "vectors.f32", "temporary"}
+        assert {each.name for each in folder.iterdir()} <= {
+            "points.duckdb",
+            "vectors.f32",
+            "texts.utf8",
+            "texts.i64",
+            "temporary",
+        }
     assert found[0] == found[1]
     assert of_text[0] == of_text[1]
     assert len(set(of_text[0])) == 2

@@ -36,7 +36,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
 
 def pairs_of(store: Store) -> list[list[int]]:
     store.pair_up()
-    return [pair for each in store.candidates() for pair in each.pairs.tolist()]
+    return [pair for each in store.candidates(store.held()) for pair in each.pairs.tolist()]
 
 
 def test_points_that_share_a_band_are_candidates_once(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[1], [2], [1]], texts=["one", None, None]))
         store.pair_up()
-        (found,) = store.candidates()
+        (found,) = store.candidates(store.held())
         assert found.pairs.tolist() == [[0, 2]]
         assert found.rows.tolist() == [[0, 1]]
         assert found.vectors.tolist() == [[0.0, 1.0], [4.0, 5.0]]
@@ -63,7 +63,7 @@ def test_candidates_say_whether_a_band_of_their_texts_is_shared(tmp_path: Path) 
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[*vector, text], [*vector, 0], [*vector, text]]))
         store.pair_up()
-        (found,) = store.candidates()
+        (found,) = store.candidates(store.held())
     assert found.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
     assert found.of_text.tolist() == [False, True, False]
 
@@ -93,8 +93,38 @@ def test_a_page_whose_vectors_alone_were_written_is_read_again(tmp_path: Path) -
         assert store.done == 2
         store.add(page(2, [[1]]))
         store.pair_up()
-        (found,) = store.candidates()
+        (found,) = store.candidates(store.held())
         assert found.vectors.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_texts_of_any_length_are_those_that_were_added_and_what_a_kill_left_behind_them_is_cut_off(
+    tmp_path: Path,
+) -> None:
+    texts = ["", "über", None, "x" * 70_000, "日本語", None]
+    with Store(tmp_path, 2, OF) as store:
+        assert store.texts([]) == {}
+        store.add(page(0, [[0], [0], [0]], texts=[None, None, None]))
+        assert store.texts([2, 0]) == {2: None, 0: None}
+        store.add(page(3, [[0]] * 6, texts=texts))
+    for name, left in (("texts.utf8", b"half a t"), ("texts.i64", b"\x01\x02\x03")):
+        with (tmp_path / name).open("ab") as file:
+            file.write(left)
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(9, [[0]], texts=["after"]))
+        assert store.texts([9, 6, 4, 7, 5]) == {9: "after", 6: "x" * 70_000, 4: "über", 7: "日本語", 5: None}
+
+
+def test_all_pairs_come_in_order_however_many_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.BATCH", 4)
+    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.READ", 12)
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, [[5]] * 9))
+        store.pair_up()
+        each = [found.pairs.tolist() for found in store.candidates(store.held())]
+    assert [len(pairs) for pairs in each] == [4] * 9
+    assert [pair for pairs in each for pair in pairs] == [[one, two] for one in range(9) for two in range(one + 1, 9)]
 
 
 def test_a_page_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
