@@ -129,15 +129,15 @@ class _Field(msgspec.Struct):
 
 
 class _Index(msgspec.Struct):
-    fieldName: str = ""  # noqa: N815 - the name on the wire
-    metricType: str = ""  # noqa: N815 - the name on the wire
+    fieldName: str | None = None  # noqa: N815 - the name on the wire
+    metricType: str | None = None  # noqa: N815 - the name on the wire
 
 
 class _Collection(msgspec.Struct):
     fields: list[_Field]
     enableDynamicField: bool = False  # noqa: N815 - the name on the wire
-    indexes: list[_Index] = []
-    collectionID: int | None = None  # noqa: N815 - the name on the wire
+    indexes: list[_Index] | None = None
+    collectionID: int | str | None = None  # noqa: N815 - the name on the wire
 
 
 class _Description(msgspec.Struct):
@@ -165,7 +165,8 @@ def read_rest_description(body: bytes) -> Schema:
         primary=primary.name,
         has_texts=primary.type.startswith("VarChar"),
     )
-    metrics = {(index.fieldName, index.metricType) for index in read.data.indexes if index.metricType}
+    indexes = read.data.indexes or ()
+    metrics = {(index.fieldName, index.metricType) for index in indexes if index.fieldName and index.metricType}
     return replace(known, metrics=frozenset(metrics))
 
 

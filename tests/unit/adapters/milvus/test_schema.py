@@ -117,12 +117,15 @@ def test_over_rest_a_description_names_the_metrics_of_indexes() -> None:
     found = over_rest(indexes=indexes)
     assert [found.metric_of(name) for name in ("vec", "other", "none")] == ["COSINE", None, None]
     assert over_rest().metric_of("vec") is None
+    assert over_rest(indexes=None).metric_of("vec") is None
+    assert over_rest(indexes=[{"fieldName": "vec", "metricType": None}]).metric_of("vec") is None
     twice = [{"fieldName": "vec", "metricType": each} for each in ("IP", "L2")]
     assert over_rest(indexes=twice).metric_of("vec") is None
 
 
 @pytest.mark.parametrize(
-    ("number", "shows_all"), [({"collectionID": 0}, True), ({"collectionID": 4711}, False), ({}, False)]
+    ("number", "shows_all"),
+    [({"collectionID": 0}, True), ({"collectionID": 4711}, False), ({"collectionID": "0"}, False), ({}, False)],
 )
-def test_over_rest_only_a_collection_that_is_numbered_0_is_lites(number: dict[str, int], *, shows_all: bool) -> None:
+def test_over_rest_only_a_collection_that_is_numbered_0_is_lites(number: dict[str, object], *, shows_all: bool) -> None:
     assert over_rest(**number).shows_all is shows_all
