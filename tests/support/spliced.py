@@ -120,6 +120,17 @@ async def flood(writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
+async def is_stuck(writer: asyncio.StreamWriter) -> None:
+    """Wait until a flood goes no further for 50 ms, so that every buffer on its way is full."""
+    left, same = -1, 0
+    async with asyncio.timeout(WAIT_SECONDS):
+        while same < 10:
+            await asyncio.sleep(0.005)
+            now = writer.transport.get_write_buffer_size()
+            same = same + 1 if now == left and now > 0 else 0
+            left = now
+
+
 def raw(pipe: Pipe) -> socket.socket:
     return socket.socket(fileno=os.dup(pipe[1].get_extra_info("socket").fileno()))
 

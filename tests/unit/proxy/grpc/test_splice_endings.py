@@ -22,6 +22,7 @@ from support.spliced import (
     flood,
     is_more,
     is_reset,
+    is_stuck,
     ledger,
     on,
     owed,
@@ -116,7 +117,7 @@ def test_whoever_takes_nothing_is_cut_although_the_other_side_has_gone_unnoticed
     async def case(both: Spliced) -> None:
         paused(both.client)
         flooding = asyncio.create_task(flood(both.server[1]))
-        await asyncio.sleep(0.1)
+        await is_stuck(both.server[1])
         assert len(both.connections) == 1
         flooding.cancel()
         both.server[1].transport.abort()
