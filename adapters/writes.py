@@ -144,9 +144,34 @@ class LeavesPointsOut(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Where a point alone has its payload and its vectors."""
+
+    payload: str = "payload"
+    vectors: tuple[str, ...] = ("vector",)
+
+    def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        """Empty where there is none."""
+        found = point.get(self.payload)
+        return dict(found) if isinstance(found, dict) else {}
+
+    def given(
+        self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
+    ) -> dict[str, object]:
+        """The point with another payload. ``vectors``: the point whose vectors it gets."""
+        moved = {name: vectors.get(name) for name in self.vectors if name in vectors or name in point}
+        return {**point, **moved, self.payload: payload}
+
+
+PLAIN = Form()
+
+
 @runtime_checkable
 class MergesPoints(LeavesPointsOut, Protocol):
     """Further verbs of a transport on which a new point can take a stored one's place. All are pure."""
+
+    form: Form
 
     def waits(self, points: NewPoints, query: str) -> bool:
         """Whether the client is answered when its write has been carried out, not when it was accepted."""
@@ -156,7 +181,7 @@ class MergesPoints(LeavesPointsOut, Protocol):
         """The write without some of its points, and with others in place of some, each alone. The rest are the client's bytes."""
         ...
 
-    def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Question:
+    def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Remove stored points, by their ids, unless they changed: as far as the database can compare them with these points alone."""
         ...
 

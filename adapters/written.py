@@ -14,7 +14,7 @@ from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, U
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span
 from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from vecsieve.adapters.wire.protobuf import Field, replaced
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
+from vecsieve.adapters.writes import PLAIN, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError, LookupError, AttributeError, UnsupportedError)
 
@@ -27,6 +27,7 @@ class _Writes:
 
     conflict: int
     is_told = False
+    form = PLAIN
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 

@@ -75,7 +75,7 @@ TRAITS: Mapping[str, Traits] = {
             name="qdrant", closes_idle_seconds=5.0, write_modes=(*_TELLING, *_CHANGING), lists_points=True
         ),  # actix-web's keep-alive
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_LEAVING_OUT),
-        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_LEAVING_OUT),
+        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=(*_TELLING, *_CHANGING)),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_LEAVING_OUT),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_LEAVING_OUT),
     )

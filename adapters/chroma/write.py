@@ -8,8 +8,8 @@ query for each tenant of a write. Metadata is flat: a note is JSON as a string.
 from __future__ import annotations
 
 import re
-from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -38,7 +38,7 @@ from vecsieve.adapters.wire.json_vectors import (
     edited,
     stack,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
 from vecsieve.adapters.written import Array, RestWrites, equal_to
 
 _WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
@@ -235,20 +235,106 @@ def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
 
 
 def ask_stored(write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A read by ids, of ids."""
-    body = b'{"ids":[%s],"include":[]}' % b",".join(ids)
+    """A read by ids, of ids, or of all that is stored."""
+    include = orjson.dumps(_COLUMNS[1:] if whole else ())
+    body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
     return [Question(method="POST", target=f"{write.partition}/get", body=body)]
 
 
 class _Got(msgspec.Struct):
     ids: list[str]
+    embeddings: list[msgspec.Raw] | None = None
+    metadatas: list[msgspec.Raw] | None = None
+    documents: list[msgspec.Raw] | None = None
+    uris: list[msgspec.Raw] | None = None
 
 
 _GOT = msgspec.json.Decoder(_Got)
 
 
 def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    return {orjson.dumps(each): b"" for each in _GOT.decode(body).ids}
+    got = _GOT.decode(body)
+    ids = [orjson.dumps(each) for each in got.ids]
+    columns = {
+        "ids": ids,
+        "embeddings": got.embeddings,
+        "metadatas": got.metadatas,
+        "documents": got.documents,
+        "uris": got.uris,
+    }
+    present = {name: column for name, column in columns.items() if column is not None}
+    each = zip(*present.values(), strict=True)
+    return {
+        identifier: _record(dict(zip(present, row, strict=True))) for identifier, row in zip(ids, each, strict=True)
+    }
+
+
+def _record(cells: Mapping[str, bytes | msgspec.Raw]) -> bytes:
+    """A record alone."""
+    return b"{%s}" % b",".join([b'"%s":%s' % (name.encode(), bytes(cell)) for name, cell in cells.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Record(Form):
+    """A document is a member of the payload, under a name of its own."""
+
+    payload: str = "metadatas"
+    vectors: tuple[str, ...] = ("embeddings",)
+
+    def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        document = point.get("documents")
+        return {**({} if document is None else {DOCUMENT_KEY: document}), **Form.payload_of(self, point)}
+
+    def given(
+        self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
+    ) -> dict[str, object]:
+        metadata = {key: value for key, value in payload.items() if key != DOCUMENT_KEY}
+        return {
+            **Form.given(self, point, metadata, vectors),
+            "metadatas": metadata or None,
+            "documents": payload.get(DOCUMENT_KEY),
+        }
+
+
+FORM = _Record()
+
+
+def merged(_: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+    """The same write with columns of its own. It had no other members, or it would not have been read."""
+    kept = [row for row in range(len(points.ids)) if row not in rows]
+    records = [last_values(merged[row] if row in merged else point(points, row), _COLUMNS) for row in kept]
+    columns = {
+        name: [cell or b"null" for cell in cells]
+        for name, cells in zip(_COLUMNS, zip(*records, strict=True), strict=True)
+    }
+    if any(cell[:1] == b'"' for cell in columns["embeddings"]):
+        columns["embeddings"] = [_packed(cell) for cell in columns["embeddings"]]
+    shown = {name: cells for name, cells in columns.items() if set(cells) != {b"null"}}
+    return b"{%s}" % b",".join([b'"%s":[%s]' % (name.encode(), b",".join(cells)) for name, cells in shown.items()])
+
+
+def _packed(cell: bytes) -> bytes:
+    """An embedding in Base64: a column has one form."""
+    return cell if cell[:1] == b'"' else b'"%s"' % b64encode(np.array(orjson.loads(cell), "<f4").tobytes())
+
+
+MOST_COMPARED = 16  # values of a record's metadata
+SHORTEST = 3  # characters of a text that its index of texts finds
+
+
+def ask_removed(write: Operation, _: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion for each record, with a filter for its metadata and its document."""
+    questions: list[Question] = []
+    for identifier, record in victims.items():
+        metadata, document = last_values(record, ("metadatas", "documents"))
+        held = orjson.loads(metadata or b"null") or {}
+        each = [(key, orjson.dumps(value)) for key, value in held.items() if isinstance(value, str | int)]
+        filters = b',"where":' + equal_to(tuple(each[:MOST_COMPARED])) if each else b""
+        if document is not None and len(string(document) if document != b"null" else "") >= SHORTEST:
+            filters += b',"where_document":{"$contains":%s}' % document
+        body = b'{"ids":[%s]%s}' % (identifier, filters)
+        questions.append(Question(method="POST", target=f"{write.partition}/delete", body=body))
+    return questions
 
 
 def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
@@ -271,6 +357,13 @@ class ChromaWrites(RestWrites):
     point = staticmethod(point)
     ask_stored = staticmethod(ask_stored)
     acknowledged = staticmethod(acknowledged)
+    form: Form = FORM
+    merged = staticmethod(merged)
+    ask_removed = staticmethod(ask_removed)
+
+    def waits(self, _points: NewPoints, _query: str) -> bool:
+        """Chroma answers when a write is in its log."""
+        return True
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import orjson
 
+from vecsieve.adapters.chroma.write import FORM
+from vecsieve.adapters.writes import Form
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
@@ -28,6 +30,8 @@ DOCUMENT = "document"  # the payload's member that holds the document; it is a u
 
 class ChromaSource(ListedSource):
     """The collection is opened at the first request."""
+
+    form: Form = FORM
 
     def __init__(self, access: Access) -> None:
         import chromadb
@@ -112,13 +116,22 @@ class ChromaSource(ListedSource):
     def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
         groups: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
         for body in bodies:
-            members = {name: value for name, value in orjson.loads(body).items() if value is not None}
-            if isinstance(packed := members.get("embeddings"), str):  # as clients send them
-                members["embeddings"] = np.frombuffer(b64decode(packed), "<f4")
+            members = _accepted(body)
             groups[tuple(members)].append(members)
         for names, points in groups.items():  # the client takes a column for all points of a call or for none
             columns = {name: [point[name] for point in points] for name in names}
             self.ask(partial(self._collection.add, **columns))  # what is stored by now stays
+
+    def restore(self, _partition: bytes, body: bytes) -> None:
+        """Chroma keeps the keys of a record that is stored again, but for those that are null."""
+        members = _accepted(body)
+        (held,) = self.ask(lambda: self._collection.get(ids=[members["ids"]], include=["metadatas"]))["metadatas"]
+        own = members.get("metadatas") or {}
+        gone = {key: None for key in held or {} if key not in own}
+        if gone or own:
+            members["metadatas"] = {**own, **gone}
+        columns = {name: [value] for name, value in members.items()}
+        self.ask(lambda: self._collection.upsert(**columns))
 
     def delay(self, error: Exception) -> float | None:
         from chromadb.errors import RateLimitError
@@ -132,3 +145,11 @@ class ChromaSource(ListedSource):
         for each, vector, document, metadata in zip(ids, vectors, documents, metadatas, strict=True):
             payload = {**(metadata or {}), **({} if document is None else {DOCUMENT: document})}
             yield Point(id=each, vector=self.vector_of(vector), payload=payload)
+
+
+def _accepted(body: bytes) -> dict[str, Any]:
+    """As the client takes the members of a record."""
+    members = {name: value for name, value in orjson.loads(body).items() if value is not None}
+    if isinstance(packed := members.get("embeddings"), str):  # as clients send them
+        members["embeddings"] = np.frombuffer(b64decode(packed), "<f4")
+    return members

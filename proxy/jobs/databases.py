@@ -14,7 +14,7 @@ from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
 from vecsieve.proxy.jobs.analyze.reading import Collection
 from vecsieve.proxy.jobs.files import key_from
-from vecsieve.proxy.jobs.points import Points, QdrantPoints
+from vecsieve.proxy.jobs.points import QdrantPoints, RestorablePoints
 from vecsieve.proxy.jobs.source import Access, SourceError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Database:
     variable: str
     package: str
     open: Callable[[Access, tuple[str, ...] | None], Opened]
-    points: Callable[[Access], Points]
+    points: Callable[[Access], RestorablePoints]
 
 
 def _qdrant(access: Access, payload_fields: tuple[str, ...] | None) -> Opened:
@@ -125,7 +125,7 @@ def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tu
     return _opened(wanted, environment, lambda database, access: database.open(access, payload_fields))
 
 
-def points_opened(wanted: Wanted, environment: Mapping[str, str]) -> Points:
+def points_opened(wanted: Wanted, environment: Mapping[str, str]) -> RestorablePoints:
     """``wanted.vector``: the name of the vector that was compared. Raises as ``opened``."""
     return _opened(wanted, environment, lambda database, access: database.points(access))
 

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
+from vecsieve.adapters.writes import PLAIN
 from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
@@ -21,6 +22,8 @@ _IDS = 5000  # of a page: ids alone are small
 
 class MilvusSource(ListedSource):
     """``vector_name``: the vector field."""
+
+    form = PLAIN
 
     def __init__(self, access: Access) -> None:
         from pymilvus import DataType, MilvusClient
@@ -121,6 +124,9 @@ class MilvusSource(ListedSource):
             packed = b64decode(value)
             return np.frombuffer(packed, np.int8) if kind == self._small else packed
         return value
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        self.put(partition, [body])
 
     def close(self) -> None:
         self._client.close()

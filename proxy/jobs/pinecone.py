@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from vecsieve.adapters.pinecone.calls import index_of
+from vecsieve.adapters.writes import Form
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
@@ -18,6 +19,8 @@ DEFAULT_NAMESPACE = "__default__"
 
 class PineconeSource(ListedSource):
     """``collection``: the namespace; of what the write gate wrote down, whose partitions are namespaces, the index."""
+
+    form = Form("metadata", ("values", "sparseValues"))
 
     def __init__(self, access: Access) -> None:
         from pinecone import Pinecone
@@ -93,6 +96,9 @@ class PineconeSource(ListedSource):
             )
         named = orjson.loads(partition)
         return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        self.put(partition, [body])
 
     def close(self) -> None:
         self._index.close()

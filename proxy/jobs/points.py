@@ -19,6 +19,7 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
+from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently
 
@@ -39,6 +40,15 @@ class Points(Protocol):
         """Stored when this returns."""
 
     def close(self) -> None: ...
+
+
+class RestorablePoints(Points, Protocol):
+    """Of databases whose writes may be gated. ``form``: of a point alone."""
+
+    form: Form
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        """As `put`, in place of what has the same id."""
 
 
 TIMEOUT_SECONDS = 60.0
@@ -82,6 +92,8 @@ class Rest:
 class QdrantPoints:
     """Qdrant over REST. ``vector_name``: of the vector that a job compared."""
 
+    form = PLAIN
+
     def __init__(self, access: Access) -> None:
         url = f"{access.url.rstrip('/')}/collections/{quote(access.collection, safe='')}/points"
         self._rest = Rest(access, url, {} if access.api_key is None else {"api-key": access.api_key})
@@ -108,6 +120,9 @@ class QdrantPoints:
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        self.put(partition, [body])
 
     def close(self) -> None:
         """Nothing is kept open."""

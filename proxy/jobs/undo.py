@@ -20,11 +20,12 @@ from typing import Annotated
 
 import typer
 
+from vecsieve.adapters.writes import Form
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from vecsieve.proxy.jobs.files import output_console, progress_bar
-from vecsieve.proxy.jobs.points import Points
+from vecsieve.proxy.jobs.points import Points, RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError, Whole
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
@@ -50,7 +51,7 @@ class Arguments:
     requests_per_second: RateOption = 20.0
     api_key_env: KeyOption = None
 
-    def points(self, collection: str) -> Points:
+    def points(self, collection: str) -> RestorablePoints:
         """Raises SourceError."""
         wanted = Wanted(
             url=self.url,
@@ -177,8 +178,9 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                if _is_as_made(points.whole([json.loads(head.id)]), row):
-                    points.put(row.partition, [row.point])
+                found = points.whole([json.loads(head.id)])
+                if _is_as_made(found, row, points.form):
+                    points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1
     if heads:
@@ -186,10 +188,12 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         output_console().print(f"{restored} have their own content again; {since}")
 
 
-def _is_as_made(found: Sequence[Whole], row: Row) -> bool:
+def _is_as_made(found: Sequence[Whole], row: Row, form: Form) -> bool:
     """Whether the stored point has the payload that the gate gave it."""
     stored = next((json.loads(each.body) for each in found if each.partition == row.partition), None)
-    return stored is not None and row.became is not None and stored["payload"] == json.loads(row.became)["payload"]
+    if stored is None or row.became is None:
+        return False
+    return form.payload_of(stored) == form.payload_of(json.loads(row.became))
 
 
 def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:

@@ -14,6 +14,7 @@ import orjson
 
 from vecsieve.adapters.contract import UpstreamReplyError
 from vecsieve.adapters.weaviate.written import GRAPHQL, by_ids, ids_in
+from vecsieve.adapters.writes import Form
 from vecsieve.proxy.jobs.points import Rest
 from vecsieve.proxy.jobs.source import Access, PointId, SourceError, Whole, mark_of
 
@@ -32,6 +33,8 @@ class _Row(msgspec.Struct):
 
 class WeaviatePoints:
     """Of one collection. A partition is a tenant."""
+
+    form = Form("properties", ("vector", "vectors"))
 
     def __init__(self, access: Access) -> None:
         self._collection = access.collection
@@ -72,6 +75,9 @@ class WeaviatePoints:
         failed = [row.result.errors.error for row in rows if row.result.errors is not None and row.result.errors.error]
         if failed:
             raise SourceError(f"the database refuses {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        self.put(partition, [body])
 
     def close(self) -> None:
         """Nothing is kept open."""

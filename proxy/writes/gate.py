@@ -76,7 +76,7 @@ class Change:
     answer: NativeAnswer | None = None
     stored: tuple[bytes, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    removal: Question | None = None
+    removal: Sequence[Question] = ()
     told: Callable[[bytes], Told] | None = None
     gone: tuple[int, ...] = ()
 
@@ -228,16 +228,17 @@ class WriteGate:
         if not is_success:
             return
         self._stored(change, exchange.operation)
-        if change.removal is not None:
+        if change.removal:
             await self._removed(change.removal, change.left_out, exchange, policy)
 
     async def _removed(
-        self, removal: Question, rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy
+        self, removal: Sequence[Question], rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy
     ) -> None:
         """A stored point that stays beside the one that replaced it is a copy, no loss."""
 
         async def in_time() -> None:
-            await exchange.ask(removal, seconds=policy.write.deadline_seconds)
+            for question in removal:
+                await exchange.ask(question, seconds=policy.write.deadline_seconds)
             gone = [told(row) for row in rows if row.kind == Kind.REMOVED]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self._tell(EventName.EVICTED, exchange.operation, gone)
@@ -332,7 +333,7 @@ class WriteGate:
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
         stored = tuple(each for row, each in enumerate(judged.points.ids) if row not in plan.gone)
         told = partial(verbs.told, write, judged.points, plan.gone) if verbs.is_told and plan.body is not None else None
-        removal = None
+        removal: Sequence[Question] = ()
         if plan.removed and isinstance(verbs, MergesPoints):
             removal = verbs.ask_removed(write, judged.points, plan.removed)
         return Change(plan.body, answer, stored, plan.rows, removal, told, tuple(plan.gone))

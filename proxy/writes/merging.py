@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.search.candidates import Moment, moment, number
 
@@ -30,16 +31,16 @@ class CustomPolicyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A point of a family. ``row``: its place in the write; None of a stored one. ``point``: alone, as JSON."""
+    """A point of a family. ``row``: its place in the write; None of a stored one. ``point``: alone, as JSON, of this ``form``."""
 
     id: bytes
     row: int | None
     point: bytes
+    form: Form = PLAIN
 
     def payload(self) -> dict[str, object]:
         """Empty where there is none. Numbers keep their kind."""
-        found = json.loads(self.point).get("payload")
-        return found if isinstance(found, dict) else {}
+        return self.form.payload_of(json.loads(self.point))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,12 @@ def settled(family: Sequence[Copy], settings: WriteSettings, texts: Sequence[str
 def _merged(stored: Copy, incoming: Copy, payload: Payload, texts: Sequence[str]) -> Copy:
     """The incoming point with this payload, and with the vectors of the point whose text it has."""
     values, text = json.loads(incoming.point), text_of(payload, texts)
+    like = values
     if text and text != text_of(incoming.payload(), texts) and text == text_of(stored.payload(), texts):
-        values["vector"] = json.loads(stored.point)["vector"]
+        like = json.loads(stored.point)
     elif json.dumps(payload, sort_keys=True) == json.dumps(incoming.payload(), sort_keys=True):
         return incoming
-    values["payload"] = payload
+    values = incoming.form.given(values, payload, like)
     return replace(incoming, point=json.dumps(values, separators=(",", ":")).encode())
 
 

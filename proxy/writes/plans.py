@@ -171,7 +171,7 @@ def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes])
     places = {identifier: row for row, identifier in enumerate(points.ids)}
 
     def copy(row: int) -> Copy:
-        return Copy(points.ids[row], row, verbs.point(points, row))
+        return Copy(points.ids[row], row, verbs.point(points, row), verbs.form)
 
     families: dict[bytes, list[Copy]] = {}
     for row in judged.copies():
@@ -179,7 +179,7 @@ def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes])
         if of is None or points.ids[row] in known:
             continue
         if of not in families:
-            stored = [Copy(of, None, known[of])] if of in known else []
+            stored = [Copy(of, None, known[of], verbs.form)] if of in known else []
             families[of] = [copy(places[of])] if of in places else stored
         families[of].append(copy(row))
     return [family for family in families.values() if len(family) > 1]

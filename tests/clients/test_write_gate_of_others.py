@@ -22,6 +22,9 @@ from support.chroma_server import NEEDS_CHROMA
 from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
 from support.running import running
 from support.stack import exchange, serve
+from support.written import NOTHING
+from vecsieve.adapters.chroma.write import ChromaWrites
+from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.demo.chroma import chroma_server
 
 SIZE = 8
@@ -114,7 +117,7 @@ def writing(mode: str, journal: Path) -> dict[str, str]:
     return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
 
 
-def everything_of(collection: Any) -> dict[str, object]:
+def everything_of(collection: Any) -> dict[str, Any]:
     """By id, all that Chroma shows of a record."""
     found = collection.get(include=["embeddings", "documents", "metadatas", "uris"])
     columns = (found["documents"], found["metadatas"], found["uris"] or [None] * len(found["ids"]))
@@ -155,6 +158,69 @@ def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
     assert code == 0, said
     assert everything_of(collection) == everything_of(control)
     assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+
+
+@NEEDS_CHROMA
+@pytest.mark.parametrize(("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("merge", "befg")])
+def test_of_copies_in_chroma_one_stays_and_undo_stores_the_others_as_they_were(
+    chroma_urls: tuple[str, str], tmp_path: Path, merge: str, left: str
+) -> None:
+    direct, _ = chroma_urls
+    name, journal = f"merged-{merge}", tmp_path / "j.db"
+    third: list[float] = np.full(SIZE, 1 / 3, np.float32).tolist()
+
+    def store(collection: Any) -> None:
+        first = {"n": 7, "f": 0.1, "is": True, "own": "ü"}
+        collection.add(
+            ids=["a", "b"], embeddings=[third, vector(1)], documents=["alpha", "beta"], metadatas=[first, {"n": 1}]
+        )
+        collection.upsert(ids=["b"], embeddings=[vector(3)], documents=["delta"], metadatas=[{"n": 2}])  # an update
+        collection.upsert(
+            ids=["d", "e"], embeddings=np.array([vector(2)] * 2, np.float32), documents=["gamma", "Gamma"],
+            metadatas=[{"n": 1, "more": "x"}, {"n": 5}],
+        )  # fmt: skip
+        collection.upsert(
+            ids=["f", "g"], embeddings=[vector(4), third], documents=["phi", "Alpha"], metadatas=[{"n": 3}] * 2
+        )
+
+    for each in (name, f"{name}-plain"):
+        chroma.create(direct, each, "cosine")
+    client = chroma.connected(direct)
+    collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
+    store(control)
+    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    with serve(direct, "--backend", "chroma", environment=own) as (url, _):
+        store(chroma.connected(url).get_collection(name))
+    found = everything_of(collection)
+    assert sorted(found) == sorted(left)
+    if merge == "merge":
+        assert found["g"][2] == {"n": 7, "f": 0.1, "is": True, "own": "ü"}
+        assert found["e"][2] == {"n": 5, "more": "x"}
+    code, said = undone(journal, direct, "chroma")
+    assert code == 0, said
+    assert everything_of(collection) == everything_of(control)
+    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
+
+
+@NEEDS_CHROMA
+def test_a_record_that_was_changed_meanwhile_is_not_removed(chroma_urls: tuple[str, str]) -> None:
+    direct, _ = chroma_urls
+    chroma.create(direct, "meanwhile", "cosine")
+    collection = chroma.connected(direct).get_collection("meanwhile")
+    collection.add(
+        ids=list("abc"), embeddings=[vector(0)] * 3, documents=["new text", "same", "é"], metadatas=[{"n": 1}] * 3
+    )
+    write = Operation(
+        backend="chroma", name="add", collection="", partition=f"/api/v2/tenants/default_tenant/databases/default_database/collections/{collection.id}",
+    )  # fmt: skip
+    victims = {
+        b'"a"': b'{"ids":"a","metadatas":{"n":1},"documents":"old text"}',
+        b'"b"': b'{"ids":"b","metadatas":{"n":1},"documents":"same"}',
+        b'"c"': b'{"ids":"c","metadatas":{"n":2},"documents":"\xc3\xa9"}',
+    }
+    for question in ChromaWrites().ask_removed(write, NOTHING, victims):
+        assert exchange(direct, question.method, question.target, question.body).status == 200
+    assert collection.get()["ids"] == ["a", "c"]
 
 
 @NEEDS_CHROMA

@@ -281,7 +281,7 @@ def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) ->
         b"1": b'{"id":1,"payload":{"text":"old text"}}',
         b"2": b'{"id":2,"payload":{"text":"same","n":3,"is_":true}}',
     }
-    question = verbs.ask_removed(write, points, victims)
+    (question,) = verbs.ask_removed(write, points, victims)
     assert stack.exchange(engine[0], question.method, question.target, question.body).status == 200
     assert ids(engine, "meanwhile") == [1]
 

@@ -143,7 +143,7 @@ def waits(points: NewPoints, _: str) -> bool:
     return own(points.document, Document).waits
 
 
-def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Question:
+def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
     """A deletion by one filter for each point."""
     each = []
     for identifier, point in victims.items():
@@ -155,7 +155,7 @@ def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, byt
     shard_keys = own(points.document, Document).shard_keys
     partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
     body = _named(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
-    return Question(method="POST", target="/qdrant.Points/Delete", body=body)
+    return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
 
 
 class QdrantGrpcWrites(GrpcWrites):

@@ -101,14 +101,14 @@ def waits(_: NewPoints, query: str) -> bool:
     return "wait=true" in query[1:].split("&")
 
 
-def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Question:
+def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
     """A deletion by one filter for each point."""
     each = [
         b'{"must":[%s]}' % b",".join([b'{"has_id":[%s]}' % identifier, *map(_condition, compared(point).items())])
         for identifier, point in victims.items()
     ]
     body = b'{"filter":{"should":[%s]}%s}' % (b",".join(each), _behind(points))
-    return Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)
+    return [Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)]
 
 
 def _condition(value: tuple[str, str | int]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.written import NOTHING
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds
 
 WRITES: WriteAdapter = ChromaWrites()
 ID = "550e8400-e29b-41d4-a716-446655440000"
@@ -212,3 +212,71 @@ def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
     """Invariant: MalformedReplyError and nothing else."""
     with pytest.raises(MalformedReplyError):
         leaving().stored(NOTHING, body)
+
+
+UPSERT = Operation(backend="chroma", name="upsert", collection="", partition=PATH)
+
+
+def merging() -> MergesPoints:
+    assert isinstance(WRITES, MergesPoints)
+    return WRITES
+
+
+COLUMNS: dict[str, Any] = {
+    "ids": ["a", "b", "c"],
+    "embeddings": [[1, 0.5], [3, 4], [5, 6]],
+    "documents": ["x", None, "ü"],
+}
+OTHER = b'{"ids":"b","embeddings":[0.1,2],"metadatas":{"n":1},"documents":"long"}'
+
+
+def test_a_merged_record_takes_its_place_in_all_columns() -> None:
+    shown = json.loads(merging().merged(UPSERT, parsed(COLUMNS), {0}, {1: OTHER}))
+    assert shown == {
+        "ids": ["b", "c"], "embeddings": [[0.1, 2], [5, 6]], "metadatas": [{"n": 1}, None], "documents": ["long", "ü"],
+    }  # fmt: skip
+
+
+def test_embeddings_of_one_write_have_one_form() -> None:
+    packed = [b64encode(np.array(each, "<f4").tobytes()).decode() for each in COLUMNS["embeddings"]]
+    shown = json.loads(merging().merged(UPSERT, parsed({**COLUMNS, "embeddings": packed}), {0}, {1: OTHER}))
+    assert [np.frombuffer(b64decode(each), "<f4").tolist() for each in shown["embeddings"]] == [
+        np.array([0.1, 2], np.float32).tolist(), [5, 6],
+    ]  # fmt: skip
+
+
+def test_a_record_is_read_whole_and_its_document_is_part_of_its_payload() -> None:
+    (question,) = merging().ask_stored(UPSERT, parsed(COLUMNS), [b'"b"'], whole=True)
+    assert json.loads(question.body) == {"ids": ["b"], "include": ["embeddings", "metadatas", "documents", "uris"]}
+    answer = b'{"ids":["b"],"embeddings":[[0.10,2]],"metadatas":[{"n":1}],"documents":["long"],"uris":null}'
+    ((key, record),) = merging().stored(NOTHING, answer).items()
+    assert (key, record) == (b'"b"', b'{"ids":"b","embeddings":[0.10,2],"metadatas":{"n":1},"documents":"long"}')
+    form, read = merging().form, json.loads(record)
+    assert form.payload_of(read) == {"#document": "long", "n": 1}
+    assert form.payload_of({"ids": "b", "metadatas": None}) == {}
+    changed = form.given(read, {"#document": "new", "m": 2}, {"embeddings": [7]})
+    assert changed == {"ids": "b", "embeddings": [7], "metadatas": {"m": 2}, "documents": "new"}
+    assert form.given(read, {}, read) == {**read, "metadatas": None, "documents": None}
+
+
+def test_a_removal_names_the_id_and_what_the_record_had() -> None:
+    other = b'{"ids":"c","metadatas":null,"documents":"\xc3\xa9"}'
+    questions = merging().ask_removed(UPSERT, NOTHING, {b'"b"': OTHER, b'"c"': other})
+    assert [json.loads(each.body) for each in questions] == [
+        {"ids": ["b"], "where": {"n": {"$eq": 1}}, "where_document": {"$contains": "long"}},
+        {"ids": ["c"]},
+    ]
+    assert {each.target for each in questions} == {f"{UPSERT.partition}/delete"}
+    assert merging().waits(NOTHING, "")
+
+
+@given(rows=st.sets(st.integers(0, 2), max_size=2), merged=st.sets(st.integers(0, 2)))
+def test_a_merged_write_has_each_record_once(rows: set[int], merged: set[int]) -> None:
+    """Invariant: the ids that stay, in their order; what is not merged has its own content."""
+    put = {row: OTHER.replace(b'"b"', json.dumps(COLUMNS["ids"][row]).encode()) for row in merged - rows}
+    shown = json.loads(merging().merged(UPSERT, parsed(COLUMNS), rows, put))
+    kept = [row for row in range(3) if row not in rows]
+    assert shown["ids"] == [COLUMNS["ids"][row] for row in kept]
+    assert shown.get("documents", [None] * len(kept)) == [
+        "long" if row in put else COLUMNS["documents"][row] for row in kept
+    ]

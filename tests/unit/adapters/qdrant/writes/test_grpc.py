@@ -121,7 +121,7 @@ def test_a_removal_names_the_id_and_what_the_payload_had() -> None:
         b"7": b'{"id":7,"vector":[1],"payload":{"text":"a","n":3,"x":1.5}}',
         f'"{UUID}"'.encode(): b'{"payload":{}}',
     }
-    question = WRITES.ask_removed(UPSERT, parsed(upsert(ONE, shard_key_selector=keyed("eu"))), victims)
+    (question,) = WRITES.ask_removed(UPSERT, parsed(upsert(ONE, shard_key_selector=keyed("eu"))), victims)
     asked = pb.DeletePoints.FromString(question.body)
     assert question.target == "/qdrant.Points/Delete"
     assert (asked.collection_name, asked.wait, asked.shard_key_selector) == ("docs", True, keyed("eu"))

@@ -85,7 +85,7 @@ def test_a_removal_names_the_id_and_what_the_payload_had() -> None:
     point = json.dumps(
         {"id": 7, "vector": [1], "payload": {"text": "a", "n": 3, "is": True, "x": 1.5, "l": [1], "a.b": 1}}
     )
-    question = WRITES.ask_removed(UPSERT, TWO, {b"7": point.encode(), b"8": b'{"id":8,"vector":[1],"payload":null}'})
+    (question,) = WRITES.ask_removed(UPSERT, TWO, {b"7": point.encode(), b"8": b'{"id":8,"vector":[1],"payload":null}'})
     assert question.target == "/collections/docs/points/delete?wait=true"
     same = [{"key": key, "match": {"value": value}} for key, value in {"text": "a", "n": 3, "is": True}.items()]
     assert json.loads(question.body) == {
