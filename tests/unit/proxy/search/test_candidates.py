@@ -202,7 +202,8 @@ JSON = st.recursive(
 def assert_whole(found: Candidates, n: int) -> None:
     """Every member has one entry for each candidate, of the promised kind. Candidates itself has checked the lengths."""
     has = found.metadata
-    for values in (has.texts, has.documents, has.sources):
+    texts = None if has.texts is None else [None if text is None else text.raw for text in has.texts]
+    for values in (texts, has.documents, has.sources):
         assert values is None or all(value is None or (isinstance(value, str) and value.strip()) for value in values)
     for row in [] if has.spans is None else has.spans.tolist():
         assert np.isnan(row).all() or row[0] < row[1]
