@@ -46,7 +46,9 @@ class Runner(StrEnum):
 
 
 Join = Callable[[Path, Path], None]
-"""Reads the bands in the first folder (Parquet: hash, place, of_text) and writes the pairs into the second one (Parquet: a, b, of_text)."""
+"""Reads the bands in the folders of the first one (Parquet: hash, place, of_text), of which no two share a hash, and writes the pairs into the second one
+(Parquet: a, b, of_text).
+"""
 
 
 def by_daft(*, on_ray: bool) -> Join:
@@ -60,7 +62,8 @@ def by_daft(*, on_ray: bool) -> Join:
 
     def join(bands: Path, pairs: Path) -> None:
         shutil.rmtree(pairs, ignore_errors=True)  # of a run that was killed
-        met(daft.read_parquet(f"{bands}/*.parquet")).write_parquet(str(pairs))
+        for each in sorted(bands.iterdir()):
+            met(daft.read_parquet(f"{each}/*.parquet")).write_parquet(str(pairs))
 
     return join
 

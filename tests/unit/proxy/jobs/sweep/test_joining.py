@@ -73,10 +73,33 @@ def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
     return store
 
 
+@pytest.mark.parametrize(("slice_", "folders"), [(10_000, 1), (60, 4)])
+def test_another_engine_gets_all_hashes_in_slices_of_which_no_two_share_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_: int, folders: int
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.SLICE", slice_)
+    seen: list[list[tuple[int, int]]] = []
+
+    def join(bands: Path, pairs: Path) -> None:
+        for each in sorted(bands.iterdir()):
+            query = f"SELECT hash, place, of_text FROM read_parquet('{each}/*.parquet')"
+            seen.append([(hash_, place) for hash_, place, _ in duckdb.sql(query).fetchall()])
+        pairs.mkdir()
+
+    with filled(tmp_path, groups()) as store:
+        store.pair_up(join)
+    assert len(seen) <= folders
+    assert sorted(row for each in seen for row in each) == sorted(groups())
+    hashes = [{hash_ for hash_, _ in each} for each in seen]
+    assert sum(map(len, hashes)) == len(set.union(*hashes))
+
+
 @NEEDS_DAFT
-def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path) -> None:
+def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, of_text = [], []
-    for name, join in (("duckdb", None), ("daft", by_daft(on_ray="SWEEP_ON_RAY" in os.environ))):
+    daft = by_daft(on_ray="SWEEP_ON_RAY" in os.environ)  # once a process
+    for name, join, size in (("duckdb", None, 10_000), ("daft", daft, 10_000), ("daft in slices", daft, 60)):
+        monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.SLICE", size)
         folder = tmp_path / f"it's {name}"
         folder.mkdir()
         (folder / "pairs").mkdir()
@@ -93,7 +116,7 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path) -> None:
             "texts.i64",
             "temporary",
         }
-    assert found[0] == found[1]
-    assert of_text[0] == of_text[1]
+    assert found[0] == found[1] == found[2]
+    assert of_text[0] == of_text[1] == of_text[2]
     assert len(set(of_text[0])) == 2
     assert set(map(tuple, found[0])) == wanted(groups())
