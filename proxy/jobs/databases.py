@@ -32,13 +32,13 @@ class Opened(Collection, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: where its key usually is. ``package``: of the official client. ``open``: loads that client. ``points``: the same
-    collection, to delete from it and to store in it again.
+    """``variable``: where its key usually is. ``package``: of the official client. ``open``: loads that client; None where no job reads
+    this database. ``points``: the same collection, to delete from it and to store in it again.
     """
 
     variable: str
     package: str
-    open: Callable[[Access, tuple[str, ...] | None], Opened]
+    open: Callable[[Access, tuple[str, ...] | None], Opened] | None
     points: Callable[[Access], RestorablePoints]
 
 
@@ -74,10 +74,6 @@ def _pinecone(access: Access, _: tuple[str, ...] | None = None) -> PineconeSourc
     return PineconeSource(access)
 
 
-def _unread(_: Access, _fields: tuple[str, ...] | None = None) -> Opened:
-    raise SourceError("--backend weaviate: for `vecsieve undo` alone")
-
-
 def _weaviate(access: Access) -> WeaviatePoints:
     from vecsieve.proxy.jobs.weaviate import WeaviatePoints
 
@@ -89,7 +85,7 @@ DATABASES: Mapping[str, Database] = {
     "chroma": Database("CHROMA_API_KEY", "chromadb", _chroma, _chroma),
     "milvus": Database("MILVUS_TOKEN", "pymilvus", _milvus, _milvus),
     "pinecone": Database("PINECONE_API_KEY", "pinecone", _pinecone, _pinecone),
-    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", _unread, _weaviate),
+    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", None, _weaviate),
 }
 
 
@@ -122,7 +118,10 @@ class Wanted:
 
 def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Opened:
     """``payload_fields``: at least these are read, None for all. Raises SettingsError for an option, SourceError."""
-    return _opened(wanted, environment, lambda database, access: database.open(access, payload_fields))
+    readers = {name: open_ for name, each in DATABASES.items() if (open_ := each.open) is not None}
+    if wanted.backend not in readers:
+        raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(readers)))])
+    return _opened(wanted, environment, lambda _, access: readers[wanted.backend](access, payload_fields))
 
 
 def points_opened(wanted: Wanted, environment: Mapping[str, str]) -> RestorablePoints:
