@@ -203,7 +203,8 @@ def _judged(
         own, found = direct.lists[place], told.lists[place]
         if found == own:
             continue
-        wrong, reason = _as_direct(partial(_again, ask, asked, place), own, found)
+        more = SURELY if tally is None else 0  # in mode on a list is another for other reasons, judged below
+        wrong, reason = _as_direct(partial(_again, ask, asked, place), own, found, more=more)
         if wrong and tally is not None:
             wrong, reason = _part_of_direct(
                 made, asked.of(item), ask, (own, found), told.report if not asked.is_batch else {}
@@ -238,15 +239,17 @@ def _again(ask: Ask, asked: Request, place: int) -> tuple[Point, ...]:
     return told.lists[place] if told.lists is not None else ()
 
 
-def _as_direct(again: Callable[[], tuple[Point, ...]], own: Sequence[Point], found: Sequence[Point]) -> tuple[str, str]:
-    """Why a list is the database's own, which is asked again until it says so or turns out to be of one mind."""
+def _as_direct(
+    again: Callable[[], tuple[Point, ...]], own: Sequence[Point], found: Sequence[Point], *, more: int
+) -> tuple[str, str]:
+    """Why a list is the database's own, which is asked again, ``more`` often where it seems to be of one mind."""
     if _values(found) == _values(own):
         return "", SHUFFLED
     if len(found) != len(own):
         return f"{len(found)} results, directly {len(own)}", ""
     others = [again() for _ in range(AGAIN)]
     if all(_values(other) == _values(own) for other in others):
-        others += [again() for _ in range(SURELY)]
+        others += [again() for _ in range(more)]
     if any(_values(other) == _values(found) for other in others):
         return "", TWO_MINDS
     if all(_values(other) == _values(own) for other in others):
