@@ -160,8 +160,8 @@ class Form:
         self, point: Mapping[str, object], payload: Mapping[str, object], vectors: Mapping[str, object]
     ) -> dict[str, object]:
         """The point with another payload. ``vectors``: the point whose vectors it gets."""
-        moved = {name: vectors.get(name) for name in self.vectors if name in vectors or name in point}
-        return {**point, **moved, self.payload: payload}
+        rest = {name: value for name, value in point.items() if name not in self.vectors}
+        return {**rest, **{name: vectors[name] for name in self.vectors if name in vectors}, self.payload: payload}
 
 
 PLAIN = Form()
@@ -172,6 +172,8 @@ class MergesPoints(LeavesPointsOut, Protocol):
     """Further verbs of a transport on which a new point can take a stored one's place. All are pure."""
 
     form: Form
+    is_conditional: bool
+    """Whether `ask_removed` compares. Else the points are read once more right before it, and compared whole."""
 
     def waits(self, points: NewPoints, query: str) -> bool:
         """Whether the client is answered when its write has been carried out, not when it was accepted."""
@@ -182,7 +184,9 @@ class MergesPoints(LeavesPointsOut, Protocol):
         ...
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-        """Remove stored points, by their ids, unless they changed: as far as the database can compare them with these points alone."""
+        """Remove stored points, by their ids; where that is conditional, unless they changed: as far as the database can compare them with
+        these points alone.
+        """
         ...
 
 

@@ -14,7 +14,7 @@ from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, U
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span
 from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from vecsieve.adapters.wire.protobuf import Field, replaced
-from vecsieve.adapters.writes import PLAIN, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
+from vecsieve.adapters.writes import PLAIN, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, ValueError, LookupError, AttributeError, UnsupportedError)
 
@@ -27,7 +27,8 @@ class _Writes:
 
     conflict: int
     is_told = False
-    form = PLAIN
+    form: Form = PLAIN
+    is_conditional = False
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 
@@ -84,12 +85,21 @@ class RestWrites(_Writes):
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """As in the contract."""
+        return self._shown(points, rows, {})
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
+        """As in the contract, where a point alone is an element of the only array."""
+        return self._shown(points, rows, merged)
+
+    def _shown(self, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         source, arrays = self.arrays(points)
         kept = [row for row in range(len(points.ids)) if row not in rows]
-        edits = [
-            (at + 1, end - 1, b"".join(kept_inside(source, (at, end), each, kept, lambda _: [])))
-            for (at, end), each in arrays
-        ]
+
+        def inside(array: Span, each: Sequence[Span]) -> bytes:
+            put = {row: [(*each[row], point)] for row, point in merged.items()}
+            return b"".join(kept_inside(source, array, each, kept, lambda row: put.get(row, [])))
+
+        edits = [(at + 1, end - 1, inside((at, end), each)) for (at, end), each in arrays]
         return b"".join(edited(source, (0, len(source.text)), edits))
 
 

@@ -65,17 +65,16 @@ DEFAULT_BACKEND = "qdrant"
 # Modes of the write gate: those that store what the client sent, and the others.
 _TELLING = ("observe", "annotate")
 _LEAVING_OUT = (*_TELLING, "skip", "reject")
-_CHANGING = ("skip", "merge", "reject")
+_ALL = (*_TELLING, "skip", "merge", "reject")
 INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts of their own
 # In the order of the documentation.
 TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
-        Traits(
-            name="qdrant", closes_idle_seconds=5.0, write_modes=(*_TELLING, *_CHANGING), lists_points=True
-        ),  # actix-web's keep-alive
-        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_LEAVING_OUT),
-        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=(*_TELLING, *_CHANGING)),
+        # actix-web's keep-alive
+        Traits(name="qdrant", closes_idle_seconds=5.0, write_modes=_ALL, lists_points=True),
+        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_ALL),
+        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_ALL),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_LEAVING_OUT),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_LEAVING_OUT),
     )

@@ -360,6 +360,7 @@ class ChromaWrites(RestWrites):
     form: Form = FORM
     merged = staticmethod(merged)
     ask_removed = staticmethod(ask_removed)
+    is_conditional = True
 
     def waits(self, _points: NewPoints, _query: str) -> bool:
         """Chroma answers when a write is in its log."""

@@ -1,5 +1,5 @@
-"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata, or
-without some vectors.
+"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata,
+without some vectors, or with others in place of some.
 
 As over REST a query has one vector, and a note is JSON as a string. It is one more entry at the end of the metadata: of equal keys the
 last one counts, for all readers of protobuf. A vector alone is JSON as over REST.
@@ -7,7 +7,7 @@ last one counts, for all readers of protobuf. A vector alone is JSON as over RES
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 
@@ -36,11 +36,12 @@ from vecsieve.adapters.pinecone.grpc import (
     metadata_of,
     values_of,
 )
-from vecsieve.adapters.pinecone.rest_write import FETCHED, UPSERT
+from vecsieve.adapters.pinecone.rest_write import DELETED, FETCHED, FORM, UPSERT
 from vecsieve.adapters.wire.protobuf import (
     FIXED64,
     LENGTH,
     Field,
+    Span,
     encoded,
     entries,
     fields,
@@ -143,13 +144,16 @@ def _object(struct: bytes) -> bytes:
 
 
 def _value(value: object) -> bytes:
-    """A Value. Numbers are doubles."""
-    if isinstance(value, str):
-        return length_field(3, value.encode())
+    """A Value, of what JSON has. Numbers are doubles."""
     if isinstance(value, bool):
         return number_field(4, int(value))
-    assert isinstance(value, int)  # noqa: S101 - a tenant is text, an integer or a boolean
-    return encoded(2 << 3 | FIXED64) + pack("<d", value)
+    if isinstance(value, int | float):
+        return encoded(2 << 3 | FIXED64) + pack("<d", value)
+    if isinstance(value, dict):
+        return _object(b"".join(_struct(key, _value(each)) for key, each in value.items()))
+    if isinstance(value, list):
+        return length_field(6, b"".join(length_field(1, _value(each)) for each in value))
+    return number_field(1, 0) if value is None else length_field(3, str(value).encode())
 
 
 def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
@@ -201,23 +205,43 @@ _INDICES, _WEIGHTS = 1, 2
 def point(points: NewPoints, row: int) -> bytes:
     """As JSON. Raises UnsupportedError for what has none."""
     document = own(points.document, Document)
-    data, metadata, packed = document.data, document.metadata[row], document.values[row]
-    sparse = message(read(data, document.points[row].span, _POINT), _SPARSE)
-    members = [b'"id":%s' % points.ids[row]]
     try:
-        if packed:
-            members.append(b'"values":%s' % spelled_floats(packed))
-        if sparse is not None:
-            inside = fields(data, sparse.span)
-            indices = orjson.dumps(unsigned_numbers(data, inside, _INDICES).tolist())
-            weights = spelled_floats(packed_floats(data, inside, _WEIGHTS))
-            members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (indices, weights))
-        if metadata is not None:
-            entries = messages_in(data, metadata.span, _ENTRIES)
-            members.append(b'"metadata":%s' % object_json(data, entries, GOOGLE))
+        return _point(points.ids[row], document.data, document.points[row].span)
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _point(identifier: bytes, data: bytes, span: Span) -> bytes:
+    """Raises ValueError, UnsupportedError."""
+    found = read(data, span, _POINT)
+    metadata, sparse = message(found, _METADATA), message(found, _SPARSE)
+    packed = packed_floats(data, found.get(_VALUES, ()), _VALUES)
+    members = [b'"id":%s' % identifier]
+    if packed:
+        members.append(b'"values":%s' % spelled_floats(packed))
+    if sparse is not None:
+        inside = fields(data, sparse.span)
+        indices = orjson.dumps(unsigned_numbers(data, inside, _INDICES).tolist())
+        weights = spelled_floats(packed_floats(data, inside, _WEIGHTS))
+        members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (indices, weights))
+    if metadata is not None:
+        members.append(b'"metadata":%s' % object_json(data, messages_in(data, metadata.span, _ENTRIES), GOOGLE))
     return b"{%s}" % b",".join(members)
+
+
+def _message(point: bytes) -> bytes:
+    """The Vector of a point alone."""
+    value = orjson.loads(point)
+    parts = [length_field(_ID, value["id"].encode()), _packed(_VALUES, value.get("values") or ())]
+    if sparse := value.get("sparseValues"):
+        indices = b"".join(map(encoded, sparse["indices"]))
+        parts.append(length_field(_SPARSE, length_field(_INDICES, indices) + _packed(_WEIGHTS, sparse["values"])))
+    entries = [_struct(key, _value(each)) for key, each in (value["metadata"] or {}).items()]
+    return b"".join([*parts, length_field(_METADATA, b"".join(entries))])
+
+
+def _packed(number: int, values: Sequence[float]) -> bytes:
+    return length_field(number, np.array(values, "<f4").tobytes()) if values else b""
 
 
 # FetchRequest, FetchResponse.
@@ -236,7 +260,22 @@ def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: 
 
 def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     spans = [field.span for field in fields(body) if field.number == _FETCHED and field.wire == LENGTH]
-    return {orjson.dumps(key.decode()): b"" for key, _ in entries(body, spans)}
+    found = [(orjson.dumps(key.decode()), span) for key, span in entries(body, spans)]
+    return {identifier: _point(identifier, body, span) for identifier, span in found}
+
+
+# DeleteRequest.
+_DELETE_IDS, _DELETE_NAMESPACE = 1, 3
+
+
+def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """Deletions by ids, as over REST."""
+    namespace = own(points.document, Document).namespace
+    behind = length_field(_DELETE_NAMESPACE, namespace) if namespace else b""
+    each = [length_field(_DELETE_IDS, orjson.loads(identifier).encode()) for identifier in victims]
+    batches = [each[start : start + DELETED] for start in range(0, len(each), DELETED)]
+    target = "/VectorService/Delete"
+    return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
 
 
 class PineconeGrpcWrites(GrpcWrites):
@@ -250,6 +289,17 @@ class PineconeGrpcWrites(GrpcWrites):
     ask_stored = staticmethod(ask_stored)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
+    form = FORM
+    ask_removed = staticmethod(ask_removed)
+
+    def waits(self, _points: NewPoints, _query: str) -> bool:
+        """Pinecone answers when a write is in its log."""
+        return True
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The client's message with other vectors."""
+        put = {row: length_field(_VECTORS, _message(each)) for row, each in merged.items()}
+        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's bytes with a note in the metadata of some vectors."""

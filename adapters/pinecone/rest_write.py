@@ -1,5 +1,5 @@
-"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata, or
-without some vectors.
+"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata,
+without some vectors, or with others in place of some.
 
 A query has one vector, so a write of many vectors has many queries, each of which costs read units. Metadata is flat: a note is JSON as
 a string. Records whose vectors the service makes are passed through.
@@ -34,12 +34,14 @@ from vecsieve.adapters.wire.json_vectors import (
     decode_matrix,
     edited,
 )
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
+from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from vecsieve.adapters.written import Array, RestWrites, equal_to, numbers_of
 
 UPSERT = "upsert"
 FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL
 _VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
+FORM = Form("metadata", ("values", "sparseValues", "sparse_values"))
+DELETED = 1000  # ids of one deletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
 
 
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """Fetches, whose ids are in the URL."""
+    """Fetches, whose ids are in the URL; they bring all that is stored."""
     namespace = own(points.document, Document).namespace
     behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
     each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
@@ -199,7 +201,16 @@ _FETCHED = msgspec.json.Decoder(_Fetched)
 
 
 def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    return {orjson.dumps(each): b"" for each in _FETCHED.decode(body).vectors}
+    return {orjson.dumps(each): bytes(vector) for each, vector in _FETCHED.decode(body).vectors.items()}
+
+
+def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """Deletions by ids. The service takes ids or a filter, not both."""
+    ids, namespace = list(victims), own(points.document, Document).namespace
+    behind = b',"namespace":' + namespace if namespace else b""
+    batches = [ids[start : start + DELETED] for start in range(0, len(ids), DELETED)]
+    bodies = [b'{"ids":[%s]%s}' % (b",".join(batch), behind) for batch in batches]
+    return [Question(method="POST", target="/vectors/delete", body=body) for body in bodies]
 
 
 def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
@@ -220,6 +231,12 @@ class PineconeRestWrites(RestWrites):
     annotated = staticmethod(annotated)
     ask_stored = staticmethod(ask_stored)
     acknowledged = staticmethod(acknowledged)
+    form = FORM
+    ask_removed = staticmethod(ask_removed)
+
+    def waits(self, _points: NewPoints, _query: str) -> bool:
+        """Pinecone answers when a write is in its log."""
+        return True
 
     def partition(self, points: NewPoints) -> bytes:
         """The namespace; that of a write that names none is empty."""

@@ -122,6 +122,9 @@ class ChromaSource(ListedSource):
             columns = {name: [point[name] for point in points] for name in names}
             self.ask(partial(self._collection.add, **columns))  # what is stored by now stays
 
+    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
+        return next((found.body for found in self.whole([each])), None)
+
     def restore(self, _partition: bytes, body: bytes) -> None:
         """Chroma keeps the keys of a record that is stored again, but for those that are null."""
         members = _accepted(body)

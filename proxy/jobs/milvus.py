@@ -125,6 +125,9 @@ class MilvusSource(ListedSource):
             return np.frombuffer(packed, np.int8) if kind == self._small else packed
         return value
 
+    def stored(self, _partition: bytes, each: PointId) -> bytes | None:
+        return next((found.body for found in self.whole([each])), None)
+
     def restore(self, partition: bytes, body: bytes) -> None:
         self.put(partition, [body])
 

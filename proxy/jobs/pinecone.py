@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from vecsieve.adapters.pinecone.calls import index_of
-from vecsieve.adapters.writes import Form
+from vecsieve.adapters.pinecone.rest_write import FORM
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
@@ -20,7 +20,7 @@ DEFAULT_NAMESPACE = "__default__"
 class PineconeSource(ListedSource):
     """``collection``: the namespace; of what the write gate wrote down, whose partitions are namespaces, the index."""
 
-    form = Form("metadata", ("values", "sparseValues"))
+    form = FORM
 
     def __init__(self, access: Access) -> None:
         from pinecone import Pinecone
@@ -96,6 +96,10 @@ class PineconeSource(ListedSource):
             )
         named = orjson.loads(partition)
         return "" if named in {None, DEFAULT_NAMESPACE} else str(named)
+
+    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+        found = self._held([each], self._namespace_of(partition))
+        return next((orjson.dumps(_members(vector)) for vector in found), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
         self.put(partition, [body])

@@ -47,6 +47,9 @@ class RestorablePoints(Points, Protocol):
 
     form: Form
 
+    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+        """The point in this part of the collection, as `put` takes it; None where it is gone."""
+
     def restore(self, partition: bytes, body: bytes) -> None:
         """As `put`, in place of what has the same id."""
 
@@ -120,6 +123,9 @@ class QdrantPoints:
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
+
+    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+        return next((found.body for found in self.whole([each]) if found.partition == partition), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
         self.put(partition, [body])

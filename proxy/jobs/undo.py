@@ -26,7 +26,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from vecsieve.proxy.jobs.files import output_console, progress_bar
 from vecsieve.proxy.jobs.points import Points, RestorablePoints
-from vecsieve.proxy.jobs.source import SourceError, Whole
+from vecsieve.proxy.jobs.source import SourceError
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
 
@@ -178,8 +178,7 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                found = points.whole([json.loads(head.id)])
-                if _is_as_made(found, row, points.form):
+                if _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1
@@ -188,12 +187,11 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         output_console().print(f"{restored} have their own content again; {since}")
 
 
-def _is_as_made(found: Sequence[Whole], row: Row, form: Form) -> bool:
+def _is_as_made(stored: bytes | None, row: Row, form: Form) -> bool:
     """Whether the stored point has the payload that the gate gave it."""
-    stored = next((json.loads(each.body) for each in found if each.partition == row.partition), None)
     if stored is None or row.became is None:
         return False
-    return form.payload_of(stored) == form.payload_of(json.loads(row.became))
+    return form.payload_of(json.loads(stored)) == form.payload_of(json.loads(row.became))
 
 
 def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:

@@ -76,6 +76,10 @@ class WeaviatePoints:
         if failed:
             raise SourceError(f"the database refuses {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
 
+    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+        behind = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
+        return self._rest.sent("GET", f"{self._path(each)}?include=vector{behind}", b"", missing=b"") or None
+
     def restore(self, partition: bytes, body: bytes) -> None:
         self.put(partition, [body])
 

@@ -7,6 +7,7 @@ the work begins when the write has been answered.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,13 +24,13 @@ from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
     Operation,
-    Question,
     RequestHead,
     UnsupportedError,
 )
 from vecsieve.adapters.writes import (
     LeavesPointsOut,
     MergesPoints,
+    NewPoints,
     Told,
     WriteAdapter,
     WriteNeeds,
@@ -65,9 +66,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """Stored points that others take the place of: by id as they were read, and what takes their place."""
+
+    verbs: MergesPoints
+    points: NewPoints
+    victims: Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
-    gets ``answer``. ``stored``: the ids of the points that are then stored. ``left_out``: in the journal. ``removal``: sent when the write
+    gets ``answer``. ``stored``: the ids of the points that are then stored. ``left_out``: in the journal. ``removal``: begun when the write
     was carried out. ``told``: makes the client's answer of the database's; None where that is the client's. ``gone``: the places of the
     points that were left out, in the order of ``left_out``.
     """
@@ -76,7 +86,7 @@ class Change:
     answer: NativeAnswer | None = None
     stored: tuple[bytes, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    removal: Sequence[Question] = ()
+    removal: Removal | None = None
     told: Callable[[bytes], Told] | None = None
     gone: tuple[int, ...] = ()
 
@@ -228,22 +238,58 @@ class WriteGate:
         if not is_success:
             return
         self._stored(change, exchange.operation)
-        if change.removal:
+        if change.removal is not None:
             await self._removed(change.removal, change.left_out, exchange, policy)
 
     async def _removed(
-        self, removal: Sequence[Question], rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy
+        self, removal: Removal, rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy
     ) -> None:
         """A stored point that stays beside the one that replaced it is a copy, no loss."""
+        verbs, seconds = removal.verbs, policy.write.deadline_seconds
 
         async def in_time() -> None:
-            for question in removal:
-                await exchange.ask(question, seconds=policy.write.deadline_seconds)
-            gone = [told(row) for row in rows if row.kind == Kind.REMOVED]
+            victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
+            if not victims:
+                return
+            for question in verbs.ask_removed(exchange.operation, removal.points, victims):
+                await exchange.ask(question, seconds=seconds)
+            gone = [told(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self._tell(EventName.EVICTED, exchange.operation, gone)
 
         await first_success([in_time], self._fell)
+
+    async def _unchanged(self, removal: Removal, exchange: Questioner, until: float) -> Mapping[bytes, bytes]:
+        """The points that may be removed. Members may come in any order."""
+        victims = removal.victims
+        if removal.verbs.is_conditional:
+            return victims
+        now = await self._known(removal.verbs, exchange, removal.points, list(victims), until, whole=True)
+        return await self._reads.done(
+            exchange,
+            lambda: {
+                each: point
+                for each, point in victims.items()
+                if each in now and json.loads(now[each]) == json.loads(point)
+            },
+        )
+
+    async def _known(
+        self,
+        verbs: LeavesPointsOut,
+        exchange: Questioner,
+        points: NewPoints,
+        ids: Sequence[bytes],
+        until: float,
+        *,
+        whole: bool,
+    ) -> Mapping[bytes, bytes]:
+        """By id what is stored of these."""
+        questions = verbs.ask_stored(exchange.operation, points, ids, whole=whole) if ids else ()
+        bodies = await self._reads.answers(exchange, questions, until)
+        return await self._reads.done(
+            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(points, body).items()}
+        )
 
     def _stored(self, change: Change, write: Operation) -> None:
         """Tell of a write that was carried out."""
@@ -315,14 +361,10 @@ class WriteGate:
         self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
     ) -> Change:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
-        write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
         if not judged.copies():
             return Change(stored=judged.points.ids)
-        questions = verbs.ask_stored(write, judged.points, ids, whole=mode == "merge") if ids else ()
-        bodies = await self._reads.answers(exchange, questions, until)
-        known = await self._reads.done(
-            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(judged.points, body).items()}
-        )
+        write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
+        known = await self._known(verbs, exchange, judged.points, ids, until, whole=mode == "merge")
         plan = await self._planned(exchange, judged, known, policy, query)
         if not plan.rows:
             return Change(stored=judged.points.ids)
@@ -333,9 +375,9 @@ class WriteGate:
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
         stored = tuple(each for row, each in enumerate(judged.points.ids) if row not in plan.gone)
         told = partial(verbs.told, write, judged.points, plan.gone) if verbs.is_told and plan.body is not None else None
-        removal: Sequence[Question] = ()
+        removal = None
         if plan.removed and isinstance(verbs, MergesPoints):
-            removal = verbs.ask_removed(write, judged.points, plan.removed)
+            removal = Removal(verbs, judged.points, plan.removed)
         return Change(plan.body, answer, stored, plan.rows, removal, told, tuple(plan.gone))
 
     async def _planned(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Raw
 
-from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
 from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.labels import WriteTier
@@ -56,7 +56,11 @@ class Judged:
         ]
 
     def concerned(self, *, is_merging: bool) -> list[bytes]:
-        """The ids that must be looked up in the database: of the copies, and of their originals where they are merged."""
+        """The ids that must be looked up in the database: of the copies, and of their originals where they are merged. Raises
+        UnsupportedError where those are made by the database: what is merged could not be restored by its id.
+        """
+        if is_merging and not self.points.has_ids:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         copies = self.copies()
         ids = [self.points.ids[row] for row in copies] if self.points.has_ids else []
         if is_merging:

@@ -330,6 +330,73 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
         await asyncio.to_thread(restored, index_url(emulator.url, "cosine"))
 
 
+FIRST: list[dict[str, Any]] = [
+    {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": "alpha", "n": 7, "tags": ["x"], "own": "ü"}},
+    {"id": "b", "values": vector(1), "metadata": {"text": "beta"}},
+]
+THEN: list[dict[str, Any]] = [
+    {"id": "b", "values": vector(3), "metadata": {"text": "delta"}},  # an update
+    {"id": "d", "values": vector(2), "metadata": {"text": "gamma", "n": 1, "more": "x"}},
+    {"id": "e", "values": vector(2), "metadata": {"text": "Gamma", "n": 5}},
+    {"id": "f", "values": vector(4), "metadata": {"text": "phi"}},
+    {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": "Alpha", "n": 0.1, "tags": ["y"], "is": True}},
+]
+MERGED = {
+    "e": {"text": "Gamma", "n": 5, "more": "x"},
+    "g": {"text": "Alpha", "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},
+}
+
+
+def whole_of(index: Any, namespace: str) -> dict[str, Any]:
+    found = index.fetch(ids=list("abdefg"), namespace=namespace).vectors
+    return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
+
+
+def store_in_two(index: Any, namespace: str) -> None:
+    index.upsert(vectors=FIRST, namespace=namespace)
+    eventually(lambda: sorted(whole_of(index, namespace)), ["a", "b"])
+    index.upsert(vectors=THEN, namespace=namespace)
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@pytest.mark.parametrize(("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("merge", "befg")])
+async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merge: str, left: str, transport: str
+) -> None:
+    monkeypatch.setenv("PINECONE_API_KEY", KEY)
+    journal = tmp_path / "j.db"
+
+    def store(url: str) -> None:
+        if transport == "grpc":
+            with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
+                store_in_two(index, "n")
+        else:
+            with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
+                store_in_two(index, "n")
+
+    def checked(host: str) -> None:
+        with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
+            store_in_two(index, "plain")
+            found = whole_of(index, "n")
+            assert sorted(found) == sorted(left)
+            if merge == "merge":
+                assert {key: found[key][1] for key in "eg"} == MERGED
+            code, said = undone(journal, host, "pinecone")
+            assert code == 0, said
+            assert whole_of(index, "n") == whole_of(index, "plain")
+            assert "0 points were left out" in undone(journal, host, "pinecone")[1]
+
+    with loaded_emulator(plan(), grpc=transport == "grpc") as emulator:
+        own = {
+            "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
+            "journal": {"path": str(journal)},
+            "policy": {"write": {"mode": "merge", "merge": merge}},
+        }
+        async with running(emulator.url, backend="pinecone", **own) as proxy:
+            await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}")
+        await asyncio.to_thread(checked, index_url(emulator.url, "cosine"))
+
+
 async def test_a_write_with_copies_is_refused_over_pinecones_grpc(tmp_path: Path) -> None:
     def store(url: str) -> list[str]:
         with GrpcIndex(host=url, api_key=KEY, secure=False) as index:

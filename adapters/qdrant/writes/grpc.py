@@ -173,6 +173,7 @@ class QdrantGrpcWrites(GrpcWrites):
     acknowledged = staticmethod(acknowledged)
     waits = staticmethod(waits)
     ask_removed = staticmethod(ask_removed)
+    is_conditional = True
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other points."""

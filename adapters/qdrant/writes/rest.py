@@ -146,6 +146,7 @@ class QdrantRestWrites(RestWrites):
     waits = staticmethod(waits)
     merged = staticmethod(merged)
     ask_removed = staticmethod(ask_removed)
+    is_conditional = True
 
     def partition(self, points: NewPoints) -> bytes:
         """The value of `shard_key`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.writes import Inquiry, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.writes import Form, Inquiry, WriteNeeds, by_tenant, name_of, numbered
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,17 @@ def test_points_are_grouped_by_tenant_in_their_order() -> None:
     one, other = (("t", b'"x"'),), (("t", b"1"),)
     inquiry = Inquiry(which=(0, 2, 5, 7), tenants=(one, other, one, ()), count=3, vectors=False)
     assert dict(by_tenant(inquiry)) == {one: [0, 5], other: [2], (): [7]}
+
+
+def test_a_point_with_anothers_vectors_has_none_of_its_own() -> None:
+    form = Form("own", ("a", "b"))
+    assert form.given({"id": 1, "a": [1], "own": {}}, {"n": 1}, {"id": 2, "b": [2]}) == {
+        "id": 1,
+        "b": [2],
+        "own": {"n": 1},
+    }
+    assert (form.payload_of({"own": {"n": 1}}), form.payload_of({}), form.payload_of({"own": None})) == (
+        {"n": 1},
+        {},
+        {},
+    )

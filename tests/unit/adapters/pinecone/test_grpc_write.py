@@ -167,9 +167,8 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
     assert [(len(each.ids), each.namespace) for each in asked] == [(100, "n"), (30, "n")]
     assert [one for each in asked for one in each.ids] == [json.loads(each) for each in ids]
     answer = message_type("FetchResponse")(vectors={"ü7": {"id": "ü7", "values": [1]}}, namespace="n")
-    assert dict(WRITES.stored(NOTHING, answer.SerializeToString())) == {
-        json.dumps("ü7", ensure_ascii=False).encode(): b""
-    }
+    stored = WRITES.stored(NOTHING, answer.SerializeToString())
+    assert stored == {'"ü7"'.encode(): '{"id":"ü7","values":[1.0]}'.encode()}
 
 
 @given(st.binary(max_size=20))
@@ -213,3 +212,53 @@ def test_a_reply_that_cannot_be_read_is_malformed(body: bytes) -> None:
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
+
+
+FULL = {"text": "ü", "n": 0.1, "is": True, "tags": ["x", "y"], "none": None, "own": {"m": [1.0]}}
+
+
+def test_a_vector_is_read_whole_as_the_client_wrote_it() -> None:
+    vector = row("ü", sparse_values=SPARSE, metadata=FULL)
+    message = written(vector)
+    answer = message_type("FetchResponse")(vectors={"ü": vector}).SerializeToString()
+    assert WRITES.stored(NOTHING, answer) == {'"ü"'.encode(): WRITES.point(parsed(message), 0)}
+
+
+@given(rows=st.sets(st.integers(0, 3), max_size=3), merged=st.sets(st.integers(0, 3)))
+def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_own(rows: set[int], merged: set[int]) -> None:
+    """Invariant: each vector that stays is sent once, with all that its JSON has."""
+    message = written(*[row(str(n)) for n in range(4)], namespace="n")
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    other = parsed(written(*[row(str(n), values=[0.1, n], sparse_values=SPARSE, metadata=FULL) for n in range(4)]))
+    put = {n: WRITES.point(other, n) for n in merged - rows}
+    found = parsed(message)
+    shown = parsed(WRITES.merged(write, found, rows, put))
+    kept = [n for n in range(4) if n not in rows]
+    assert [json.loads(WRITES.point(shown, at)) for at in range(len(kept))] == [
+        json.loads(put[n] if n in put else WRITES.point(found, n)) for n in kept
+    ]
+    assert WRITES.partition(shown) == b'"n"'
+
+
+def test_a_merged_vector_may_have_no_metadata() -> None:
+    message = written(row())
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    shown = read(
+        "UpsertRequest", WRITES.merged(write, parsed(message), (), {0: b'{"id":"a","values":[2],"metadata":{}}'})
+    )
+    assert [(each.id, list(each.values), dict(each.metadata)) for each in shown.vectors] == [("a", [2.0], {})]
+
+
+def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
+    message = written(row(), namespace="n")
+    write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
+    assert write is not None
+    victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
+    questions = WRITES.ask_removed(write, parsed(message), victims)
+    assert {each.target for each in questions} == {"/VectorService/Delete"}
+    asked = [read("DeleteRequest", each.body) for each in questions]
+    assert [(len(each.ids), each.namespace, each.delete_all) for each in asked] == [(1000, "n", False), (1, "n", False)]
+    assert [one for each in asked for one in each.ids] == [json.loads(each) for each in victims]
+    assert WRITES.waits(NOTHING, "")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.written import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
-from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, NewPoints, WriteAdapter, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds
 
 WRITES: WriteAdapter = PineconeRestWrites()
 HEAD = RequestHead(
@@ -171,9 +171,9 @@ def test_a_namespace_that_is_not_named_is_the_empty_one() -> None:
 
 
 def test_vectors_in_the_answer_are_stored() -> None:
-    assert list(leaving().stored(NOTHING, '{"vectors":{"ü":{"id":"ü","values":[1]}},"namespace":""}'.encode())) == [
-        '"ü"'.encode()
-    ]
+    vector = '{"id":"ü","values":[0.10]}'.encode()
+    answer = '{"vectors":{"ü":%s},"namespace":""}'.encode() % vector
+    assert leaving().stored(NOTHING, answer) == {'"ü"'.encode(): vector}
     assert leaving().stored(NOTHING, b'{"vectors":{}}') == {}
 
 
@@ -182,3 +182,46 @@ def test_any_other_answer_about_ids_is_malformed(body: bytes) -> None:
     """Invariant: MalformedReplyError and nothing else."""
     with pytest.raises(MalformedReplyError):
         leaving().stored(NOTHING, body)
+
+
+def merging() -> MergesPoints:
+    assert isinstance(WRITES, MergesPoints)
+    return WRITES
+
+
+@given(rows=st.sets(st.integers(0, 3), max_size=3), merged=st.sets(st.integers(0, 3)))
+def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_bytes(rows: set[int], merged: set[int]) -> None:
+    """Invariant: each vector that stays is sent once."""
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    cells = [f'{{"id":"{n}", "values":[{n}.50, 2]}}' for n in range(4)]
+    put = {n: f'{{"id":"{n}","values":[9],"metadata":{{"m":[{n}]}}}}' for n in merged - rows}
+    found = parsed(f'{{"vectors":[{", ".join(cells)}],"namespace":"n"}}'.encode())
+    shown = merging().merged(write, found, rows, {n: each.encode() for n, each in put.items()})
+    left = [put.get(n, cells[n]) for n in range(4) if n not in rows]
+    assert json.loads(shown) == {"vectors": [json.loads(each) for each in left], "namespace": "n"}
+    assert all(each.encode() in shown for each in left)
+
+
+def test_a_merged_vector_has_the_numbers_of_one_and_the_metadata_of_both() -> None:
+    form = merging().form
+    stored = {"id": "a", "values": [1, 2], "sparseValues": {"indices": [3], "values": [0.5]}, "metadata": {"n": 1}}
+    coming = {"id": "b", "values": [3, 4], "sparse_values": {"indices": [4], "values": [0.5]}}
+    assert (form.payload_of(stored), form.payload_of(coming)) == ({"n": 1}, {})
+    assert form.given(coming, {"m": 2}, stored) == {**stored, "id": "b", "metadata": {"m": 2}}
+    assert form.given(stored, {}, {"id": "c", "values": [5]}) == {"id": "a", "values": [5], "metadata": {}}
+
+
+def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> None:
+    write = WRITES.classify(HEAD)
+    assert write is not None
+    victims = {json.dumps(f"ü{n}").encode(): b"{}" for n in range(1001)}
+    questions = merging().ask_removed(write, parsed({"vectors": [row()], "namespace": "n"}), victims)
+    assert {(each.method, each.target) for each in questions} == {("POST", "/vectors/delete")}
+    asked = [json.loads(each.body) for each in questions]
+    assert [(len(each["ids"]), each["namespace"]) for each in asked] == [(1000, "n"), (1, "n")]
+    assert [one for each in asked for one in each["ids"]] == [json.loads(each) for each in victims]
+    (bare,) = merging().ask_removed(write, parsed({"vectors": [row()]}), {b'"a"': b"{}"})
+    assert json.loads(bare.body) == {"ids": ["a"]}
+    assert merging().waits(NOTHING, "")
+    assert not merging().is_conditional

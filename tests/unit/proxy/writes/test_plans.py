@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.contract import Operation
+from vecsieve.adapters.contract import Operation, UnsupportedError
 from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 from vecsieve.config.schema import Settings
@@ -77,6 +78,14 @@ def test_a_point_that_comes_twice_is_an_update() -> None:
     write = judged((2, 9), (2, 9), (3, 9))
     assert write.concerned(is_merging=False) == [b"3"]
     assert noted(without_copies(WRITES, UPSERT, write, {})) == [("left_out", b"3", b"9")]
+
+
+def test_points_whose_ids_the_database_makes_are_not_merged() -> None:
+    write = judged((1, None), (2, 9))
+    bare = replace(write, points=replace(write.points, has_ids=False))
+    assert bare.concerned(is_merging=False) == []
+    with pytest.raises(UnsupportedError):
+        bare.concerned(is_merging=True)
 
 
 def test_merging_needs_the_originals_as_well() -> None:
