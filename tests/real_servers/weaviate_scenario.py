@@ -123,9 +123,11 @@ def counted_query() -> list[float]:
 
 
 def words(family: int, copy: int = 0) -> str:
-    """Each family's own words, longer by one with each copy and each family, so that no two score alike."""
+    """Each family's own words, longer by one with each copy and each family, so that no two score alike. Of short texts one word more may
+    be a difference.
+    """
     letter = LETTERS[family]
-    own = " ".join(f"{letter}ord{LETTERS[place % 26]}{LETTERS[place // 26]}" for place in range(10 + COPIES * family))
+    own = " ".join(f"{letter}ord{LETTERS[place % 26]}{LETTERS[place // 26]}" for place in range(40 + COPIES * family))
     return f"common {own}" + " again" * copy
 
 
