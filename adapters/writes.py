@@ -189,6 +189,10 @@ class MergesPoints(LeavesPointsOut, Protocol):
         """
         ...
 
+    def removed(self, body: bytes) -> None:
+        """Read a successful answer to `ask_removed`. Raises MalformedReplyError; DeclinedError where the database refused it."""
+        ...
+
 
 class WriteAdapter(Protocol):
     """One that must know a collection before it reads a write also has the verbs of ``DescribesCollections``."""

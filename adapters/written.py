@@ -54,6 +54,9 @@ class _Writes:
         """Most collections have no parts."""
         return b""
 
+    def removed(self, _body: bytes, /) -> None:
+        """Most databases refuse by status."""
+
     def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes, /) -> Told:
         """The answer as it is."""
         return Told(body=body)

@@ -17,7 +17,8 @@ class Traits:
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
     settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``write_modes``: of the
-    write gate, none where its upserts are not compared with what is stored. ``lists_points``: whether all points of a collection can be read.
+    write gate, none where its upserts are not compared with what is stored. ``lists_points``: whether all points of a collection can be read. ``unites``:
+    whether mode merge can store a point with more than the client sent.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Traits:
     closes_idle_seconds: float | None = None
     write_modes: tuple[str, ...] = ()
     lists_points: bool = False
+    unites: bool = True
 
 
 _PINECONE: Tree = {
@@ -75,7 +77,7 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="qdrant", closes_idle_seconds=5.0, write_modes=_ALL, lists_points=True),
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_ALL),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_ALL),
-        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_LEAVING_OUT),
+        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_ALL, unites=False),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_LEAVING_OUT),
     )
 }

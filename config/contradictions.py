@@ -18,6 +18,10 @@ from vecsieve.config.problems import Contradiction, Finding, Path, contradiction
 from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from vecsieve.config.values import alternatives
 
+# Policies of mode merge: those by which one of two points stays as it is, and the others.
+_KEEPING = ("keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence")
+_UNITING = ("merge", "custom")
+
 
 @dataclass(frozen=True, slots=True)
 class OwnPort:
@@ -243,6 +247,9 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         )
         wanted = f"{alternatives(('off', *settings.traits.write_modes))}: {write.mode} is built for {able} alone, and backend is {settings.backend}"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
+    elif write.mode == "merge" and write.merge in _UNITING and not settings.traits.unites:
+        wanted = f"{alternatives(_KEEPING)}: the write gate cannot store a row of {settings.backend.capitalize()} with more than its client sent"
+        yield contradiction(("write", "merge"), shown(write.merge), wanted, ("write", "mode"))
     elif write.changes and settings.journal.path is None:
         wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)

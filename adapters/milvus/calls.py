@@ -15,6 +15,7 @@ DESCRIBE = f"/{_SERVICE}/DescribeCollection"
 DESCRIBE_INDEX = f"/{_SERVICE}/DescribeIndex"
 SEARCHES = f"/{_SERVICE}/Search"
 QUERIES = f"/{_SERVICE}/Query"
+DELETES = f"/{_SERVICE}/Delete"
 WRITES = {f"/{_SERVICE}/Insert": "insert", f"/{_SERVICE}/Upsert": "upsert"}
 METHODS = {SEARCHES: SEARCH, f"/{_SERVICE}/HybridSearch": HYBRID_SEARCH}
 

@@ -33,7 +33,7 @@ from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import ids_among, noted, schema_known, stacked, without_empty
+from vecsieve.adapters.milvus.written import MergesRows, ids_among, noted, schema_known, stacked, without_empty
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,
@@ -310,16 +310,21 @@ def _documents(elements: Sequence[bytes]) -> bytes:
 def point(points: NewPoints, row: int) -> bytes:
     """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
     document = own(points.document, Document)
-    members: list[bytes] = []
     try:
-        for column in document.columns:
-            value = value_of(document.data, column, row)
-            if not column.is_dynamic:
-                members.append(b"%s:%s" % (orjson.dumps(column.name), value))
-            elif value != b"null" and (inside := orjson.dumps(orjson.loads(value))) != b"{}":
-                members.append(inside[1:-1])
+        return _row(document.data, document.columns, row)
     except (ValueError, TypeError):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
+    """Raises ValueError, TypeError."""
+    members: list[bytes] = []
+    for column in columns:
+        value = value_of(data, column, row)
+        if not column.is_dynamic:
+            members.append(b"%s:%s" % (orjson.dumps(column.name), value))
+        elif value != b"null" and (inside := orjson.dumps(orjson.loads(value))) != b"{}":
+            members.append(inside[1:-1])
     return b"{%s}" % b",".join(members)
 
 
@@ -336,13 +341,16 @@ def left(points: NewPoints, rows: Collection[int]) -> bytes:
 
 # QueryRequest, QueryResults.
 _QUERY_EXPRESSION, _QUERY_OUTPUT, _QUERIED = 4, 5, 2
+_EVERYTHING = b"*"
 
 
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
     """A query of all partitions, which sees what was written until now. Raises UnsupportedError."""
     document = own(points.document, Document)
+    if whole and not document.schema.is_restorable:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
-    shown = length_field(_QUERY_OUTPUT, document.schema.primary.encode())
+    shown = length_field(_QUERY_OUTPUT, _EVERYTHING if whole else document.schema.primary.encode())
     body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown
     return [Question(method="POST", target=calls.QUERIES, body=body)]
 
@@ -351,9 +359,27 @@ def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     outer = fields(body)
     check_status(body, only(outer, _STATUS, LENGTH))
     schema = own(points.document, Document).schema
-    each = [read_column(body, field, rows_of(body, field)) for field in _of(outer, _QUERIED)]
-    ids = [value for column in each if column.name == schema.primary for value in column_values(body, column)]
-    return {value: b"" for value in ids if value is not None}
+    queried = _of(outer, _QUERIED)
+    primary = [
+        field for field in queried if _is_of(body, only(fields(body, field.span), _NAME, LENGTH), schema.primary)
+    ]
+    rows = sum(rows_of(body, field) for field in primary)
+    columns = [read_column(body, field, rows) for field in queried]
+    ids = [value for column in columns if column.name == schema.primary for value in column_values(body, column)]
+    try:
+        return {value: _row(body, columns, row) for row, value in enumerate(ids) if value is not None}
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+_DELETE_EXPRESSION = 5  # of a DeleteRequest, whose names are those of a write
+
+
+def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    chosen = length_field(_DELETE_EXPRESSION, ids_among(document.schema, list(victims)).encode())
+    return [Question(method="POST", target=calls.DELETES, body=document.named + chosen)]
 
 
 # MutationResult: which rows were stored, and which not.
@@ -374,7 +400,7 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
     return Told(body=rest + b"".join(length_field(number, each) for number, each in shown.items() if each))
 
 
-class MilvusGrpcWrites(GrpcWrites):
+class MilvusGrpcWrites(MergesRows, GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -386,6 +412,7 @@ class MilvusGrpcWrites(GrpcWrites):
     point = staticmethod(point)
     without = staticmethod(left)
     ask_stored = staticmethod(ask_stored)
+    ask_removed = staticmethod(ask_removed)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
@@ -396,6 +423,13 @@ class MilvusGrpcWrites(GrpcWrites):
         """Its name."""
         name = own(points.document, Document).partition
         return orjson.dumps(name) if name else b""
+
+    def removed(self, body: bytes) -> None:
+        """Its status. Raises MalformedReplyError."""
+        try:
+            check_status(body, only(fields(body), _STATUS, LENGTH))
+        except ValueError as error:
+            raise MalformedReplyError(f"answer to a deletion: {error}") from None
 
     def acknowledged(self, _: Operation, points: NewPoints, _query: str) -> NativeAnswer:
         """No rows and no ids."""

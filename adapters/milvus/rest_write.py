@@ -29,8 +29,8 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.milvus import rest_search
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
-from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import ids_among, noted, schema_known, without_empty
+from vecsieve.adapters.milvus.search import ALL, choose, condition
+from vecsieve.adapters.milvus.written import MergesRows, ids_among, noted, schema_known, without_empty
 from vecsieve.adapters.wire.json import Members, Span, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
@@ -242,18 +242,31 @@ def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
     """A query of all partitions. Raises UnsupportedError."""
     document = own(points.document, Document)
+    if whole and not document.schema.is_restorable:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
-    asked = {"filter": ids_among(document.schema, ids), "outputFields": [document.schema.primary], "limit": len(ids)}
+    shown = [ALL if whole else document.schema.primary]
+    asked = {"filter": ids_among(document.schema, ids), "outputFields": shown, "limit": len(ids)}
     body = orjson.dumps({**place, **asked, "consistencyLevel": "Strong"})
     return [Question(method="POST", target="/v2/vectordb/entities/query", body=body)]
 
 
 def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     schema = own(points.document, Document).schema
-    return {_id(last_values(row, (schema.primary,))[0], schema): b"" for row in _rows(_REPLY.decode(body))[0]}
+    return {_id(last_values(row, (schema.primary,))[0], schema): bytes(row) for row in _rows(_REPLY.decode(body))[0]}
 
 
-class MilvusRestWrites(RestWrites):
+def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
+    if document.partition:
+        place["partitionName"] = document.partition
+    body = orjson.dumps({**place, "filter": ids_among(document.schema, list(victims))})
+    return [Question(method="POST", target="/v2/vectordb/entities/delete", body=body)]
+
+
+class MilvusRestWrites(MergesRows, RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -263,6 +276,7 @@ class MilvusRestWrites(RestWrites):
     arrays = staticmethod(_arrays)
     is_told = True
     ask_stored = staticmethod(ask_stored)
+    ask_removed = staticmethod(ask_removed)
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)
@@ -286,10 +300,14 @@ class MilvusRestWrites(RestWrites):
 
     def told(self, _write: Operation, _points: NewPoints, _gone: Mapping[int, int | None], body: bytes) -> Told:
         """The database's own counts and ids. Raises MalformedReplyError."""
+        self.removed(body)
+        return Told(body=body)
+
+    def removed(self, body: bytes) -> None:
+        """Its code. Raises MalformedReplyError."""
         code, message = last_values(body, ("code", "message"))
         if code is not None and code not in _SUCCESS:
             raise DeclinedError(int(code) if code.isdigit() else 0, message or b"")
-        return Told(body=body)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -20,7 +20,7 @@ _FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 # DescribeCollectionResponse, CollectionSchema, FieldSchema.
 _STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
 _FIELDS, _IS_DYNAMIC = 4, 5
-_NAME, _IS_PRIMARY, _TYPE = 2, 3, 5
+_NAME, _IS_PRIMARY, _TYPE, _MAKES_IDS = 2, 3, 5, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,8 @@ class Schema:
     """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors; ``documents``: those of type JSON. ``is_dynamic``: rows may have further keys.
     ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
     returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too. ``metrics``: pairs of a
-    field and the metric of its index, where the description names it (REST).
+    field and the metric of its index, where the description names it (REST). ``is_restorable``: whether rows that are read over this
+    transport can be stored again as they were: clients give the ids, and REST words no value otherwise than it is written.
     """
 
     vectors: frozenset[str]
@@ -39,6 +40,7 @@ class Schema:
     primary: str = ""
     has_texts: bool = False
     metrics: frozenset[tuple[str, str]] = frozenset()
+    is_restorable: bool = True
 
     def metric_of(self, field: str) -> str | None:
         """In capitals; None where it is not known."""
@@ -93,7 +95,8 @@ def _described(body: bytes) -> Schema:
     dynamic = only(inside, _IS_DYNAMIC, VARINT)
     described = [_typed(body, field) for field in inside if field.number == _FIELDS]
     primary = next(((name, kind) for name, kind, is_primary in described if is_primary), ("", 0))
-    return of_types(
+    makes_ids = [_is_set(body, fields(body, field.span), _MAKES_IDS) for field in inside if field.number == _FIELDS]
+    known = of_types(
         {name: kind for name, kind, _ in described},
         primary=primary[0],
         has_texts=primary[1] == VARCHAR,
@@ -101,6 +104,13 @@ def _described(body: bytes) -> Schema:
         # Lite gives no ids to collections.
         shows_all=only(found, _COLLECTION_ID, VARINT) is None,
     )
+    return replace(known, is_restorable=not any(makes_ids))
+
+
+def _is_set(body: bytes, found: Sequence[Field], number: int) -> bool:
+    """A boolean. Raises ValueError."""
+    field = only(found, number, VARINT)
+    return field is not None and bool(unsigned(body, field))
 
 
 def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
@@ -111,8 +121,7 @@ def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
     name, kind = only(inside, _NAME, LENGTH), only(inside, _TYPE, VARINT)
     if name is None or kind is None:
         raise ValueError(f"field at byte {field.start} has no name or no type")
-    primary = only(inside, _IS_PRIMARY, VARINT)
-    return text(body, name), unsigned(body, kind), primary is not None and bool(unsigned(body, primary))
+    return text(body, name), unsigned(body, kind), _is_set(body, inside, _IS_PRIMARY)
 
 
 # Over REST. Vectors of half floats and of int8 are not compared: their JSON form is not documented.
@@ -120,12 +129,15 @@ def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
 _SUCCESS = frozenset({0, 200})
 _SCALAR, _OTHER = 1, 0
 _VECTOR = "FloatVector"
+# Types of values that queries show as they are written. Documents are shown as text, arrays as messages.
+_AS_WRITTEN = frozenset({"Bool", "Int8", "Int16", "Int32", "Int64", "Float", "Double", "VarChar", _VECTOR})
 
 
 class _Field(msgspec.Struct):
     name: str
     type: str
     primaryKey: bool = False  # noqa: N815 - the name on the wire
+    autoId: bool = False  # noqa: N815 - the name on the wire
 
 
 class _Index(msgspec.Struct):
@@ -167,12 +179,18 @@ def read_rest_description(body: bytes) -> Schema:
     )
     indexes = read.data.indexes or ()
     metrics = {(index.fieldName, index.metricType) for index in indexes if index.fieldName and index.metricType}
-    return replace(known, metrics=frozenset(metrics))
+    is_restorable = all(not field.autoId and _bare(field.type) in _AS_WRITTEN for field in read.data.fields)
+    return replace(known, metrics=frozenset(metrics), is_restorable=is_restorable)
+
+
+def _bare(name: str) -> str:
+    """A type without the dimension that version 1 adds, as in FloatVector(4)."""
+    return name.partition("(")[0]
 
 
 def _kind(name: str) -> int:
-    """A DataType, as far as it is needed. ``name``: in version 1 with the dimension, as in FloatVector(4)."""
-    bare = name.partition("(")[0]
+    """A DataType, as far as it is needed."""
+    bare = _bare(name)
     if bare == _VECTOR:
         return FLOAT
     if bare == "JSON":

@@ -252,7 +252,7 @@ class WriteGate:
             if not victims:
                 return
             for question in verbs.ask_removed(exchange.operation, removal.points, victims):
-                await exchange.ask(question, seconds=seconds)
+                verbs.removed(await exchange.ask(question, seconds=seconds))
             gone = [told(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self._tell(EventName.EVICTED, exchange.operation, gone)

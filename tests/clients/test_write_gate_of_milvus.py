@@ -193,6 +193,34 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     assert "0 points were left out" in undone(journal, direct)
 
 
+@pytest.mark.parametrize(
+    ("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("keep-longest", "abdf")]
+)
+def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
+    direct: str, tmp_path: Path, merge: str, left: str
+) -> None:
+    name, plain, journal = f"merged_{merge.replace('-', '_')}", f"plain_{merge.replace('-', '_')}", tmp_path / "j.db"
+
+    def store(client: Any, into: str) -> None:
+        odd = {"id": "a", "vec": [1 / 3] * SIZE, "text": "ALPHA!", "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
+        client.insert(into, [odd, row("b", 1, "beta")])
+        client.upsert(into, [row("b", 3, "delta"), row("d", 2, "GAMMA!"), row("e", 2, "Gamma", n=2**60)])
+        client.insert(into, [row("f", 4, "phi"), {"id": "g", "vec": [1 / 3] * SIZE, "text": "Alpha"}])
+
+    for each in (name, plain):
+        created(direct, each)
+    client = connected(direct)
+    store(client, plain)
+    own = {**changing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    with serve(direct, *BACKEND, environment=own) as (url, admin):
+        store(connected(url), name)
+        assert counted(admin, "write_points_removed_total") == (1 if merge == "keep-newest" else 0)
+    assert sorted(everything_of(client, name)) == list(left)
+    undone(journal, direct)
+    assert everything_of(client, name) == everything_of(client, plain)
+    assert "0 points were left out" in undone(journal, direct)
+
+
 def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct: str, tmp_path: Path) -> None:
     created(direct, "automatic_skipped", auto_id=True)
     journal = tmp_path / "j.db"

@@ -62,12 +62,13 @@ MESSAGES: Mapping[str, str] = {
         " | 12 recalls float* | 13 primary_field_name string | 14 highlight_results Status* | 15 element_indices LongArray"
     ),
     "SearchResults": "1 status Status | 2 results SearchResultData | 3 collection_name string | 4 session_ts uint64",
-    "FieldSchema": "1 fieldID int64 | 2 name string | 3 is_primary_key bool | 5 data_type int32 | 16 is_function_output bool",
+    "FieldSchema": "1 fieldID int64 | 2 name string | 3 is_primary_key bool | 5 data_type int32 | 8 autoID bool | 16 is_function_output bool",
     "CollectionSchema": "1 name string | 4 fields FieldSchema* | 5 enable_dynamic_field bool",
     "WriteRequest": (
         "2 db_name string | 3 collection_name string | 4 partition_name string | 5 fields_data FieldData*"
         " | 6 hash_keys int32* | 7 num_rows int32 | 8 schema_timestamp uint64 | 9 partial_update bool | 10 namespace string"
     ),
+    "DeleteRequest": "2 db_name string | 3 collection_name string | 4 partition_name string | 5 expr string | 6 hash_keys int32*",
     "MutationResult": (
         "1 status Status | 2 IDs IDs | 3 succ_index int32* | 4 err_index int32* | 5 acknowledged bool | 6 insert_cnt int64"
         " | 7 delete_cnt int64 | 8 upsert_cnt int64 | 9 timestamp uint64"

@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, WriteNeeds
 
 WRITES = MilvusGrpcWrites()
 SERVICE = "/milvus.proto.milvus.MilvusService/"
@@ -384,7 +384,7 @@ def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistenc
         False,
     )
     shown = message_type("QueryResults")(status={"reason": ""}, fields_data=[numbers("id", -2), texts("text", "b")])
-    assert dict(WRITES.stored(found, shown.SerializeToString())) == {b"-2": b""}
+    assert dict(WRITES.stored(found, shown.SerializeToString())) == {b"-2": b'{"id":-2,"text":"b"}'}
     assert not WRITES.stored(found, message_type("QueryResults")().SerializeToString())
     with pytest.raises(DeclinedError):
         WRITES.stored(found, message_type("QueryResults")(status={"code": 5, "reason": "no"}).SerializeToString())
@@ -429,3 +429,48 @@ def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
             work()
         except MalformedReplyError:
             continue
+
+
+def test_rows_are_read_whole_as_clients_write_them() -> None:
+    found = parsed(written(ID, VEC, partition_name="p"))
+    (question,) = WRITES.ask_stored(INSERT, found, [b"1"], whole=True)
+    assert list(read("QueryRequest", question.body).output_fields) == ["*"]
+    shown = message_type("QueryResults")(fields_data=THREE).SerializeToString()
+    stored = {key: json.loads(row) for key, row in WRITES.stored(found, shown).items()}
+    assert stored == {b"%d" % each["id"]: each for each in ALONE}
+    makes_ids = parsed(written(ID, VEC), replace(schema(), is_restorable=False))
+    assert WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=False)
+    with pytest.raises(UnsupportedError):
+        WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=True)
+
+
+def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
+    found = parsed(written(ID, VEC, partition_name="p", db_name="d"))
+    (question,) = WRITES.ask_removed(INSERT, found, {b"1": b"{}", b"-2": b"{}"})
+    asked = read("DeleteRequest", question.body)
+    assert question.target == SERVICE + "Delete"
+    assert (asked.db_name, asked.collection_name, asked.partition_name, asked.expr) == (
+        "d",
+        "docs",
+        "p",
+        "id in [1, -2]",
+    )
+    (bare,) = WRITES.ask_removed(INSERT, parsed(written(ID, VEC)), {b"1": b"{}"})
+    assert read("DeleteRequest", bare.body).partition_name == ""
+    assert WRITES.waits(found, "")
+    assert not WRITES.is_conditional
+
+
+def test_a_refused_deletion_is_told() -> None:
+    WRITES.removed(message_type("MutationResult")(delete_cnt=1).SerializeToString())
+    with pytest.raises(DeclinedError):
+        WRITES.removed(message_type("MutationResult")(status={"code": 1}).SerializeToString())
+    with pytest.raises(MalformedReplyError):
+        WRITES.removed(b"\xff")
+
+
+def test_a_row_with_more_than_was_sent_is_not_made() -> None:
+    assert isinstance(WRITES, MergesPoints)
+    assert WRITES.form.payload_of({"id": 1, "text": "a"}) == {"id": 1, "text": "a"}
+    with pytest.raises(UnsupportedError):
+        WRITES.merged(INSERT, parsed(written(ID, VEC)), (), {0: b"{}"})

@@ -253,7 +253,7 @@ def test_a_description_of_version_1_as_the_real_server_writes_it() -> None:
         b'"primaryKey":false,"type":"FloatVector(4)"},{"name":"s","type":"SparseFloatVector"}],"shardsNum":1}}'
     )
     assert ADAPTER.parse_description(raw) == Schema(
-        vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id"
+        vectors=frozenset({"vector"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id", is_restorable=False
     )
     with pytest.raises(MalformedReplyError, match="code 100"):
         ADAPTER.parse_description(b'{"code":100,"data":{"fields":[]}}')

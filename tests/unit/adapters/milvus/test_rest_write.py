@@ -20,7 +20,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
-from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, WriteNeeds
 
 WRITES = MilvusRestWrites()
 INSERT = "/v2/vectordb/entities/insert"
@@ -244,7 +244,7 @@ def test_which_rows_are_stored_is_asked_in_all_partitions() -> None:
     assert json.loads(question.body) == {
         "collectionName": "docs", "filter": "id in [1, 2]", "outputFields": ["id"], "limit": 2, "consistencyLevel": "Strong",
     }  # fmt: skip
-    assert dict(WRITES.stored(found, b'{"code":0,"data":[{"id":"2"}]}')) == {b"2": b""}
+    assert dict(WRITES.stored(found, b'{"code":0,"data":[{"id":"2"}]}')) == {b"2": b'{"id":"2"}'}
     with pytest.raises(DeclinedError):
         WRITES.stored(found, b'{"code":8,"message":"no"}')
 
@@ -267,3 +267,30 @@ def test_any_other_answer_is_malformed_or_read(raw: bytes) -> None:
             work()
         except MalformedReplyError:
             continue
+
+
+def test_rows_are_read_whole_where_queries_show_them_as_they_are_written() -> None:
+    (question,) = WRITES.ask_stored(INSERTION, parsed(body(row())), [b"1"], whole=True)
+    assert json.loads(question.body)["outputFields"] == ["*"]
+    answer = b'{"code":0,"data":[{"id":"1","vec":[0.10,2],"text":"a","own":{"n":1}}]}'
+    stored = WRITES.stored(parsed(body(row())), answer)
+    assert stored == {b"1": b'{"id":"1","vec":[0.10,2],"text":"a","own":{"n":1}}'}
+    for kind in ("JSON", "Array", "SparseFloatVector", "Geometry"):
+        with pytest.raises(UnsupportedError):
+            WRITES.ask_stored(INSERTION, parsed(body(row()), schema(note=kind)), [b"1"], whole=True)
+
+
+def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
+    found = parsed(body(row(), dbName="d", partitionName="p"))
+    (question,) = WRITES.ask_removed(INSERTION, found, {b"1": b"{}", b"2": b"{}"})
+    assert (question.method, question.target) == ("POST", "/v2/vectordb/entities/delete")
+    named = {"dbName": "d", "collectionName": "docs", "filter": "id in [1, 2]"}
+    assert json.loads(question.body) == {**named, "partitionName": "p"}
+    (bare,) = WRITES.ask_removed(INSERTION, parsed(body(row(), dbName="d")), {b"1": b"{}", b"2": b"{}"})
+    assert json.loads(bare.body) == named
+    WRITES.removed(b'{"code":0,"data":{}}')
+    with pytest.raises(DeclinedError):
+        WRITES.removed(b'{"code":1100,"message":"no"}')
+    assert isinstance(WRITES, MergesPoints)
+    with pytest.raises(UnsupportedError):
+        WRITES.merged(INSERTION, found, (), {0: b"{}"})

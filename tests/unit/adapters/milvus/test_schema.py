@@ -129,3 +129,16 @@ def test_over_rest_a_description_names_the_metrics_of_indexes() -> None:
 )
 def test_over_rest_only_a_collection_that_is_numbered_0_is_lites(number: dict[str, object], *, shows_all: bool) -> None:
     assert over_rest(**number).shows_all is shows_all
+
+
+@pytest.mark.parametrize("makes_ids", [False, True])
+def test_rows_whose_ids_the_database_makes_cannot_be_stored_again(makes_ids: bool) -> None:
+    message = message_type("DescribeCollectionResponse").FromString(described(id=5, a=101, own=23))
+    message.schema.fields[0].autoID = makes_ids
+    assert read_description(message.SerializeToString()).is_restorable != makes_ids
+    fields = [
+        {"name": "id", "type": "Int64", "primaryKey": True, "autoId": makes_ids},
+        {"name": "a", "type": "FloatVector(4)"},
+    ]
+    said = json.dumps({"code": 0, "data": {"fields": fields}}).encode()
+    assert read_rest_description(said).is_restorable != makes_ids
