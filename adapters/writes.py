@@ -88,11 +88,14 @@ class Neighbours:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What the client gets of the database's answer to the rest of its write. ``refused``: of the points that were left out, those whose
-    originals in the same write the database did not take.
+    originals in the same write the database did not take; ``failed``: of the points that were sent, those that it did not take.
+    ``is_read``: else that is not known.
     """
 
     body: bytes
     refused: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    is_read: bool = True
 
 
 @runtime_checkable

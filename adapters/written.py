@@ -62,6 +62,20 @@ class _Writes:
         return Told(body=body)
 
 
+class KeepsPoints:
+    """Of a transport on which one of two points stays as it is: none is stored with more than its client sent."""
+
+    def waits(self, _points: NewPoints, _query: str, /) -> bool:
+        """The database answers when a write is in its log."""
+        return True
+
+    def merged(
+        self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes], /
+    ) -> bytes:
+        """Such policies are refused with the settings, but for what a reload brings."""
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+
+
 class RestWrites(_Writes):
     """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: of a parsed write, all that have
     an element for each point.

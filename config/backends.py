@@ -16,9 +16,8 @@ class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
-    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``write_modes``: of the
-    write gate, none where its upserts are not compared with what is stored. ``lists_points``: whether all points of a collection can be read. ``unites``:
-    whether mode merge can store a point with more than the client sent.
+    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``lists_points``:
+    whether all points of a collection can be read. ``unites``: whether the write gate can store a point with more than its client sent.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Traits:
     shares_port: bool = False
     has_indexes: bool = False
     closes_idle_seconds: float | None = None
-    write_modes: tuple[str, ...] = ()
     lists_points: bool = False
     unites: bool = True
 
@@ -64,21 +62,17 @@ _CHROMA: Tree = {
 }
 
 DEFAULT_BACKEND = "qdrant"
-# Modes of the write gate: those that store what the client sent, and the others.
-_TELLING = ("observe", "annotate")
-_LEAVING_OUT = (*_TELLING, "skip", "reject")
-_ALL = (*_TELLING, "skip", "merge", "reject")
 INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts of their own
 # In the order of the documentation.
 TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
         # actix-web's keep-alive
-        Traits(name="qdrant", closes_idle_seconds=5.0, write_modes=_ALL, lists_points=True),
-        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True, write_modes=_ALL),
-        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False, write_modes=_ALL),
-        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, write_modes=_ALL, unites=False),
-        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", write_modes=_LEAVING_OUT),
+        Traits(name="qdrant", closes_idle_seconds=5.0, lists_points=True),
+        Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
+        Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
+        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, unites=False),
+        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", unites=False),
     )
 }
 

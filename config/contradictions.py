@@ -241,14 +241,8 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         least, most = getattr(write, lower), getattr(write, upper)
         if least >= most:
             yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
-    if write.mode != "off" and write.mode not in settings.traits.write_modes:
-        able = alternatives(
-            tuple(name.capitalize() for name, traits in TRAITS.items() if write.mode in traits.write_modes)
-        )
-        wanted = f"{alternatives(('off', *settings.traits.write_modes))}: {write.mode} is built for {able} alone, and backend is {settings.backend}"
-        yield contradiction(("write", "mode"), shown(write.mode), wanted)
-    elif write.mode == "merge" and write.merge in _UNITING and not settings.traits.unites:
-        wanted = f"{alternatives(_KEEPING)}: the write gate cannot store a row of {settings.backend.capitalize()} with more than its client sent"
+    if write.mode == "merge" and write.merge in _UNITING and not settings.traits.unites:
+        wanted = f"{alternatives(_KEEPING)}: the write gate cannot store a point of {settings.backend.capitalize()} with more than its client sent"
         yield contradiction(("write", "merge"), shown(write.merge), wanted, ("write", "mode"))
     elif write.changes and settings.journal.path is None:
         wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"

@@ -272,7 +272,7 @@ class WriteSettings(Model):
     merge: MergePolicy = setting(
         "keep-newest",
         "for the mode merge: which of two copies stays. Equally long or sure ones, and those without a time: the newest; keep-oldest "
-        "keeps the stored one then. merge: the longer text, arrays united, the larger number, else what comes. Not for Milvus: merge and custom",
+        "keeps the stored one then. merge: the longer text, arrays united, the larger number, else what comes. Not for Milvus and Weaviate: merge and custom",
     )
     custom: OrNone[str] = setting(
         None,

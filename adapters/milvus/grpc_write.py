@@ -33,7 +33,7 @@ from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import MergesRows, ids_among, noted, schema_known, stacked, without_empty
+from vecsieve.adapters.milvus.written import ROW, ids_among, noted, schema_known, stacked, without_empty
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,
@@ -48,7 +48,7 @@ from vecsieve.adapters.wire.protobuf import (
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.vectors import unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
-from vecsieve.adapters.written import GrpcWrites
+from vecsieve.adapters.written import GrpcWrites, KeepsPoints
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9
@@ -395,12 +395,14 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
         lists = {number: unsigned_numbers(body, found, number).tolist() for number in (_SUCCEEDED, _FAILED)}
         shown = {number: b"".join([encoded(kept[place]) for place in each]) for number, each in lists.items()}
         rest = without(body, (0, len(body)), [field for field in found if field.number in lists])
+        failed = frozenset([kept[place] for place in lists[_FAILED]])
     except (ValueError, IndexError) as error:
         raise MalformedReplyError(f"answer to a write: {error}") from None
-    return Told(body=rest + b"".join(length_field(number, each) for number, each in shown.items() if each))
+    answer = rest + b"".join(length_field(number, each) for number, each in shown.items() if each)
+    return Told(body=answer, failed=failed)
 
 
-class MilvusGrpcWrites(MergesRows, GrpcWrites):
+class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -413,6 +415,7 @@ class MilvusGrpcWrites(MergesRows, GrpcWrites):
     without = staticmethod(left)
     ask_stored = staticmethod(ask_stored)
     ask_removed = staticmethod(ask_removed)
+    form = ROW
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)

@@ -30,12 +30,12 @@ from vecsieve.adapters.milvus import rest_search
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
 from vecsieve.adapters.milvus.search import ALL, choose, condition
-from vecsieve.adapters.milvus.written import MergesRows, ids_among, noted, schema_known, without_empty
+from vecsieve.adapters.milvus.written import ROW, ids_among, noted, schema_known, without_empty
 from vecsieve.adapters.wire.json import Members, Span, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
-from vecsieve.adapters.written import Array, RestWrites, numbers_of
+from vecsieve.adapters.written import Array, KeepsPoints, RestWrites, numbers_of
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
 _SCORE, _PARTITIONS = "distance", "partitionNames"
@@ -266,7 +266,7 @@ def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes])
     return [Question(method="POST", target="/v2/vectordb/entities/delete", body=body)]
 
 
-class MilvusRestWrites(MergesRows, RestWrites):
+class MilvusRestWrites(KeepsPoints, RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -277,6 +277,7 @@ class MilvusRestWrites(MergesRows, RestWrites):
     is_told = True
     ask_stored = staticmethod(ask_stored)
     ask_removed = staticmethod(ask_removed)
+    form = ROW
     ask = staticmethod(ask)
     is_cosine = staticmethod(is_cosine)
     annotated = staticmethod(annotated)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.base import NOTE
-from vecsieve.adapters.contract import Needs, Operation, Reason, UnsupportedError
+from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.schema import Schema
 from vecsieve.adapters.milvus.search import narrowed
 from vecsieve.adapters.wire.json import splice, whole
 from vecsieve.adapters.wire.json_requests import member_edit
-from vecsieve.adapters.writes import Form, NewPoints, WriteNeeds
+from vecsieve.adapters.writes import Form, WriteNeeds
 
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
 
@@ -27,18 +27,7 @@ class _Row(Form):
         return dict(point)
 
 
-class MergesRows:
-    """What both transports have of the verbs by which one of two rows stays. A row that holds more than the client sent is not made."""
-
-    form: Form = _Row()
-
-    def waits(self, _points: NewPoints, _query: str) -> bool:
-        """Milvus answers when a write is in its log."""
-        return True
-
-    def merged(self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes]) -> bytes:
-        """Refused with the settings, but for what a reload brings."""
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+ROW: Form = _Row()
 
 
 def schema_known(needs: WriteNeeds) -> Schema:

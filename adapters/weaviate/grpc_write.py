@@ -49,7 +49,7 @@ from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, mess
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
-from vecsieve.adapters.written import GrpcWrites
+from vecsieve.adapters.written import GrpcWrites, KeepsPoints
 
 _SERVICE = "/weaviate.v1.Weaviate/"
 _STREAM = "batch stream"
@@ -278,10 +278,10 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
         length_field(_ERRORS, number_field(_PLACE, row) + (b"" if each is None else body[each.start : each.end]))
         for row, each in sorted({**words, **refused}.items())
     ]
-    return Told(body=rest + b"".join(shown), refused=frozenset(refused))
+    return Told(body=rest + b"".join(shown), refused=frozenset(refused), failed=frozenset(words))
 
 
-class WeaviateGrpcWrites(GrpcWrites):
+class WeaviateGrpcWrites(KeepsPoints, GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -294,6 +294,8 @@ class WeaviateGrpcWrites(GrpcWrites):
     is_told = True
     point = staticmethod(point)
     ask_stored = staticmethod(written.ask_stored)
+    ask_removed = staticmethod(written.ask_removed)
+    form = written.FORM
     told = staticmethod(told)
     ask = staticmethod(written.ask)
     is_cosine = staticmethod(written.is_cosine)

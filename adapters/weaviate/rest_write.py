@@ -35,7 +35,7 @@ from vecsieve.adapters.wire.json_vectors import (
     edited,
 )
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
-from vecsieve.adapters.written import Array, RestWrites
+from vecsieve.adapters.written import Array, KeepsPoints, RestWrites
 
 _OBJECT, _BATCH = "object", "batch"
 _PATHS = {"/v1/objects": _OBJECT, "/v1/batch/objects": _BATCH}
@@ -186,10 +186,12 @@ def acknowledged(write: Operation, points: NewPoints, _query: str) -> NativeAnsw
     return NativeAnswer(status=200, content_type="application/json", body=body)
 
 
-def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+def told(write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
     """The server's rows, and between them those of the objects that were left out: each stored, unless its original in the same batch was
     refused. Raises MalformedReplyError.
     """
+    if write.name == _OBJECT:
+        return Told(body=body)
     kept = [row for row in range(len(points.ids)) if row not in gone]
     try:
         rows = dict(zip(kept, _ROWS.decode(body), strict=True))
@@ -202,13 +204,13 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
         rows[row] if row in rows else _shown(points, row, results[of] if (of := gone[row]) in failed else _STORED)
         for row in range(len(points.ids))
     ]
-    return Told(body=b"[%s]" % b",".join(each), refused=refused)
+    return Told(body=b"[%s]" % b",".join(each), refused=refused, failed=frozenset(failed))
 
 
 _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class WeaviateRestWrites(RestWrites):
+class WeaviateRestWrites(KeepsPoints, RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
@@ -221,6 +223,8 @@ class WeaviateRestWrites(RestWrites):
     is_told = True
     point = staticmethod(point)
     ask_stored = staticmethod(written.ask_stored)
+    ask_removed = staticmethod(written.ask_removed)
+    form = written.FORM
     acknowledged = staticmethod(acknowledged)
     told = staticmethod(told)
     ask = staticmethod(written.ask)

@@ -20,7 +20,7 @@ from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.schema import Schema, read_schema
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.json_vectors import decode_matrix
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
 GRAPHQL = "/v1/graphql"
 # Searches of one query.
@@ -197,12 +197,30 @@ def partition(points: NewPoints) -> bytes:
 
 
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """GraphQL queries of a search for each id."""
+    """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
+    exact numbers; one that is gone is refused.
+    """
     document = own(points.document, Document)
+    others = [each for each in ids if each not in points.ids] if whole else []
+    asked = [each for each in ids if each not in others]
+    queries = by_ids(document.schema.name, document.tenant, asked)
     return [
-        Question(method="POST", target=GRAPHQL, body=each)
-        for each in by_ids(document.schema.name, document.tenant, ids)
+        *[Question(method="POST", target=GRAPHQL, body=each) for each in queries],
+        *[Question(method="GET", target=f"{_object(document, each, 'include=vector')}") for each in others],
     ]
+
+
+def _object(document: Document, identifier: bytes, *said: str) -> str:
+    """The target of an object. ``said``: of its query."""
+    tenant = [f"tenant={quote(document.tenant, safe='')}"] if document.tenant else []
+    path = f"/v1/objects/{quote(document.schema.name, safe='')}/{quote(orjson.loads(identifier), safe='')}"
+    return "?".join(filter(None, (path, "&".join([*said, *tenant]))))
+
+
+def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion for each object."""
+    document = own(points.document, Document)
+    return [Question(method="DELETE", target=_object(document, identifier)) for identifier in victims]
 
 
 def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes]:
@@ -221,9 +239,24 @@ def _together(searches: Sequence[str]) -> Sequence[bytes]:
     return [orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}) for each in together]
 
 
-def stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+FORM = Form("properties", ("vector", "vectors"))
+# Members of an object that can be stored again, and one by which a change is seen.
+_SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
+
+
+def stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
     """Raises ValueError and the like, and DeclinedError."""
-    return dict.fromkeys(ids_in(body), b"")
+    found = dict(zip(_SHOWN, last_values(body, _SHOWN), strict=True))
+    if not found["class"]:
+        return dict.fromkeys(ids_in(body), b"")
+    document = own(points.document, Document)
+    found["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
+    named = last_values(found["vectors"] or b"null", (document.target,))[0]
+    if not (named if document.target else found["vector"]):
+        raise ValueError("an object came without its vector")
+    identifier = orjson.dumps(orjson.loads(found["id"] or b"").lower())
+    members = [b'"%s":%s' % (name.encode(), value) for name, value in found.items() if value and value != b"null"]
+    return {identifier: b"{%s}" % b",".join(members)}
 
 
 def ids_in(body: bytes) -> Sequence[bytes]:

@@ -13,8 +13,7 @@ import msgspec
 import orjson
 
 from vecsieve.adapters.contract import UpstreamReplyError
-from vecsieve.adapters.weaviate.written import GRAPHQL, by_ids, ids_in
-from vecsieve.adapters.writes import Form
+from vecsieve.adapters.weaviate.written import FORM, GRAPHQL, by_ids, ids_in
 from vecsieve.proxy.jobs.points import Rest
 from vecsieve.proxy.jobs.source import Access, PointId, SourceError, Whole, mark_of
 
@@ -34,7 +33,7 @@ class _Row(msgspec.Struct):
 class WeaviatePoints:
     """Of one collection. A partition is a tenant."""
 
-    form = Form("properties", ("vector", "vectors"))
+    form = FORM
 
     def __init__(self, access: Access) -> None:
         self._collection = access.collection

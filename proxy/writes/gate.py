@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -73,6 +73,13 @@ class Removal:
     points: NewPoints
     victims: Mapping[bytes, bytes]
 
+    def after(self, told: Told | None, rows: Sequence[LeftOut]) -> Removal | None:
+        """Without the points whose survivors the database did not take; None where nothing is left to be removed."""
+        failed = {self.points.ids[row] for row in told.failed} if told is not None else set()
+        spared = {row.id for row in rows if row.kind == Kind.REMOVED and row.survivor in failed}
+        left = {each: point for each, point in self.victims.items() if each not in spared}
+        return replace(self, victims=left) if left else None
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -89,6 +96,12 @@ class Change:
     removal: Removal | None = None
     told: Callable[[bytes], Told] | None = None
     gone: tuple[int, ...] = ()
+
+    def lost(self, told: Told | None) -> list[LeftOut]:
+        """Points that were left out for others of the same write that the database did not take."""
+        refused = frozenset[int]() if told is None else told.refused
+        left_out = [row for row in self.left_out if row.kind == Kind.LEFT_OUT]
+        return [row for row, place in zip(left_out, self.gone, strict=True) if place in refused]
 
 
 class Room:
@@ -206,7 +219,7 @@ class WriteGate:
             return None
         except MalformedReplyError:
             LOGGER.warning("the answer to a write cannot be read: the client gets it as it is")
-            return Told(body=body)
+            return Told(body=body, is_read=False)
 
     async def settle(
         self,
@@ -221,12 +234,7 @@ class WriteGate:
         where the first fails: a write that is not in the journal must not be acknowledged. ``told``: by `answer`.
         """
         if self._journal is not None and change.left_out:
-            left_out = [row for row in change.left_out if row.kind == Kind.LEFT_OUT]
-            lost = [
-                row
-                for row, place in zip(left_out, change.gone, strict=True)
-                if told is not None and place in told.refused
-            ]
+            lost = change.lost(told)
             kept = [row for row in change.left_out if row not in lost]
             try:
                 await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
@@ -238,8 +246,10 @@ class WriteGate:
         if not is_success:
             return
         self._stored(change, exchange.operation)
-        if change.removal is not None:
-            await self._removed(change.removal, change.left_out, exchange, policy)
+        is_read = told.is_read if told is not None else change.told is None
+        removal = change.removal.after(told, change.left_out) if change.removal is not None and is_read else None
+        if removal is not None:
+            await self._removed(removal, change.left_out, exchange, policy)
 
     async def _removed(
         self, removal: Removal, rows: Sequence[LeftOut], exchange: Questioner, policy: ResolvedPolicy

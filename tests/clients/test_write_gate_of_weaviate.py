@@ -101,6 +101,30 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(server: Weaviate, tmp
         assert found == told(direct(other), "everything", PROGRAM)
 
 
+@pytest.mark.parametrize(
+    ("merge", "left", "shared"),
+    [("keep-newest", "2567", "3"), ("keep-oldest", "1247", "1"), ("keep-longest", "1247", "3")],
+)
+def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
+    server: Weaviate, tmp_path: Path, merge: str, left: str, shared: str
+) -> None:
+    own = tmp_path / "merge.yaml"
+    own.write_text(f"policy: {{write: {{mode: merge, merge: {merge}}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n")
+    with fronted(server, None, "--config", str(own)) as place:
+        told(place, "merge", PROGRAM)
+    found = told(direct(server), "everything", PROGRAM)
+    assert {name: "".join(sorted(found[name])) for name in ("Noted", "NotedL2", "left", "right")} == {
+        "Noted": left, "NotedL2": left, "left": shared, "right": "2",
+    }  # fmt: skip
+    undone(tmp_path, server.url)
+    found = told(direct(server), "everything", PROGRAM)
+    assert "0 points were left out" in undone(tmp_path, server.url)
+    with weaviate() as other:
+        told(direct(other), "create", PROGRAM)
+        told(direct(other), "merge", PROGRAM)
+        assert found == told(direct(other), "everything", PROGRAM)
+
+
 def test_a_write_with_copies_is_refused(server: Weaviate, tmp_path: Path) -> None:
     with fronted(server, None, "--config", str(changing(tmp_path, "reject"))) as place:
         batch, one, *stored = told(place, "reject", PROGRAM)

@@ -93,6 +93,19 @@ def everything(client: Any) -> dict[str, Any]:
     return seen
 
 
+def merge(client: Any) -> None:
+    """Batches over gRPC, and an object over REST; a tenant's."""
+    for name in (NOTED, f"{NOTED}L2"):
+        data = client.collections.get(name).data
+        data.insert_many([made(1, 0, "ALPHA!", team="ü"), made(2, 1, "beta")])
+        data.insert_many([made(2, 3, "delta"), made(4, 2, "GAMMA!"), made(5, 2, "Gamma")])  # the first is an update
+        data.insert({"text": "Alpha"}, uuid=uuid.UUID(int=6), vector=vector(0))
+        data.insert({"text": "phi"}, uuid=uuid.UUID(int=7), vector=vector(4))
+    shared = client.collections.get(f"{NOTED}Shared")
+    for tenant, number in (("left", 1), ("right", 2), ("left", 3)):
+        shared.with_tenant(tenant).data.insert_many([made(number, 0, "alpha")])
+
+
 def reject(client: Any) -> list[str]:
     """The words of refusals of a batch and of an object, and what is stored."""
     collection = client.collections.get(NOTED)
@@ -122,7 +135,7 @@ def main(rest: str, grpc: str, what: str) -> None:
         client.close()
 
 
-DONE: Any = {"create": create, "write": write, "everything": everything, "reject": reject}
+DONE: Any = {"create": create, "write": write, "everything": everything, "merge": merge, "reject": reject}
 
 
 if __name__ == "__main__":

@@ -113,8 +113,9 @@ class Weaviate:
         if request.method == "DELETE":
             collection.objects.remove(found[0])
             return web.Response(status=204)
-        shown = {"class": name, "id": found[0].id, "properties": found[0].properties, "vector": found[0].vector}
-        return web.json_response(shown)
+        held = {"vector": found[0].vector, "vectors": found[0].vectors, "tenant": tenant}
+        shown = {"class": name, "id": found[0].id, "properties": found[0].properties}
+        return web.json_response({**shown, **{member: value for member, value in held.items() if value}})
 
     async def _tenants(self, request: web.Request) -> web.Response:
         return web.json_response(await request.json())

@@ -406,6 +406,9 @@ def test_the_answer_has_the_databases_counts_and_the_clients_places() -> None:
         9,
     )
     assert not told.refused
+    assert not told.failed
+    some = message_type("MutationResult")(succ_index=[0], err_index=[1]).SerializeToString()
+    assert WRITES.told(INSERT, found, {1: 0}, some).failed == {2}
     with pytest.raises(DeclinedError):
         WRITES.told(INSERT, found, {1: 0}, message_type("MutationResult")(status={"code": 1}).SerializeToString())
     with pytest.raises(MalformedReplyError):

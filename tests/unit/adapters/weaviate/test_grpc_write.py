@@ -201,7 +201,7 @@ def test_errors_are_at_the_places_of_the_clients_objects() -> None:
     answer = message_type("BatchObjectsReply").FromString(told.body)
     assert answer.took == 0.5
     assert [(each.index, each.error) for each in answer.errors] == [(1, "never"), (2, "no"), (3, "no"), (4, "never")]
-    assert told.refused == {3, 4}
+    assert (told.refused, told.failed) == (frozenset({3, 4}), frozenset({1, 2}))
     with pytest.raises(MalformedReplyError):
         WRITES.told(
             WRITE, found, {0: None}, message_type("BatchObjectsReply")(errors=[{"index": 5}]).SerializeToString()

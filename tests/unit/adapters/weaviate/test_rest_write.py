@@ -188,7 +188,9 @@ def test_the_answer_to_a_batch_has_a_row_for_each_object_of_the_client() -> None
     assert [each["id"] for each in rows] == [uuid(number) for number in range(1, 6)]
     stored = {"status": "SUCCESS"}
     assert [each["result"] for each in rows] == [{}, stored, json.loads(failed), stored, json.loads(failed)]
-    assert told.refused == {4}
+    assert (told.refused, told.failed) == (frozenset({4}), frozenset({2}))
+    one = Operation(backend="weaviate", name="object", collection="")
+    assert WRITES.told(one, parsed(json.dumps(row(1)).encode(), path=ONE), {}, b'{"id":"a"}').body == b'{"id":"a"}'
     for damaged in (b"[]", b"{}", b"[1,2,3]", b"["):
         with pytest.raises(MalformedReplyError):
             WRITES.told(WRITE, found, {1: None, 3: 0, 4: 2}, damaged)

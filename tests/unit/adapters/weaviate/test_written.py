@@ -15,7 +15,7 @@ from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Opera
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.weaviate.schema import Schema
 from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, ask, described, is_cosine
-from vecsieve.adapters.writes import Inquiry, NewPoints
+from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()
 WRITE = Operation(backend="weaviate", name="batch", collection="Docs")
@@ -143,3 +143,41 @@ def test_a_damaged_answer_is_read_or_malformed(junk: bytes, at: int, cut: int) -
     except MalformedReplyError:
         return
     assert len(near.of) == len(near.ids) == len(near.scores) == len(near.vectors) == len(near.fields)
+
+
+def test_objects_that_the_write_does_not_bring_are_read_themselves_where_they_are_wanted_whole() -> None:
+    questions = WRITES.ask_stored(WRITE, points(tenant="t/ü"), [b'"0"', b'"other"', b'"1"'], whole=True)
+    assert [(each.method, each.target) for each in questions] == [
+        ("POST", "/v1/graphql"),
+        ("GET", "/v1/objects/Docs/other?include=vector&tenant=t%2F%C3%BC"),
+    ]
+    assert b"other" not in questions[0].body
+    (bare,) = WRITES.ask_stored(WRITE, points(), [b'"other"'], whole=True)
+    assert bare.target == "/v1/objects/Docs/other?include=vector"
+
+
+@pytest.mark.parametrize("target", ["", "main"])
+def test_an_object_is_read_with_what_can_be_stored_again_and_with_the_time_of_its_last_change(target: str) -> None:
+    vectors = b'"vectors":{"main":[0.10,2]}' if target else b'"vector":[0.10,2]'
+    said = b'{"class":"Docs","creationTimeUnix":1,"id":"AB","lastUpdateTimeUnix":7,"properties":{"n":1e2},%s,"vectorWeights":null}'
+    ((identifier, found),) = WRITES.stored(points(target=target, tenant="t"), said % vectors).items()
+    assert identifier == b'"ab"'
+    expected = b'{"class":"Docs","id":"AB","properties":{"n":1e2},%s,"tenant":"t","lastUpdateTimeUnix":7}'
+    assert found == expected % vectors
+    with pytest.raises(MalformedReplyError):
+        WRITES.stored(points(target=target), said % b'"vectors":{"other":[1]}')
+
+
+def test_each_object_is_deleted_by_a_request_of_its_own() -> None:
+    questions = WRITES.ask_removed(WRITE, points(tenant="t"), {b'"a"': b"{}", b'"b"': b"{}"})
+    assert [(each.method, each.target) for each in questions] == [
+        ("DELETE", "/v1/objects/Docs/a?tenant=t"),
+        ("DELETE", "/v1/objects/Docs/b?tenant=t"),
+    ]
+    (bare,) = WRITES.ask_removed(WRITE, points(), {b'"a"': b"{}"})
+    assert bare.target == "/v1/objects/Docs/a"
+    assert isinstance(WRITES, MergesPoints)
+    assert WRITES.form.payload_of({"properties": {"n": 1}}) == {"n": 1}
+    assert WRITES.waits(points(), "")
+    with pytest.raises(UnsupportedError):
+        WRITES.merged(WRITE, points(), (), {0: b"{}"})

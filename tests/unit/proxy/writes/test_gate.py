@@ -1,0 +1,52 @@
+"""What is removed and what counts as left out when the database has answered a changed write."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.written import samples
+from vecsieve.adapters.writes import MergesPoints, Told, WriteNeeds
+from vecsieve.proxy.writes.gate import Change, Removal
+from vecsieve.proxy.writes.journal import Kind, LeftOut
+
+SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
+VICTIMS = {b'"x"': b"{}", b'"y"': b"{}"}
+
+
+def row(identifier: bytes, survivor: bytes, kind: Kind = Kind.REMOVED) -> LeftOut:
+    return LeftOut(
+        collection="Docs", partition=b"", id=identifier, survivor=survivor, tier="exact", similarity=1.0, point=b"{}", kind=kind
+    )  # fmt: skip
+
+
+def removal() -> Removal:
+    """The first point of the write takes the place of x; y goes for another."""
+    verbs = SAMPLE.adapter
+    assert isinstance(verbs, MergesPoints)
+    needs = WriteNeeds(vector_name=None, keys=(), most=9, known=SAMPLE.known)
+    return Removal(verbs, SAMPLE.adapter.parse(SAMPLE.write, SAMPLE.body, needs), VICTIMS)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [(None, VICTIMS), (Told(body=b""), VICTIMS), (Told(body=b"", failed=frozenset({0})), {b'"y"': b"{}"})],
+)
+def test_a_point_stays_where_its_survivor_was_not_taken(told: Told | None, expected: dict[bytes, bytes]) -> None:
+    made = removal()
+    rows = [row(b'"x"', made.points.ids[0]), row(b'"y"', b'"other"'), row(b'"z"', b'"w"', Kind.LEFT_OUT)]
+    found = made.after(told, rows)
+    assert found is not None
+    assert found.victims == expected
+
+
+def test_nothing_is_removed_where_no_survivor_was_taken() -> None:
+    made = removal()
+    rows = [row(each, made.points.ids[0]) for each in VICTIMS]
+    assert made.after(Told(body=b"", failed=frozenset({0})), rows) is None
+
+
+def test_points_whose_originals_were_not_taken_are_not_left_out() -> None:
+    rows = (row(b'"x"', b'"a"', Kind.LEFT_OUT), row(b'"r"', b'"a"'), row(b'"y"', b'"b"', Kind.LEFT_OUT))
+    change = Change(left_out=rows, gone=(3, 5))
+    assert change.lost(None) == []
+    assert change.lost(Told(body=b"", refused=frozenset({5}))) == [rows[2]]
