@@ -1,15 +1,22 @@
-"""The write gate of Weaviate, through its official client and an emulator of its server: annotate, observe, off."""
+"""The write gate of Weaviate, through its official client: an emulator of its server, and the server itself where WEAVIATE_SERVER names
+its program (`make real-servers`).
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support import real_servers
+from support.real_servers import RealServer
 from support.stack import exchange
 from support.weaviate_client import NEEDS_CLIENT, SCENARIO, told
 from support.weaviate_front import Place, direct, fronted
@@ -19,16 +26,31 @@ pytestmark = NEEDS_CLIENT
 PROGRAM = SCENARIO.with_name("weaviate_gated.py")
 COPIES = {"1": None, "2": None, "3": 1, "4": None, "5": 4, "6": 2}
 NONE = dict.fromkeys(COPIES)
+REAL = real_servers.program(real_servers.WEAVIATE)
+WITH_KEYS = {
+    "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+    "AUTHENTICATION_APIKEY_ENABLED": "true",
+    "AUTHENTICATION_APIKEY_ALLOWED_KEYS": "sesame",
+    "AUTHENTICATION_APIKEY_USERS": "somebody",
+}
+Server = Weaviate | RealServer
+Opened = Callable[[], AbstractContextManager[Server]]
+NEEDS_SERVER = pytest.mark.skipif(REAL is None, reason="WEAVIATE_SERVER names no program of Weaviate's server")
+
+
+@pytest.fixture(params=["emulator", pytest.param("server", marks=NEEDS_SERVER)])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    return weaviate if request.param == "emulator" else partial(real_servers.weaviate, str(REAL), WITH_KEYS)
 
 
 @pytest.fixture
-def server() -> Iterator[Weaviate]:
-    with weaviate() as running:
+def server(opened: Opened) -> Iterator[Server]:
+    with opened() as running:
         told(direct(running), "create", PROGRAM)
         yield running
 
 
-def written(server: Weaviate, folder: Path, mode: str) -> tuple[Any, dict[str, float]]:
+def written(server: Server, folder: Path, mode: str) -> tuple[Any, dict[str, float]]:
     """What the client saw, and how many writes had each outcome."""
     own = folder / f"{mode}.yaml"
     own.write_text(f"policy: {{write: {{mode: '{mode}'}}}}\n")
@@ -58,13 +80,15 @@ def outcomes(place: Place, wanted: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("mode", ["off", "observe", "annotate"])
-def test_copies_are_annotated_where_there_is_a_property_for_notes(server: Weaviate, tmp_path: Path, mode: str) -> None:
+def test_copies_are_annotated_where_there_is_a_property_for_notes(server: Server, tmp_path: Path, mode: str) -> None:
     seen, counts = written(server, tmp_path, mode)
     is_noted = mode == "annotate"
     assert counts == COUNTS[mode]
     assert seen["Noted"] == seen["NotedL2"] == (COPIES if is_noted else NONE)
     assert seen["Plain"] == NONE
     assert seen["Shared"] == {"left": {"1": None, "3": 1 if is_noted else None}, "right": {"2": None}}
+    if isinstance(server, RealServer):
+        return  # it does not tell what it was asked
     if mode == "off":
         assert not server.asked
     assert all(headers["Authorization"] == "Bearer sesame" for _, headers in server.asked)
@@ -80,12 +104,13 @@ def changing(folder: Path, mode: str) -> Path:
 def undone(folder: Path, url: str) -> str:
     """What `vecsieve undo --apply` says."""
     own = ("undo", "--journal", str(folder / "j.db"), "--url", url, "--backend", "weaviate", "--apply")
-    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    command, environment = [sys.executable, "-m", "vecsieve.proxy", *own], {**os.environ, "WEAVIATE_API_KEY": "sesame"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_copies_are_left_out_and_undo_stores_all_that_came(server: Weaviate, tmp_path: Path) -> None:
+def test_copies_are_left_out_and_undo_stores_all_that_came(server: Server, opened: Opened, tmp_path: Path) -> None:
     with fronted(server, None, "--config", str(changing(tmp_path, "skip"))) as place:
         seen = told(place, "write", PROGRAM)
     assert {name: sorted(each) for name, each in seen.items() if name != "Shared"} == {
@@ -95,7 +120,7 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(server: Weaviate, tmp
     assert "10 were stored" in undone(tmp_path, server.url)
     found = told(direct(server), "everything", PROGRAM)
     assert "0 points were left out" in undone(tmp_path, server.url)
-    with weaviate() as other:
+    with opened() as other:
         told(direct(other), "create", PROGRAM)
         told(direct(other), "write", PROGRAM)
         assert found == told(direct(other), "everything", PROGRAM)
@@ -106,7 +131,7 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(server: Weaviate, tmp
     [("keep-newest", "2567", "3"), ("keep-oldest", "1247", "1"), ("keep-longest", "1247", "3")],
 )
 def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
-    server: Weaviate, tmp_path: Path, merge: str, left: str, shared: str
+    server: Server, opened: Opened, tmp_path: Path, merge: str, left: str, shared: str
 ) -> None:
     own = tmp_path / "merge.yaml"
     own.write_text(f"policy: {{write: {{mode: merge, merge: {merge}}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n")
@@ -119,13 +144,13 @@ def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
     undone(tmp_path, server.url)
     found = told(direct(server), "everything", PROGRAM)
     assert "0 points were left out" in undone(tmp_path, server.url)
-    with weaviate() as other:
+    with opened() as other:
         told(direct(other), "create", PROGRAM)
         told(direct(other), "merge", PROGRAM)
         assert found == told(direct(other), "everything", PROGRAM)
 
 
-def test_a_write_with_copies_is_refused(server: Weaviate, tmp_path: Path) -> None:
+def test_a_write_with_copies_is_refused(server: Server, tmp_path: Path) -> None:
     with fronted(server, None, "--config", str(changing(tmp_path, "reject"))) as place:
         batch, one, *stored = told(place, "reject", PROGRAM)
     assert "1 of 2 points are copies, which are rejected here" in batch

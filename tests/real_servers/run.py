@@ -37,7 +37,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "weaviate": Kind(
             real_servers.WEAVIATE,
             weaviate_verdict.judged,
-            ("tests/clients/test_weaviate_through_the_proxy.py", "tests/clients/test_real_weaviate.py"),
+            (
+                "tests/clients/test_weaviate_through_the_proxy.py",
+                "tests/clients/test_real_weaviate.py",
+                "tests/clients/test_write_gate_of_weaviate.py",
+            ),
         ),
     }
 )
