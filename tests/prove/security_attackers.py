@@ -13,6 +13,7 @@ SECOND = 1.0
 # A slow reader announces a small window, as slowhttptest's do. With the kernel's own, the attackers' machine takes whole answers: on one
 # machine that is 2 GiB of socket memory, and every process there waits for it, also those that nobody attacks.
 SMALL_WINDOW_BYTES = 4096
+PACED_SECONDS = 0.005  # those that come in this time come together
 SLICES = 20  # of a second: writing to all at once would hold up the good client's clock
 
 
@@ -76,7 +77,7 @@ class Crowd:
     async def connect(self, count: int, a_second: float = 0.0) -> None:
         """Let so many come, ``a_second`` at most, or as fast as they can; those that cannot connect are not among them."""
         loop = asyncio.get_running_loop()
-        begun, at_once = loop.time(), max(1, int(a_second / SLICES)) if a_second else AT_ONCE
+        begun, at_once = loop.time(), max(1, int(a_second * PACED_SECONDS)) if a_second else AT_ONCE
         for start in range(0, count, at_once):
             if a_second:
                 await asyncio.sleep(begun + start / a_second - loop.time())
