@@ -240,7 +240,7 @@ def test_a_sweep_deletes_what_undo_stores_again(there: There, tmp_path: Path) ->
         before = [(each.id, each.payload) for each in source.read(there.ids)]
     folder = ("--work", str(tmp_path / "work"), "--keep", "first")
     code, out, err = there.command("sweep", *folder, "--apply", "--journal", journal)
-    assert (code, err) == (0, "")
+    assert (code, json.loads(err)["msg"], json.loads(err)["evictedCount"]) == (0, "sweep-complete", copies)
     assert f"{copies} were deleted" in " ".join(out.split())
     with closing(there.open()) as source:
         assert [each.id for each in source.read(there.ids)] == list(there.ids[::COPIES])
