@@ -156,14 +156,16 @@ def in_ms(seconds: float | None) -> float:
 
 
 async def paced(proxy: Target, attack: Slow) -> list[Finding]:
-    """A good client beside attackers that come as those of slowhttptest do."""
+    """A good client beside attackers that come as those of slowhttptest do; then the same at nginx: what this machine can do."""
     before = await baseline(proxy.port)
     during, fared = await attack.attack(proxy.port, proxy.port)
+    yardstick = await beside_nginx(attack)
     what = f"{attack.count} {attack.name}, {attack.a_second:.0f} new ones a second, a good client at {RATE:.0f}/s"
     p99, was = in_ms(during.p99_seconds), in_ms(before.p99_seconds)
     found = [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, "p99 ≤ 2× baseline", f"{p99:.1f} ms, was {was:.1f} ms", p99 <= 2 * was),
+        Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
     if attack.name == "slow heads":
         found.append(Finding("S4", what, f"all closed ≤ {HEAD_SECONDS:.0f} s", *verdict(fared)))
@@ -228,8 +230,9 @@ async def beside_nginx(attack: Slow) -> str:
         with through_nginx(upstream.port, connections=NGINX_CONNECTIONS) as port:
             if port is None:
                 return "no nginx here"
+            before = await baseline(port)
             served, _ = await attack.attack(port, port)
-    return f"{_times(served)}; {served.words()}"
+    return f"{_times(served)}; before {_times(before)}; {served.words()}"
 
 
 def verdict(fared: Fared) -> tuple[str, bool]:

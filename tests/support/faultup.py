@@ -163,11 +163,15 @@ Script = Callable[[Talk], Awaitable[None]]
 
 
 def answering(answer: bytes | Callable[[Received], bytes]) -> Script:
-    """A healthy upstream: the same answer, or one made from the request, to every request of every connection."""
+    """A healthy upstream: the same answer, or one made from the request, to every request of every connection.
+
+    It closes a connection that says nothing for PATIENCE_SECONDS.
+    """
 
     async def script(talk: Talk) -> None:
-        while (request := await talk.request()) is not None:
-            await talk.send(answer if isinstance(answer, bytes) else answer(request))
+        with contextlib.suppress(TimeoutError):
+            while (request := await talk.request()) is not None:
+                await talk.send(answer if isinstance(answer, bytes) else answer(request))
 
     return script
 
