@@ -1,4 +1,8 @@
-"""The write gate on the embedded engine: upserts of 1,000 points and of one, through each mode, against a direct client's."""
+"""The write gate on the embedded engine: upserts of 1,000 points and of one, through each mode, against a direct client's.
+
+One side more asks the engine for the neighbours itself before it upserts, with a query made beforehand, and ignores the answer: what the
+engine alone takes. No gate that waits for its query can be faster on this engine.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
+import orjson
 from qdrant_client import QdrantClient, models
 
 from bench.contenders import Database, Proxy, vecsieve
@@ -30,6 +37,7 @@ COPY_NOISE = 0.05  # a copy is a cosine of .999 from its original
 MODES = ("off", "observe", "annotate", "skip")
 WAITED_FOR = ("annotate", "skip")  # writes that wait for their judgement; observe leaves some out under load
 WANTED = {"annotate": 0.5}
+ASKED = "direct, neighbours asked for first"
 
 Upsert = list[models.PointStruct]
 Taken = tuple[list[float], list[float]]
@@ -45,10 +53,12 @@ def bench_writes(effort: Effort) -> Iterator[Section]:
         upstream = stack.enter_context(engine())
         gates = {mode: stack.enter_context(gate(upstream, mode)) for mode in MODES}
         numbers = itertools.count()
+        asked = [query(each) for each in made]
         ports = {"direct": upstream.port, **{mode: each.port for mode, each in gates.items()}}
         sides: dict[str, Callable[[], Taken]] = {
             name: partial(stored, port, upstream.port, made, numbers) for name, port in ports.items()
         }
+        sides[ASKED] = partial(stored, upstream.port, upstream.port, made, numbers, asked)
         rounds = interleave(sides, rounds=effort.rounds)
         for mode in WAITED_FOR:
             _all_judged(gates[mode], effort.rounds * len(made))
@@ -88,15 +98,37 @@ def upserts() -> list[Upsert]:
     return [points[start : start + POINTS] for start in range(0, many, POINTS)] + [[each] for each in points[many:]]
 
 
-def stored(port: int, database: int, made: list[Upsert], numbers: Iterator[int]) -> Taken:
-    """Store all in a new collection through this port."""
+def query(points: Upsert) -> bytes:
+    """What the gate asks for these points."""
+    shared = {"limit": 5, "with_payload": ["text"], "with_vector": False, "score_threshold": 0.75}
+    return orjson.dumps({"searches": [{"query": each.vector, **shared} for each in points]})
+
+
+def stored(
+    port: int, database: int, made: list[Upsert], numbers: Iterator[int], asked: Sequence[bytes] | None = None
+) -> Taken:
+    """Store all in a new collection through this port; ``asked``: queries of the database, one before each upsert."""
     name = f"round{next(numbers)}"
     parameters = models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)
     with contextlib.closing(_client(database)) as direct, contextlib.closing(_client(port)) as client:
         direct.create_collection(name, vectors_config=parameters)
         client.count(name)  # opens the connection
-        taken = [_timed(client, name, each) for each in made]
+        with contextlib.closing(HTTPConnection("127.0.0.1", database, timeout=60)) as raw:
+            taken = [
+                (_asked(raw, name, asked[at]) if asked is not None else 0.0) + _timed(client, name, each)
+                for at, each in enumerate(made)
+            ]
     return taken[:UPSERTS], taken[UPSERTS:]
+
+
+def _asked(raw: HTTPConnection, name: str, body: bytes) -> float:
+    begun = time.perf_counter()
+    raw.request("POST", f"/collections/{name}/points/query/batch", body, {"Content-Type": "application/json"})
+    reply = raw.getresponse()
+    said = reply.read()
+    if reply.status != HTTPStatus.OK:
+        raise MeasurementFailedError(f"wanted an answer to a batch query, seen {reply.status}: {said[:200]!r}")
+    return time.perf_counter() - begun
 
 
 def _client(port: int) -> QdrantClient:
