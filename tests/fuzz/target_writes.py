@@ -32,10 +32,10 @@ def seeds() -> list[bytes]:
     ]
 
 
-def check(data: bytes) -> None:
-    """Read the bytes as each of the three."""
+def check(data: bytes) -> NewPoints | None:
+    """Read the bytes as each of the three. Returns what they are as a write."""
     if len(data) < 2:
-        return
+        return None
     sample, notes, rest = samples()[data[0] % len(samples())], bool(data[1] & 1), data[2:]
     sample.adapter.classify(RequestHead(method="POST", path=rest.decode("latin-1"), message=rest))
     points = _read(sample, rest, notes=notes)
@@ -49,6 +49,7 @@ def check(data: bytes) -> None:
             sample.adapter.parse_description(rest)
     with suppress(UnsupportedError):
         sample.adapter.ask_metric(sample.write, rest)
+    return points
 
 
 def _read(sample: Sample, body: bytes, *, notes: bool) -> NewPoints | None:

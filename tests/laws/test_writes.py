@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import orjson
 import pytest
 from fuzz import target_writes
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from support.written import Sample, samples
 from vecsieve.adapters.backends import BACKENDS
-from vecsieve.adapters.contract import MalformedReplyError
-from vecsieve.adapters.writes import Inquiry, MergesPoints, WriteNeeds
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError
+from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, Told, WriteNeeds
 
+JUNK = st.one_of(st.binary(max_size=40), st.sampled_from(target_writes.WORDS))
 NAMES = [sample.name for sample in samples()]
 
 
@@ -37,11 +39,10 @@ def test_a_sample_is_read_whole(sample: Sample) -> None:
 @given(st.data())
 def test_arbitrary_bytes_raise_only_the_two_verdicts(number: int, data: st.DataObject) -> None:
     """A write that cannot be read is unsupported, an answer malformed; what is read is the same bytes without notes."""
-    sample = samples()[number]
-    whole = data.draw(st.sampled_from([sample.body, sample.answer]))
-    at, cut = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 30))
-    junk = data.draw(st.one_of(st.binary(max_size=40), st.sampled_from(target_writes.WORDS)))
-    target_writes.check(bytes([number, data.draw(st.integers(0, 1))]) + whole[:at] + junk + whole[at + cut :])
+    sample, notes = samples()[number], data.draw(st.booleans())
+    damaged = data.draw(answers(sample.body, sample.answer))
+    points = target_writes.check(bytes([number, notes]) + damaged)
+    assert points is None or sample.adapter.annotated(points, {}) == damaged
 
 
 @pytest.mark.parametrize("sample", samples(), ids=NAMES)
@@ -65,15 +66,64 @@ def test_every_transport_can_read_points_whole_and_remove_them(sample: Sample) -
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 @given(st.data())
 def test_arbitrary_bytes_are_stored_points_or_malformed(number: int, data: st.DataObject) -> None:
-    sample = samples()[number]
+    """Whatever the database answers raises MalformedReplyError, or is points under canonical ids."""
+    sample, verbs, points = two_points(number)
+    damaged = data.draw(answers(sample.body, sample.answer, b'{"class":"Docs","id":"a","vector":[1]}', b""))
+    try:
+        stored = verbs.stored(points, damaged)
+    except MalformedReplyError:
+        stored = {}
+    assert all(orjson.dumps(orjson.loads(key)) == key for key in stored)
+    with suppress(MalformedReplyError):
+        verbs.removed(damaged)
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+@given(st.data())
+def test_arbitrary_bytes_tell_of_the_points_of_a_write_or_are_malformed(number: int, data: st.DataObject) -> None:
+    """Whatever the database answers to the rest of a write raises MalformedReplyError, or tells of points that were left out or sent."""
+    sample, verbs, points = two_points(number)
+    damaged = data.draw(answers(verbs.acknowledged(sample.write, points, "").body, *REFUSALS, b""))
+    try:
+        told = verbs.told(sample.write, points, {1: 0}, damaged)
+    except MalformedReplyError:
+        return
+    assert told.refused <= {1}
+    assert told.failed <= {0}
+    assert verbs.is_told or told == Told(body=damaged)
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_each_answer_of_a_refusal_is_read_by_a_transport(number: int) -> None:
+    """The answers that the law damages are what it says they are."""
+    sample, verbs, points = two_points(number)
+    refused = 0
+    for answer in REFUSALS:
+        try:
+            refused += bool(verbs.told(sample.write, points, {1: 0}, answer).failed)
+        except DeclinedError:
+            refused += 1
+        except MalformedReplyError:
+            continue
+    assert (refused > 0) == verbs.is_told
+
+
+# Of one row, by Milvus over REST and gRPC, and by Weaviate over REST and gRPC.
+REFUSALS = (b'{"code":1100,"message":"no"}', b"\x22\x01\x00", b'[{"result":{"errors":{}}}]', b"\x12\x00")
+
+
+def two_points(number: int) -> tuple[Sample, MergesPoints, NewPoints]:
+    """A write of one point twice, as read."""
+    sample = samples(2)[number]
     verbs = sample.adapter
     assert isinstance(verbs, MergesPoints)
     needs = WriteNeeds(vector_name=None, keys=(), most=9, known=sample.known)
-    points = verbs.parse(sample.write, sample.body, needs)
-    whole = data.draw(st.sampled_from([sample.body, sample.answer, b'{"class":"Docs","id":"a","vector":[1]}']))
-    at, cut = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 30))
-    junk = data.draw(st.one_of(st.binary(max_size=40), st.sampled_from(target_writes.WORDS)))
-    damaged = whole[:at] + junk + whole[at + cut :]
-    for read in (lambda: verbs.stored(points, damaged), lambda: verbs.removed(damaged)):
-        with suppress(MalformedReplyError):
-            read()
+    return sample, verbs, verbs.parse(sample.write, sample.body, needs)
+
+
+@st.composite
+def answers(draw: st.DrawFn, *wholes: bytes) -> bytes:
+    """One of these with some bytes in place of others."""
+    whole = draw(st.sampled_from(wholes))
+    at, cut = draw(st.integers(0, len(whole))), draw(st.integers(0, 30))
+    return whole[:at] + draw(JUNK) + whole[at + cut :]

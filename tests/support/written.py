@@ -30,7 +30,7 @@ NOTHING = NewPoints(ids=(), vectors=np.empty((0, 0), np.float32), vector_name=""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``body``: a write of one point. ``answer``: one neighbour of it."""
+    """``body``: a write of one point, or of that point several times. ``answer``: one neighbour of it."""
 
     name: str
     adapter: WriteAdapter
@@ -71,16 +71,27 @@ def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
     }  # fmt: skip
 
 
-def _grpc() -> Mapping[str, tuple[str, Any, Any, object | None]]:
-    """By backend: path, write, answer, and what is known."""
+def _times(body: bytes, count: int) -> bytes:
+    """A write over REST whose lists have their only element several times."""
+    found = json.loads(body)
+    return _plain({name: each * count if isinstance(each, list) else each for name, each in found.items()})
+
+
+def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
+    """By backend: path, write of ``count`` points, answer, and what is known."""
     text = {"text": qdrant.Value(string_value="a")}
     vectors = qdrant.Vectors(vector=qdrant.Vector(dense=qdrant.DenseVector(data=[1, 0.5])))
     point = qdrant.PointStruct(id=qdrant.PointId(num=1), vectors=vectors, payload=text)
     hit = qdrant.ScoredPoint(id=qdrant.PointId(num=2), score=0.5, payload=text)
     columns = [
-        {"field_name": "id", "type": 5, "scalars": {"long_data": {"data": [1]}}},
-        {"field_name": "vec", "type": 101, "vectors": {"dim": 2, "float_vector": {"data": [1, 0.5]}}},
-        {"field_name": "$meta", "type": 23, "is_dynamic": True, "scalars": {"json_data": {"data": [b'{"text":"a"}']}}},
+        {"field_name": "id", "type": 5, "scalars": {"long_data": {"data": [1] * count}}},
+        {"field_name": "vec", "type": 101, "vectors": {"dim": 2, "float_vector": {"data": [1, 0.5] * count}}},
+        {
+            "field_name": "$meta",
+            "type": 23,
+            "is_dynamic": True,
+            "scalars": {"json_data": {"data": [b'{"text":"a"}'] * count}},
+        },
     ]
     results = {
         "num_queries": 1,
@@ -92,40 +103,40 @@ def _grpc() -> Mapping[str, tuple[str, Any, Any, object | None]]:
     one = {"uuid": ID, "collection": "Docs", "vector_bytes": weaviate.packed([1, 0.5])}
     return {
         "qdrant": (
-            "/qdrant.Points/Upsert", qdrant.UpsertPoints(collection_name="c", points=[point]),
+            "/qdrant.Points/Upsert", qdrant.UpsertPoints(collection_name="c", points=[point] * count),
             qdrant.QueryBatchResponse(result=[qdrant.BatchResult(result=[hit])]), None,
         ),
         "pinecone": (
             "/VectorService/Upsert",
-            pinecone("UpsertRequest")(vectors=[{"id": "a", "values": [1, 0.5], "metadata": {"text": "a"}}]),
+            pinecone("UpsertRequest")(vectors=[{"id": "a", "values": [1, 0.5], "metadata": {"text": "a"}}] * count),
             pinecone("QueryResponse")(matches=[{"id": "b", "score": 0.5, "values": [1, 2], "metadata": {"text": "a"}}]), None,
         ),
         "milvus": (
             "/milvus.proto.milvus.MilvusService/Insert",
-            milvus.message_type("WriteRequest")(collection_name="c", num_rows=1, fields_data=columns),
+            milvus.message_type("WriteRequest")(collection_name="c", num_rows=count, fields_data=columns),
             milvus.message_type("SearchResults")(results=results), MILVUS,
         ),
         "weaviate": (
             "/weaviate.v1.Weaviate/BatchObjects",
             weaviate.message_type("BatchObjectsRequest")(
-                objects=[{**one, "properties": {"non_ref_properties": {"text": "a"}}}]
+                objects=[{**one, "properties": {"non_ref_properties": {"text": "a"}}}] * count
             ), b"", WEAVIATE,
         ),
     }  # fmt: skip
 
 
 @cache
-def samples() -> tuple[Sample, ...]:
-    """Of each transport that reads writes."""
+def samples(count: int = 1) -> tuple[Sample, ...]:
+    """Of each transport that reads writes, with ``count`` times the same point."""
     made: list[Sample] = []
     rest = _rest()
     for name, backend in BACKENDS.items():
         if backend.rest.writes is not None:
             method, path, body, answer, known = rest[name]
             head = RequestHead(method=method, path=path, content_type="application/json", host="docs.example")
-            made.append(_sample(f"{name} REST", backend.rest.writes(), head, body, answer, known))
+            made.append(_sample(f"{name} REST", backend.rest.writes(), head, _times(body, count), answer, known))
         if backend.grpc is not None and backend.grpc.writes is not None:
-            path, write, reply, known = _grpc()[name]
+            path, write, reply, known = _grpc(count)[name]
             message = write.SerializeToString()
             head = RequestHead(method="POST", path=path, message=message, host="docs.example")
             # Its reads go over REST.

@@ -423,17 +423,6 @@ def test_a_write_of_which_nothing_is_left_stored_none(has_texts: bool, kind: str
     assert (answer.status, shown.insert_cnt, shown.HasField("status"), shown.IDs.HasField(kind)) == (0, 0, True, True)
 
 
-@given(st.binary(max_size=30))
-def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    found = parsed(written(ID, VEC))
-    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(INSERT, found, {1: 0}, body)):
-        try:
-            work()
-        except MalformedReplyError:
-            continue
-
-
 def test_rows_are_read_whole_as_clients_write_them() -> None:
     found = parsed(written(ID, VEC, partition_name="p"))
     (question,) = WRITES.ask_stored(INSERT, found, [b"1"], whole=True)

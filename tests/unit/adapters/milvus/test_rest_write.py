@@ -258,17 +258,6 @@ def test_the_answer_is_the_databases_unless_it_refused() -> None:
     assert json.loads(nothing.body)["data"] == {"insertCount": 0, "insertIds": []}
 
 
-@given(st.binary(max_size=40))
-def test_any_other_answer_is_malformed_or_read(raw: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    found = parsed(body(row(), row(2)))
-    for work in (lambda: WRITES.stored(found, raw), lambda: WRITES.told(INSERTION, found, {1: 0}, raw)):
-        try:
-            work()
-        except MalformedReplyError:
-            continue
-
-
 def test_rows_are_read_whole_where_queries_show_them_as_they_are_written() -> None:
     (question,) = WRITES.ask_stored(INSERTION, parsed(body(row())), [b"1"], whole=True)
     assert json.loads(question.body)["outputFields"] == ["*"]

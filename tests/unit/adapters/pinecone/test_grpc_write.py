@@ -171,15 +171,6 @@ def test_which_vectors_are_stored_is_asked_by_their_ids_a_hundred_at_a_time() ->
     assert stored == {'"ü7"'.encode(): '{"id":"ü7","values":[1.0]}'.encode()}
 
 
-@given(st.binary(max_size=20))
-def test_any_other_answer_about_ids_is_malformed_or_read(body: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    try:
-        WRITES.stored(NOTHING, body)
-    except MalformedReplyError:
-        return
-
-
 def test_a_write_of_which_nothing_is_left_stored_none() -> None:
     message = written(row())
     write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))

@@ -213,14 +213,3 @@ def test_objects_without_ids_have_places() -> None:
     found = parsed(written(row(""), row("")))
     assert (found.ids, found.has_ids) == ((b'"#0"', b'"#1"'), False)
     assert "id" not in json.loads(WRITES.point(found, 0))
-
-
-@given(st.binary(max_size=40))
-def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    found = parsed(written(row("a"), row("b")))
-    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(WRITE, found, {1: 0}, body)):
-        try:
-            work()
-        except MalformedReplyError:
-            continue

@@ -212,14 +212,3 @@ def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> Non
     assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
     answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'
     assert dict(WRITES.stored(found, answer)) == {b'"a"': b""}
-
-
-@given(st.binary(max_size=40))
-def test_any_other_answer_is_malformed_or_read(body: bytes) -> None:
-    """Invariant: MalformedReplyError and nothing else."""
-    found = parsed(batch(row(1), row(2)))
-    for work in (lambda: WRITES.stored(found, body), lambda: WRITES.told(WRITE, found, {1: 0}, body)):
-        try:
-            work()
-        except MalformedReplyError:
-            continue
