@@ -11,6 +11,7 @@ from aiohttp import web
 
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import Invalidation, PlainDialect, bare_relay
+from support.streams import listening
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -77,11 +78,10 @@ async def test_control_aiohttp_alone_reflects_and_logs_it(caplog: pytest.LogCapt
 
     aiohttp_logger = logging.getLogger("aiohttp.server")
     kept, aiohttp_logger.filters = aiohttp_logger.filters, []
-    server = await asyncio.get_running_loop().create_server(web.Server(hello), "127.0.0.1", 0)
     try:
-        answer = await raw_exchange(server.sockets[0].getsockname()[1], REQUESTS["control character"])
+        async with listening(web.Server(hello)) as server:
+            answer = await raw_exchange(server.sockets[0].getsockname()[1], REQUESTS["control character"])
     finally:
-        server.close()
         aiohttp_logger.filters = kept
     assert CANARY in answer, f"aiohttp {aiohttp.__version__} no longer reflects: our override may go"
     assert CANARY.decode() in caplog.text

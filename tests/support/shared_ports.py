@@ -12,6 +12,7 @@ import grpc
 from aiohttp import web
 
 from support.relay_server import Invalidation, PlainDialect
+from support.streams import listening
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -96,14 +97,14 @@ async def both_servers(
     await server.start()
     rules = ConnectionRules(limits.head_timeout_seconds, http.client_connections, answers, heard)
     shared = SharedPort(rules, inner=inner if with_grpc else None, tls=tls)
-    listening = await asyncio.get_running_loop().create_server(shared.before(http), "127.0.0.1", 0, backlog=512)
-    port = listening.sockets[0].getsockname()[1]
-    try:
-        yield BothServers(port, shared, listening, server, inner, http, heard, direct_port, served)
-    finally:
-        listening.close()
-        await asyncio.gather(server.stop(0.1), shared.close(grace_seconds=0.5), http.shutdown(0.5))
-        inner.close()
+    async with listening(shared.before(http), backlog=512) as front:
+        port = front.sockets[0].getsockname()[1]
+        try:
+            yield BothServers(port, shared, front, server, inner, http, heard, direct_port, served)
+        finally:
+            front.close()
+            await asyncio.gather(server.stop(0.1), shared.close(grace_seconds=0.5), http.shutdown(0.5))
+            inner.close()
 
 
 async def called(channel: grpc.aio.Channel, message: bytes) -> bytes:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.http2_frames import frame
 from support.loops import LoopFactory, run
 from support.relay_server import Invalidation
+from support.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import FRAMES, Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -77,23 +78,21 @@ async def spliced() -> AsyncIterator[Spliced]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         accepted.set_result((reader, writer))
+        await writer.wait_closed()
 
     connections, inner = ledger(), InnerSocket(Calls())
-    behind = await asyncio.start_unix_server(serve, inner.path)
-    before = await loop.create_server(lambda: DataPort(connections, inner), "127.0.0.1", 0)
-    client = await asyncio.open_connection(*before.sockets[0].getsockname())
-    client[1].write(PREFACE)
-    server = await asyncio.wait_for(accepted, WAIT_SECONDS)
-    assert await server[0].readexactly(len(PREFACE)) == PREFACE
-    try:
-        yield Spliced(client, server, connections)
-    finally:
-        before.close()
-        behind.close()
-        await connections.close(grace_seconds=0)
-        for _, writer in (client, server):
-            writer.transport.abort()
-        inner.close()
+    async with serving_at(inner.path, serve), listening(lambda: DataPort(connections, inner)) as before:
+        client = await asyncio.open_connection(*before.sockets[0].getsockname())
+        try:
+            client[1].write(PREFACE)
+            server = await asyncio.wait_for(accepted, WAIT_SECONDS)
+            assert await server[0].readexactly(len(PREFACE)) == PREFACE
+            yield Spliced(client, server, connections)
+        finally:
+            before.close()
+            await connections.close(grace_seconds=0)
+            client[1].transport.abort()
+    inner.close()
 
 
 Case = Callable[[Spliced], Awaitable[None]]

@@ -14,6 +14,7 @@ import pytest
 from unit.proxy.telemetry.test_rejudging import demo_pool, kept
 
 from support.inspected import no_egress, no_pools, seen
+from support.streams import serving_at
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.admin import workers
 from vecsieve.proxy.admin.knowledge import Kind, Knowledge, Question, collections_in_one, egress_of, in_one
@@ -98,26 +99,21 @@ async def test_a_worker_that_is_gone_stuck_or_damaged_is_left_out(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "TIMEOUT_SECONDS", 0.2)
-    released = asyncio.Event()
 
-    async def stuck(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await released.wait()
-        writer.close()
+    async def stuck(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
 
     async def damaged(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b'{"rows": [')
-        writer.close()
 
     whole = await open_to_admin(directory, 0, Knowledge(recent(0, "a"), no_pools(), no_egress()))
-    others = [
-        await asyncio.start_unix_server(serve, directory / f"inspect_w{place}.sock")
-        for place, serve in ((1, stuck), (2, damaged))
-    ]
-    answers = await asking(directory, 4)(Question(Kind.SEARCHES))
+    async with (
+        serving_at(str(directory / "inspect_w1.sock"), stuck),
+        serving_at(str(directory / "inspect_w2.sock"), damaged),
+    ):
+        answers = await asking(directory, 4)(Question(Kind.SEARCHES))
     assert [row["collection"] for row in in_one(answers)] == ["a"]
-    released.set()
-    for server in (whole, *others):
-        server.close()
+    whole.close()
 
 
 @pytest.mark.parametrize("sent", [b"\n", b"[]\n", b'{"kind": "nothing", "number": 0, "rank": 0}\n', b"x" * 5000, b""])

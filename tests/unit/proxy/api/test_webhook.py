@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from support.exposed import value
 from support.hook_receiver import Receiver, receiving
 from support.ports import free_ports
+from support.streams import serving
 from vecsieve.config.applications import WebhookSettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import UpstreamSettings
@@ -115,21 +116,16 @@ async def test_at_the_end_what_waits_is_sent(tmp_path: Path) -> None:
 
 
 async def test_a_silent_receiver_holds_up_no_end_and_what_waits_is_counted(tmp_path: Path) -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        writer.close()
 
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with sending(f"http://127.0.0.1:{port}", tmp_path) as sender:
+    async with serving(silent) as port, sending(f"http://127.0.0.1:{port}", tmp_path) as sender:
         sender.tell(1)
         await asyncio.sleep(0.05)
         sender.tell(2)
         async with asyncio.timeout(20):
             await sender.hook.close()
         assert sender.count("events_dropped_total", sink="webhook") == 2
-    server.close()
-    await server.wait_closed()
 
 
 def test_a_secret_that_is_too_short_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from support.relay_server import Invalidation
+from support.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -77,7 +78,7 @@ def test_what_is_taken_does_not_wait_and_nobody_waits_less_than_not_at_all() -> 
 
 
 async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> None:
-    calls, loop = Calls(), asyncio.get_running_loop()
+    calls = Calls()
     inner, connections = InnerSocket(calls), SharedConnections(Connections(limit=9, events=Invalidation()))
     answers: list[asyncio.StreamWriter] = []
 
@@ -92,18 +93,19 @@ async def test_a_splice_counts_what_passes_and_forgets_it_with_its_client() -> N
             while calls.open != wanted:
                 await asyncio.sleep(0.005)
 
-    server = await asyncio.start_unix_server(lambda _, writer: answers.append(writer), inner.path)
-    port = await loop.create_server(DataPort, "127.0.0.1", 0)
-    _, client = await asyncio.open_connection("127.0.0.1", port.sockets[0].getsockname()[1])
-    client.write(b"".join(frame(HEADERS, END_HEADERS, b"", number) for number in (1, 3, 5)))
-    await counted(3)
-    answers[0].write(frame(HEADERS, END_HEADERS | END_STREAM, b"", 3))
-    await counted(2)
-    client.close()
-    answers[0].close()
-    await counted(0)
-    port.close()
-    server.close()
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers.append(writer)
+        await writer.wait_closed()
+
+    async with serving_at(inner.path, answer), listening(DataPort) as port:
+        _, client = await asyncio.open_connection("127.0.0.1", port.sockets[0].getsockname()[1])
+        client.write(b"".join(frame(HEADERS, END_HEADERS, b"", number) for number in (1, 3, 5)))
+        await counted(3)
+        answers[0].write(frame(HEADERS, END_HEADERS | END_STREAM, b"", 3))
+        await counted(2)
+        client.close()
+        answers[0].close()
+        await counted(0)
     inner.close()
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.relay_server import Invalidation, PlainDialect
+from support.streams import serving_at
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
@@ -160,16 +161,13 @@ def test_the_preface_leads_to_a_splice_however_it_is_split(rest: bytes, cuts: li
 async def test_bytes_in_the_segment_of_the_preface_are_kept() -> None:
     received = asyncio.get_running_loop().create_future()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         received.set_result(await reader.readexactly(len(PREFACE) + 5))
-        writer.close()
 
-    async with Scene() as scene:
-        server = await asyncio.start_unix_server(serve, scene.inner.path)
+    async with Scene() as scene, serving_at(scene.inner.path, serve):
         await scene.comes(PREFACE[:3])
         await scene.comes(PREFACE[3:] + b"hello")
         assert await asyncio.wait_for(received, 5) == PREFACE + b"hello"
-        server.close()
 
 
 async def test_a_silent_connection_is_closed_without_a_word() -> None:

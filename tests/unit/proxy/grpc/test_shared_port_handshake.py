@@ -12,6 +12,7 @@ import pytest
 from support.certificates import Certificates, make_certificates
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Invalidation, PlainDialect
+from support.streams import listening
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.shared_port import Handshake
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -60,13 +61,11 @@ class Port:
 @asynccontextmanager
 async def secured_port(files: Certificates, *, seconds: float = 10.0, limit: int = 10) -> AsyncIterator[Port]:
     port, context = Port(seconds=seconds, limit=limit), server_context(files.leaf, files.key, with_grpc=True)
-    listening = await asyncio.get_running_loop().create_server(
-        lambda: Handshake(port.rules, port.connections, context, lambda: Echo(port)), "127.0.0.1", 0
-    )
-    port.number = listening.sockets[0].getsockname()[1]
-    yield port
-    listening.close()
-    await port.connections.close(grace_seconds=0)
+    async with listening(lambda: Handshake(port.rules, port.connections, context, lambda: Echo(port))) as server:
+        port.number = server.sockets[0].getsockname()[1]
+        yield port
+        server.close()
+        await port.connections.close(grace_seconds=0)
 
 
 @both_loops

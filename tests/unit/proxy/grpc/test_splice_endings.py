@@ -29,6 +29,7 @@ from support.spliced import (
     paused,
     raw,
 )
+from support.streams import listening
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc import splice as grpc_splice
 from vecsieve.proxy.grpc.frames import Calls
@@ -165,14 +166,13 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
 ) -> None:
     async def story() -> None:
         connections, inner = ledger(), InnerSocket(Calls())
-        before = await asyncio.get_running_loop().create_server(lambda: DataPort(connections, inner), "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
-        writer.write(b"!")
-        with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
-        assert len(connections) == 0
-        writer.close()
-        before.close()
+        async with listening(lambda: DataPort(connections, inner)) as before:
+            reader, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
+            writer.write(b"!")
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
+            assert len(connections) == 0
+            writer.close()
         inner.close()
 
     caplog.set_level(logging.ERROR, logger="vecsieve.grpc")
@@ -184,19 +184,18 @@ def test_without_a_server_the_client_is_reset_and_one_line_says_so(
 def test_a_client_that_goes_while_the_server_lets_nobody_in_leaves_nothing_behind(loop: LoopFactory) -> None:
     async def story() -> None:
         connections, inner = ledger(), InnerSocket(Calls())
-        before = await asyncio.get_running_loop().create_server(lambda: DataPort(connections, inner), "127.0.0.1", 0)
         with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
             full.bind(inner.path)
             full.listen(0)
             first.connect(inner.path)
-            _, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
-            writer.write(b"!")
-            await asyncio.sleep(0.05)
-            assert len(connections) == 1
-            await connections.close(grace_seconds=0)
-            assert len(connections) == 0
-            writer.close()
-        before.close()
+            async with listening(lambda: DataPort(connections, inner)) as before:
+                _, writer = await asyncio.open_connection(*before.sockets[0].getsockname())
+                writer.write(b"!")
+                await asyncio.sleep(0.05)
+                assert len(connections) == 1
+                await connections.close(grace_seconds=0)
+                assert len(connections) == 0
+                writer.close()
         inner.close()
 
     run(loop, story())
