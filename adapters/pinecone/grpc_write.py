@@ -236,7 +236,7 @@ def _message(point: bytes) -> bytes:
     if sparse := value.get("sparseValues"):
         indices = b"".join(map(encoded, sparse["indices"]))
         parts.append(length_field(_SPARSE, length_field(_INDICES, indices) + _packed(_WEIGHTS, sparse["values"])))
-    entries = [_struct(key, _value(each)) for key, each in (value["metadata"] or {}).items()]
+    entries = [_struct(key, _value(each)) for key, each in (value.get("metadata") or {}).items()]
     return b"".join([*parts, length_field(_METADATA, b"".join(entries))])
 
 

@@ -232,13 +232,13 @@ def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_own(rows: 
     assert WRITES.partition(shown) == b'"n"'
 
 
-def test_a_merged_vector_may_have_no_metadata() -> None:
+@pytest.mark.parametrize("metadata", [b',"metadata":{}', b',"metadata":null', b""])
+def test_a_merged_vector_may_have_no_metadata(metadata: bytes) -> None:
     message = written(row())
     write = WRITES.classify(RequestHead(method="POST", path=PATH, host=HOST, message=message))
     assert write is not None
-    shown = read(
-        "UpsertRequest", WRITES.merged(write, parsed(message), (), {0: b'{"id":"a","values":[2],"metadata":{}}'})
-    )
+    point = b'{"id":"a","values":[2]%s}' % metadata
+    shown = read("UpsertRequest", WRITES.merged(write, parsed(message), (), {0: point}))
     assert [(each.id, list(each.values), dict(each.metadata)) for each in shown.vectors] == [("a", [2.0], {})]
 
 
