@@ -19,6 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
+from vecsieve.adapters.base_writes import Array, RestWrites, equal_to
 from vecsieve.adapters.chroma.calls import BACKEND, ID, scope
 from vecsieve.adapters.chroma.request import DOCUMENT_KEY
 from vecsieve.adapters.contract import (
@@ -39,7 +40,6 @@ from vecsieve.adapters.wire.json_vectors import (
     stack,
 )
 from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
-from vecsieve.adapters.written import Array, RestWrites, equal_to
 
 _WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
 _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")

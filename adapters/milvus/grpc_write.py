@@ -15,6 +15,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import GrpcWrites, KeepsPoints
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -48,7 +49,6 @@ from vecsieve.adapters.wire.protobuf import (
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.vectors import unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
-from vecsieve.adapters.written import GrpcWrites, KeepsPoints
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9

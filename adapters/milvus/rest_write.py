@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import Array, KeepsPoints, RestWrites, numbers_of
 from vecsieve.adapters.contract import (
     DeclinedError,
     NativeAnswer,
@@ -35,7 +36,6 @@ from vecsieve.adapters.wire.json import Members, Span, last_values, members, str
 from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
-from vecsieve.adapters.written import Array, KeepsPoints, RestWrites, numbers_of
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
 _SCORE, _PARTITIONS = "distance", "partitionNames"

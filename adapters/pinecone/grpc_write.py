@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import GrpcWrites
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,
@@ -55,7 +56,6 @@ from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, mess
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
-from vecsieve.adapters.written import GrpcWrites
 
 # UpsertRequest.
 _VECTORS, _NAMESPACE = 1, 2

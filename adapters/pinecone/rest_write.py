@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
+from vecsieve.adapters.base_writes import Array, RestWrites, equal_to, numbers_of
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,
@@ -35,7 +36,6 @@ from vecsieve.adapters.wire.json_vectors import (
     edited,
 )
 from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
-from vecsieve.adapters.written import Array, RestWrites, equal_to, numbers_of
 
 UPSERT = "upsert"
 FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL

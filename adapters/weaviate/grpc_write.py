@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import GrpcWrites, KeepsPoints
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -49,7 +50,6 @@ from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, mess
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
-from vecsieve.adapters.written import GrpcWrites, KeepsPoints
 
 _SERVICE = "/weaviate.v1.Weaviate/"
 _STREAM = "batch stream"

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
+from vecsieve.adapters.base_writes import Array, KeepsPoints, RestWrites
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -35,7 +36,6 @@ from vecsieve.adapters.wire.json_vectors import (
     edited,
 )
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
-from vecsieve.adapters.written import Array, KeepsPoints, RestWrites
 
 _OBJECT, _BATCH = "object", "batch"
 _PATHS = {"/v1/objects": _OBJECT, "/v1/batch/objects": _BATCH}

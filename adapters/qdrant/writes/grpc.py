@@ -11,6 +11,7 @@ from struct import pack
 import orjson
 
 from vecsieve.adapters.base import own
+from vecsieve.adapters.base_writes import GrpcWrites
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,
@@ -46,7 +47,6 @@ from vecsieve.adapters.wire.protobuf import (
 from vecsieve.adapters.wire.protobuf_requests import message, messages, read
 from vecsieve.adapters.wire.protobuf_values import QDRANT, object_json
 from vecsieve.adapters.writes import NewPoints
-from vecsieve.adapters.written import GrpcWrites
 
 
 def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:

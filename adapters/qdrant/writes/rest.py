@@ -15,13 +15,13 @@ from urllib.parse import quote
 import msgspec
 
 from vecsieve.adapters.base import own
+from vecsieve.adapters.base_writes import Array, RestWrites
 from vecsieve.adapters.contract import NativeAnswer, Operation, Question
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.writes import rest_upserts
 from vecsieve.adapters.qdrant.writes.rest_upserts import Document, points_of, spelled
 from vecsieve.adapters.wire.json_vectors import Shortened
 from vecsieve.adapters.writes import NewPoints
-from vecsieve.adapters.written import Array, RestWrites
 
 # In a filter other keys are paths.
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")

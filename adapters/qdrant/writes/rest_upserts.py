@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import numbers_of
 from vecsieve.adapters.contract import (
     Operation,
     Question,
@@ -44,7 +45,6 @@ from vecsieve.adapters.wire.json_vectors import (
     guess_numbers,
 )
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
-from vecsieve.adapters.written import numbers_of
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")

@@ -1,6 +1,6 @@
-"""What the adapters of writes have in common, by transport.
+"""The base classes of the adapters of writes, one for each transport.
 
-An adapter names its functions; the base class fences what they raise, and cuts points out of the client's own bytes.
+An adapter names its functions; the base class turns what they raise into the contract's errors, and cuts points out of the client's own bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Writes:
 
 
 class KeepsPoints:
-    """Of a transport on which one of two points stays as it is: none is stored with more than its client sent."""
+    """For databases on which a merge keeps one of two points as it is, and never combines their payloads."""
 
     def waits(self, _points: NewPoints, _query: str, /) -> bool:
         """The database answers when a write is in its log."""
@@ -72,7 +72,7 @@ class KeepsPoints:
     def merged(
         self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes], /
     ) -> bytes:
-        """Such policies are refused with the settings, but for what a reload brings."""
+        """Unsupported. The settings refuse a policy that combines payloads at start; a reload may still bring one."""
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vecsieve.adapters.base_writes import GrpcWrites, RestWrites, equal_to, numbers_of
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.wire.json import elements, whole
 from vecsieve.adapters.wire.json_vectors import Shortened, set_aside
 from vecsieve.adapters.wire.protobuf import fields, length_field
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
-from vecsieve.adapters.written import GrpcWrites, RestWrites, equal_to, numbers_of
 
 WRITE = Operation(backend="toy", name="upsert", collection="c")
 NEEDS = WriteNeeds(vector_name=None, keys=(), most=9)
