@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.base_writes import GrpcWrites, KeepsPoints
+from vecsieve.adapters.base_writes import GrpcWrites
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -27,8 +27,8 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
-from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
-from vecsieve.adapters.weaviate.written import Document, Place, document_of
+from vecsieve.adapters.weaviate.schema import UNNAMED
+from vecsieve.adapters.weaviate.written import Document, Place, WeaviateWrites, document_of
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
@@ -281,40 +281,19 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
     return Told(body=rest + b"".join(shown), refused=frozenset(refused), failed=frozenset(words))
 
 
-class WeaviateGrpcWrites(KeepsPoints, GrpcWrites):
+class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     describe = staticmethod(describe)
-    parse_description = staticmethod(read_schema)
     read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(written.neighbours)
-    read_stored = staticmethod(written.stored)
     fields = staticmethod(_fields)
-    is_told = True
     point = staticmethod(point)
-    ask_stored = staticmethod(written.ask_stored)
-    ask_removed = staticmethod(written.ask_removed)
-    form = written.FORM
     told = staticmethod(told)
-    ask = staticmethod(written.ask)
-    is_cosine = staticmethod(written.is_cosine)
-
-    def collection(self, _: Operation, points: NewPoints) -> str:
-        """Its name."""
-        return written.collection(points)
-
-    def partition(self, points: NewPoints) -> bytes:
-        """The tenant."""
-        return written.partition(points)
 
     def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
         """No errors: each object was stored."""
         return NativeAnswer(status=0, content_type="", body=b"")
-
-    def ask_metric(self, write: Operation, body: bytes) -> Question:
-        """The description of the collection. Raises UnsupportedError."""
-        return written.present(describe(write, body))
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the properties of some objects."""

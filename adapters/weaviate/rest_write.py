@@ -11,7 +11,7 @@ import msgspec
 import orjson
 
 from vecsieve.adapters.base import NOTE, json_text, own
-from vecsieve.adapters.base_writes import Array, KeepsPoints, RestWrites
+from vecsieve.adapters.base_writes import Array, RestWrites
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -25,8 +25,8 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import spelled
-from vecsieve.adapters.weaviate.schema import UNNAMED, read_schema
-from vecsieve.adapters.weaviate.written import Document, Place, document_of
+from vecsieve.adapters.weaviate.schema import UNNAMED
+from vecsieve.adapters.weaviate.written import Document, Place, WeaviateWrites, document_of
 from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (
@@ -210,35 +210,14 @@ def told(write: Operation, points: NewPoints, gone: Mapping[int, int | None], bo
 _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class WeaviateRestWrites(KeepsPoints, RestWrites):
+class WeaviateRestWrites(WeaviateWrites, RestWrites):
     """The verbs of the contract."""
 
     classify = staticmethod(classify)
     describe = staticmethod(describe)
-    parse_description = staticmethod(read_schema)
     read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(written.neighbours)
-    read_stored = staticmethod(written.stored)
     arrays = staticmethod(_arrays)
-    is_told = True
     point = staticmethod(point)
-    ask_stored = staticmethod(written.ask_stored)
-    ask_removed = staticmethod(written.ask_removed)
-    form = written.FORM
     acknowledged = staticmethod(acknowledged)
     told = staticmethod(told)
-    ask = staticmethod(written.ask)
-    is_cosine = staticmethod(written.is_cosine)
     annotated = staticmethod(annotated)
-
-    def collection(self, _: Operation, points: NewPoints) -> str:
-        """Its name."""
-        return written.collection(points)
-
-    def partition(self, points: NewPoints) -> bytes:
-        """The tenant."""
-        return written.partition(points)
-
-    def ask_metric(self, write: Operation, body: bytes) -> Question:
-        """The description of the collection. Raises UnsupportedError."""
-        return written.present(describe(write, body))

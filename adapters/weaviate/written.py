@@ -6,7 +6,7 @@ name of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.base import NOTE, own
+from vecsieve.adapters.base_writes import KeepsPoints
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, Question, Reason, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.schema import Schema, read_schema
@@ -76,13 +77,6 @@ def document_of(
 def described(collection: str) -> Question | None:
     """The request for the description of a collection; None for no name."""
     return Question(method="GET", target=f"/v1/schema/{quote(collection, safe='')}") if collection else None
-
-
-def present(question: Question | None) -> Question:
-    """Raises UnsupportedError for none."""
-    if question is None:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return question
 
 
 def is_cosine(body: bytes, vector_name: str) -> bool:
@@ -185,17 +179,6 @@ def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
     return reply.data.Get
 
 
-def collection(points: NewPoints) -> str:
-    """Its name, without the tenant."""
-    return own(points.document, Document).schema.name
-
-
-def partition(points: NewPoints) -> bytes:
-    """The tenant; b"" for none."""
-    tenant = own(points.document, Document).tenant
-    return orjson.dumps(tenant) if tenant else b""
-
-
 def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
     """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
     exact numbers; one that is gone is refused.
@@ -268,3 +251,34 @@ def _id_of(row: bytes) -> bytes:
     (more,) = last_values(row, ("_additional",))
     (identifier,) = last_values(more or b"null", ("id",))
     return orjson.dumps(orjson.loads(identifier or b"").lower())
+
+
+class WeaviateWrites(KeepsPoints):
+    """The verbs that both transports share. ``describe``: the transport's own."""
+
+    describe: Callable[[Operation, bytes], Question | None]
+    parse_description = staticmethod(read_schema)
+    read_neighbours = staticmethod(neighbours)
+    read_stored = staticmethod(stored)
+    is_told = True
+    ask_stored = staticmethod(ask_stored)
+    ask_removed = staticmethod(ask_removed)
+    form = FORM
+    ask = staticmethod(ask)
+    is_cosine = staticmethod(is_cosine)
+
+    def collection(self, _: Operation, points: NewPoints) -> str:
+        """Its name, without the tenant."""
+        return own(points.document, Document).schema.name
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The tenant; b"" for none."""
+        tenant = own(points.document, Document).tenant
+        return orjson.dumps(tenant) if tenant else b""
+
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The description of the collection. Raises UnsupportedError."""
+        question = self.describe(write, body)
+        if question is None:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        return question
