@@ -54,6 +54,10 @@ class _Writes:
         """Most collections have no parts."""
         return b""
 
+    def waits(self, _points: NewPoints, _query: str, /) -> bool:
+        """Most databases answer when a write is in their log."""
+        return True
+
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""
 
@@ -64,10 +68,6 @@ class _Writes:
 
 class KeepsPoints:
     """For databases on which a merge keeps one of two points as it is, and never combines their payloads."""
-
-    def waits(self, _points: NewPoints, _query: str, /) -> bool:
-        """The database answers when a write is in its log."""
-        return True
 
     def merged(
         self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes], /

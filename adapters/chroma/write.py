@@ -362,10 +362,6 @@ class ChromaWrites(RestWrites):
     ask_removed = staticmethod(ask_removed)
     is_conditional = True
 
-    def waits(self, _points: NewPoints, _query: str) -> bool:
-        """Chroma answers when a write is in its log."""
-        return True
-
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""
         before, _, identifier = write.partition.rpartition("/")

@@ -292,10 +292,6 @@ class PineconeGrpcWrites(GrpcWrites):
     form = FORM
     ask_removed = staticmethod(ask_removed)
 
-    def waits(self, _points: NewPoints, _query: str) -> bool:
-        """Pinecone answers when a write is in its log."""
-        return True
-
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other vectors."""
         put = {row: length_field(_VECTORS, _message(each)) for row, each in merged.items()}

@@ -234,10 +234,6 @@ class PineconeRestWrites(RestWrites):
     form = FORM
     ask_removed = staticmethod(ask_removed)
 
-    def waits(self, _points: NewPoints, _query: str) -> bool:
-        """Pinecone answers when a write is in its log."""
-        return True
-
     def partition(self, points: NewPoints) -> bytes:
         """The namespace; that of a write that names none is empty."""
         return own(points.document, Document).namespace or b'""'
