@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from unit.deploy.kubernetes.test_manifests import CUSTOM, judged, versions
+from unit.deploy.kubernetes.test_manifests import CUSTOM, faults, versions
 
 from deploy.kubernetes.__main__ import COPIED
 from support.kustomize import Object
@@ -70,7 +70,7 @@ def test_helm_lints_it_strictly() -> None:
 def test_every_object_is_valid_on_every_version(placement: str) -> None:
     objects = rendered(f"--set=placement={placement}", *EVERYTHING)
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
 
 
 @needs_helm
@@ -162,7 +162,7 @@ def test_a_sidecar_in_the_chart_of_an_application_is_that_of_the_overlay(applica
     wanted = only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= pod["metadata"]["labels"].items()
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
 
 
 @needs_helm
@@ -183,7 +183,7 @@ def test_what_may_be_set_reaches_the_objects() -> None:
     settings = yaml.safe_load(only(objects, "ConfigMap")["data"]["settings.yaml"])
     assert (settings["backend"], "grpc" in settings) == ("pinecone", False)
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
 
 
 @needs_helm
@@ -205,7 +205,7 @@ def test_a_secret_with_its_token_opens_the_api() -> None:
     clients = only(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"]
     assert "vecsieve-api" in [each["port"] for each in clients]
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
 
 
 @needs_helm
@@ -230,7 +230,7 @@ def test_a_secret_signs_what_is_sent_to_the_webhook(tmp_path: Path) -> None:
     own = {"VECSIEVE_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
     assert load(file=file, environment=own, flags={}).webhook.url == "https://hook.example/vecsieve"
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
 
 
 def test_each_secret_of_the_values_is_mounted_where_its_variable_looks() -> None:

@@ -31,25 +31,30 @@ def versions(oldest: int) -> list[str]:
     return [f"1.{minor}" for minor in range(oldest, newest + 1)]
 
 
-def judged(objects: list[Object], version: str) -> None:
-    """Raise ValidationError for a member that the schemas of that version do not have."""
+def faults(objects: list[Object], version: str) -> list[str]:
+    """What the schemas of that version do not allow, such as members that they do not have."""
     import kubernetes_validate
 
+    found: list[str] = []
     for each in objects:
         if each["kind"] not in CUSTOM:
-            kubernetes_validate.validate(each, version, strict=True)
+            try:
+                kubernetes_validate.validate(each, version, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                found.append(f"{each['kind']}: {error.message}")
+    return found
 
 
 @overlays
 def test_every_object_is_valid_on_every_version(overlay: str) -> None:
     for version in versions(OLDEST[overlay]):
-        judged(MADE[overlay], version)
+        assert faults(MADE[overlay], version) == []
 
 
 def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> None:
     objects = build(KUBERNETES / "monitoring")
     for version in versions(29):
-        judged(objects, version)
+        assert faults(objects, version) == []
     boards = [each for each in objects if each["kind"] == "ConfigMap"]
     held = {name: text for each in boards for name, text in each["data"].items()}
     assert set(held) == {file.name for file in (ROOT / "deploy/grafana").glob("*.json")}
@@ -60,11 +65,9 @@ def test_the_dashboards_config_maps_are_valid_and_hold_whole_dashboards() -> Non
 
 def test_a_misspelt_member_would_be_found() -> None:
     versions(29)
-    from kubernetes_validate import ValidationError
-
     broken = json.loads(json.dumps(only("sidecar", "Deployment")).replace("restartPolicy", "restartPolcy"))
-    with pytest.raises(ValidationError, match="restartPolcy"):
-        judged([broken], "1.29")
+    (fault,) = faults([broken], "1.29")
+    assert "restartPolcy" in fault
 
 
 @overlays
@@ -214,7 +217,7 @@ EXAMPLES = sorted((KUBERNETES / "examples").glob("*.yaml"))
 def test_an_example_of_egress_is_valid_and_lets_the_replicas_out_to_one_port(path: Path) -> None:
     example = yaml.safe_load(path.read_text(encoding="utf-8"))
     for version in versions(29):
-        judged([example], version)
+        assert faults([example], version) == []
     pods = only("service", "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert example["spec"]["podSelector"]["matchLabels"].items() <= pods.items()
     assert example["spec"]["policyTypes"] == ["Egress"]
