@@ -14,6 +14,7 @@ import pytest
 from support import milvus_server as milvus
 from support.milvus_server import NEEDS_MILVUS, connected
 from support.stack import exchange, serve
+from support.write_gates import writing
 
 pytestmark = NEEDS_MILVUS
 
@@ -149,10 +150,6 @@ def test_observing_counts_and_changes_nothing(direct: str) -> None:
     assert originals(connected(direct), "observed") == {"a": None, "b": None, "c": None}
 
 
-def changing(mode: str, journal: Path) -> dict[str, str]:
-    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
-
-
 def undone(journal: Path, url: str) -> str:
     """What `vecsieve undo --apply` says."""
     own = ("undo", "--journal", str(journal), "--url", url, "--backend", "milvus", "--apply")
@@ -183,7 +180,7 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
         created(direct, each, space=space)
     client = connected(direct)
     store(client, plain)
-    with serve(direct, *BACKEND, environment=changing("skip", journal)) as (url, _):
+    with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
         answers = store(connected(url), name)
     counts = [(each.get("insert_count", each.get("upsert_count")), list(each["ids"])) for each in answers]
     assert counts[1:] == [(2, ["b", "d"]), (1, ["f"]), (0, [])]
@@ -211,7 +208,7 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
         created(direct, each)
     client = connected(direct)
     store(client, plain)
-    own = {**changing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         store(connected(url), name)
         assert counted(admin, "write_points_removed_total") == (1 if merge == "keep-newest" else 0)
@@ -224,7 +221,7 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
 def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct: str, tmp_path: Path) -> None:
     created(direct, "automatic_skipped", auto_id=True)
     journal = tmp_path / "j.db"
-    with serve(direct, *BACKEND, environment=changing("skip", journal)) as (url, _):
+    with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
         client = connected(url)
         client.insert("automatic_skipped", [{"vec": vector(0), "text": "alpha"}])
         more = [{"vec": vector(axis), "text": text} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))]
@@ -241,7 +238,7 @@ def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct:
 def test_a_write_with_copies_is_refused(direct: str, tmp_path: Path) -> None:
     created(direct, "rejecting")
     failure = import_module("pymilvus.exceptions").MilvusException
-    with serve(direct, *BACKEND, environment=changing("reject", tmp_path / "j.db")) as (url, _):
+    with serve(direct, *BACKEND, environment=writing("reject", tmp_path / "j.db")) as (url, _):
         client = connected(url)
         client.insert("rejecting", [row("a", 0, "alpha")])
         with pytest.raises(Exception, match='1 of 2 points are copies, which are rejected here: "b" of "a"') as refused:

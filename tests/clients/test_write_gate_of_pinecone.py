@@ -1,45 +1,21 @@
-"""The write gate of Chroma and Pinecone, through their official clients: annotate, observe, off."""
+"""The write gate of Pinecone, through its official clients over REST and gRPC: annotate, skip, merge, reject, observe."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pinecone import Pinecone
 from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
 
-from support import chroma_server as chroma
-from support.chroma_server import NEEDS_CHROMA
 from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
 from support.running import running
 from support.stack import exchange, serve
-from support.written import NOTHING
-from vecsieve.adapters.chroma.write import ChromaWrites
-from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.demo.chroma import chroma_server
-
-SIZE = 8
-ANNOTATE = {"VECSIEVE_POLICY_WRITE_MODE": "annotate"}
-
-
-def vector(axis: int, *, length: float = 1.0) -> list[float]:
-    return [length if each == axis else 0.0 for each in range(SIZE)]
-
-
-def settings(folder: Path) -> Path:
-    """A file with a tenant's key."""
-    made = folder / "settings.yaml"
-    made.write_text("policy: {tenant_keys: [team], write: {mode: annotate}}\n")
-    return made
+from support.write_gates import SIZE, originals, settings, undone, vector, writing
 
 
 def eventually(found: Callable[[], Any], expected: Any) -> None:
@@ -48,193 +24,6 @@ def eventually(found: Callable[[], Any], expected: Any) -> None:
         if (seen := found()) == expected:
             return
     assert seen == expected
-
-
-@pytest.fixture(scope="module")
-def chroma_urls() -> Iterator[tuple[str, str]]:
-    with chroma_server() as direct, serve(direct, "--backend", "chroma", environment=ANNOTATE) as (url, _):
-        yield direct, url
-
-
-def originals(metadatas: list[Any]) -> list[object]:
-    notes = [json.loads((each or {}).get("_vecsieve", "null")) for each in metadatas]
-    return [None if note is None else note["duplicate_of"] for note in notes]
-
-
-@NEEDS_CHROMA
-@pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
-def test_copies_in_chroma_are_annotated_whatever_the_space(chroma_urls: tuple[str, str], space: str) -> None:
-    direct, url = chroma_urls
-    chroma.create(direct, f"annotated-{space}", space)
-    collection = chroma.connected(url).get_collection(f"annotated-{space}")
-    collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=["alpha", "beta"])
-    collection.upsert(ids=["a"], embeddings=[vector(0)], documents=["alpha"])  # an update
-    collection.upsert(
-        ids=["c", "d", "e"],
-        embeddings=np.array([vector(0), vector(2), vector(2)], np.float32),
-        documents=["Alpha", "gamma", "gamma"],
-        metadatas=[{"n": 1}, {"n": 2}, {"n": 3}],
-    )
-    found = collection.get(include=["metadatas"])
-    assert dict(zip(found["ids"], originals(found["metadatas"]), strict=True)) == {
-        "a": None,
-        "b": None,
-        "c": "a",
-        "d": None,
-        "e": "d",
-    }
-    assert [each["n"] for each in found["metadatas"] if each] == [1, 2, 3]
-
-
-@NEEDS_CHROMA
-def test_a_tenant_of_chromas_metadata_is_compared_with_its_own_alone(
-    chroma_urls: tuple[str, str], tmp_path: Path
-) -> None:
-    direct, _ = chroma_urls
-    own = "--config", str(settings(tmp_path))
-    with serve(direct, "--backend", "chroma", *own) as (url, _):
-        chroma.create(direct, "tenants", "cosine")
-        collection = chroma.connected(url).get_collection("tenants")
-        collection.add(ids=["a", "b"], embeddings=[vector(0)] * 2, metadatas=[{"team": "x"}, {"team": "y"}])
-        collection.add(ids=["c", "d"], embeddings=[vector(0)] * 2, metadatas=[{"team": "y"}, {"team": "x"}])
-        found = collection.get(include=["metadatas"])
-    assert dict(zip(found["ids"], originals(found["metadatas"]), strict=True)) == {
-        "a": None,
-        "b": None,
-        "c": "b",
-        "d": "a",
-    }
-
-
-def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
-    """The exit code of `vecsieve undo --apply`, and what it says. In a process: Chroma's client leaves its connections open."""
-    own = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
-    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def writing(mode: str, journal: Path) -> dict[str, str]:
-    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
-
-
-def everything_of(collection: Any) -> dict[str, Any]:
-    """By id, all that Chroma shows of a record."""
-    found = collection.get(include=["embeddings", "documents", "metadatas", "uris"])
-    columns = (found["documents"], found["metadatas"], found["uris"] or [None] * len(found["ids"]))
-    vectors = [each.tobytes() for each in np.asarray(found["embeddings"], np.float32)]
-    return dict(zip(found["ids"], zip(vectors, *columns, strict=True), strict=True))
-
-
-@NEEDS_CHROMA
-@pytest.mark.parametrize("space", ["cosine", "l2"])
-def test_copies_are_left_out_of_chroma_and_undo_stores_all_that_came(
-    chroma_urls: tuple[str, str], tmp_path: Path, space: str
-) -> None:
-    direct, _ = chroma_urls
-    name, journal = f"skipped-{space}", tmp_path / "j.db"
-
-    def store(collection: Any) -> None:
-        collection.add(ids=["a", "b"], embeddings=[vector(0), vector(1)], documents=["alpha", "beta"])
-        draw = np.full(SIZE, 1 / 3, np.float32)
-        collection.upsert(
-            ids=["c", "d", "ü"],
-            embeddings=np.array([vector(0), vector(2), draw], np.float32),
-            documents=["Alpha", "gamma", "delta"],
-            metadatas=[{"n": 1, "f": 0.1, "is": True}, {"n": 2}, {"n": 3}],
-        )
-        collection.upsert(ids=["b"], embeddings=[vector(0)], documents=["alpha"])  # an update
-        collection.add(ids=["e"], embeddings=[draw], documents=["Delta"], uris=["file:///e"])
-        collection.upsert(ids=["f", "g"], embeddings=[vector(1), vector(1)], documents=["beta", "beta"])
-
-    for each in (name, f"{name}-plain"):
-        chroma.create(direct, each, space)
-    client = chroma.connected(direct)
-    collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
-    store(control)
-    with serve(direct, "--backend", "chroma", environment=writing("skip", journal)) as (url, _):
-        store(chroma.connected(url).get_collection(name))
-    assert sorted(everything_of(collection)) == ["a", "b", "d", "f", "ü"]
-    code, said = undone(journal, direct, "chroma")
-    assert code == 0, said
-    assert everything_of(collection) == everything_of(control)
-    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
-
-
-@NEEDS_CHROMA
-@pytest.mark.parametrize(("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("merge", "befg")])
-def test_of_copies_in_chroma_one_stays_and_undo_stores_the_others_as_they_were(
-    chroma_urls: tuple[str, str], tmp_path: Path, merge: str, left: str
-) -> None:
-    direct, _ = chroma_urls
-    name, journal = f"merged-{merge}", tmp_path / "j.db"
-    third: list[float] = np.full(SIZE, 1 / 3, np.float32).tolist()
-
-    def store(collection: Any) -> None:
-        first = {"n": 7, "f": 0.1, "is": True, "own": "ü"}
-        collection.add(
-            ids=["a", "b"], embeddings=[third, vector(1)], documents=["alpha", "beta"], metadatas=[first, {"n": 1}]
-        )
-        collection.upsert(ids=["b"], embeddings=[vector(3)], documents=["delta"], metadatas=[{"n": 2}])  # an update
-        collection.upsert(
-            ids=["d", "e"], embeddings=np.array([vector(2)] * 2, np.float32), documents=["gamma", "Gamma"],
-            metadatas=[{"n": 1, "more": "x"}, {"n": 5}],
-        )  # fmt: skip
-        collection.upsert(
-            ids=["f", "g"], embeddings=[vector(4), third], documents=["phi", "Alpha"], metadatas=[{"n": 3}] * 2
-        )
-
-    for each in (name, f"{name}-plain"):
-        chroma.create(direct, each, "cosine")
-    client = chroma.connected(direct)
-    collection, control = client.get_collection(name), client.get_collection(f"{name}-plain")
-    store(control)
-    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
-    with serve(direct, "--backend", "chroma", environment=own) as (url, _):
-        store(chroma.connected(url).get_collection(name))
-    found = everything_of(collection)
-    assert sorted(found) == sorted(left)
-    if merge == "merge":
-        assert found["g"][2] == {"n": 7, "f": 0.1, "is": True, "own": "ü"}
-        assert found["e"][2] == {"n": 5, "more": "x"}
-    code, said = undone(journal, direct, "chroma")
-    assert code == 0, said
-    assert everything_of(collection) == everything_of(control)
-    assert "0 points were left out" in undone(journal, direct, "chroma")[1]
-
-
-@NEEDS_CHROMA
-def test_a_record_that_was_changed_meanwhile_is_not_removed(chroma_urls: tuple[str, str]) -> None:
-    direct, _ = chroma_urls
-    chroma.create(direct, "meanwhile", "cosine")
-    collection = chroma.connected(direct).get_collection("meanwhile")
-    collection.add(
-        ids=list("abc"), embeddings=[vector(0)] * 3, documents=["new text", "same", "é"], metadatas=[{"n": 1}] * 3
-    )
-    write = Operation(
-        backend="chroma", name="add", collection="", partition=f"/api/v2/tenants/default_tenant/databases/default_database/collections/{collection.id}",
-    )  # fmt: skip
-    victims = {
-        b'"a"': b'{"ids":"a","metadatas":{"n":1},"documents":"old text"}',
-        b'"b"': b'{"ids":"b","metadatas":{"n":1},"documents":"same"}',
-        b'"c"': b'{"ids":"c","metadatas":{"n":2},"documents":"\xc3\xa9"}',
-    }
-    for question in ChromaWrites().ask_removed(write, NOTHING, victims):
-        assert exchange(direct, question.method, question.target, question.body).status == 200
-    assert collection.get()["ids"] == ["a", "c"]
-
-
-@NEEDS_CHROMA
-def test_a_write_with_copies_is_refused_as_chroma_refuses(chroma_urls: tuple[str, str], tmp_path: Path) -> None:
-    direct, _ = chroma_urls
-    chroma.create(direct, "rejecting", "cosine")
-    with serve(direct, "--backend", "chroma", environment=writing("reject", tmp_path / "j.db")) as (url, _):
-        collection = chroma.connected(url).get_collection("rejecting")
-        collection.add(ids=["a"], embeddings=[vector(0)], documents=["alpha"])
-        refused = import_module("chromadb.errors").UniqueConstraintError
-        with pytest.raises(refused, match='1 of 2 points are copies, which are rejected here: "b" of "a"'):
-            collection.upsert(ids=["b", "c"], embeddings=[vector(0), vector(1)], documents=["Alpha", "beta"])
-        collection.upsert(ids=["a"], embeddings=[vector(0)], documents=["ALPHA"])  # an update
-        assert collection.get()["ids"] == ["a"]
 
 
 def test_a_write_with_copies_is_refused_as_pinecone_refuses(control: str, tmp_path: Path) -> None:
@@ -334,6 +123,8 @@ FIRST: list[dict[str, Any]] = [
     {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": "alpha", "n": 7, "tags": ["x"], "own": "ü"}},
     {"id": "b", "values": vector(1), "metadata": {"text": "beta"}},
 ]
+
+
 THEN: list[dict[str, Any]] = [
     {"id": "b", "values": vector(3), "metadata": {"text": "delta"}},  # an update
     {"id": "d", "values": vector(2), "metadata": {"text": "gamma", "n": 1, "more": "x"}},
@@ -341,6 +132,8 @@ THEN: list[dict[str, Any]] = [
     {"id": "f", "values": vector(4), "metadata": {"text": "phi"}},
     {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": "Alpha", "n": 0.1, "tags": ["y"], "is": True}},
 ]
+
+
 MERGED = {
     "e": {"text": "Gamma", "n": 5, "more": "x"},
     "g": {"text": "Alpha", "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},

@@ -1,0 +1,38 @@
+"""What the tests of write gates have in common: vectors, settings of a mode, the originals that notes name, `vecsieve undo`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SIZE = 8
+
+
+def vector(axis: int, *, length: float = 1.0) -> list[float]:
+    return [length if each == axis else 0.0 for each in range(SIZE)]
+
+
+def settings(folder: Path) -> Path:
+    """A file with a tenant's key."""
+    made = folder / "settings.yaml"
+    made.write_text("policy: {tenant_keys: [team], write: {mode: annotate}}\n")
+    return made
+
+
+def originals(metadatas: list[Any]) -> list[object]:
+    notes = [json.loads((each or {}).get("_vecsieve", "null")) for each in metadatas]
+    return [None if note is None else note["duplicate_of"] for note in notes]
+
+
+def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
+    """The exit code of `vecsieve undo --apply`, and what it says. In a process: Chroma's client leaves its connections open."""
+    own = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
+    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def writing(mode: str, journal: Path) -> dict[str, str]:
+    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
