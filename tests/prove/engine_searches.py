@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
-import numpy.typing as npt
 from pydantic import ValidationError
 
 from prove.engine_requests import CLOUDS, OTHER, RANKED, Cloud, cloud, filling, is_multi, lookups, request
 from prove.finding import Finding, Scale
+from prove.near_points import improbable
 from support import stack
 from support.any_request import Request
 from support.embedded import start_embedded_grpc_process
@@ -288,7 +288,6 @@ GROUPS_EACH_TIME = "the database forms groups of equal scores differently each t
 CUT_EACH_TIME = "the database ranks a random sample or cuts through equal scores differently each time"
 LEFT_OUT = "copies left out"
 CHANCE = "points of a clean cloud left out that lie nearer to one another than chance explains"
-CHANCE_PAIRS = 0.05  # expected of a page without copies: what the selection itself is allowed
 CHANCE_PAGES = 0.02  # of all pages of clean clouds
 UNSTABLE_COPIES = (
     "copies in a ranking that the database itself makes differently each time: only their number was judged"
@@ -333,39 +332,6 @@ def is_chance(made: Cloud, found: Sequence[Point], page: Sequence[Point]) -> boo
             rows = np.array([vectors[point.id][name] for point in page])
             near |= {page[place].id for place in improbable(rows)}
     return bool(left_out) and left_out <= near
-
-
-def improbable(rows: npt.NDArray[np.float64]) -> set[int]:
-    """Rows of a normal cloud with another one so near, by distance or by direction, that less than ``CHANCE_PAIRS`` are expected."""
-    directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
-    dimensions, above = rows.shape[1], np.triu_indices(len(rows), 1)
-    found: set[int] = set()
-    if len(rows) < 2:
-        return found
-    for points, freedom in ((rows, dimensions), (directions, max(dimensions - 1, 1))):
-        distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-        np.fill_diagonal(distances, np.inf)
-        median = float(np.median(distances[above]))
-        nearest = distances.min(axis=1) / max(median, 1e-30)
-        found |= {
-            place
-            for place, ratio in enumerate(nearest.tolist())
-            if len(above[0]) * share(ratio, freedom) < CHANCE_PAIRS
-        }
-    return found
-
-
-def share(ratio: float, freedom: int) -> float:
-    """Of all pairs of a normal cloud, those within ``ratio`` times the median distance: chi-squared, by its series."""
-    if ratio >= 1:
-        return 1.0
-    half = ratio * ratio * freedom * (1 - 2 / (9 * freedom)) ** 3 / 2  # the median as Wilson and Hilferty have it
-    term = math.exp(freedom / 2 * math.log(half) - half - math.lgamma(freedom / 2 + 1)) if half > 0 else 0.0
-    total, step = term, 1
-    while term > total * 1e-9:
-        term *= half / (freedom / 2 + step)
-        total, step = total + term, step + 1
-    return total
 
 
 def _not_of_the_ranking(made: Cloud, own: Sequence[Point], found: Sequence[Point]) -> str:

@@ -25,12 +25,11 @@ from prove.engine_searches import (
     compared,
     findings,
     fuzzed,
-    improbable,
     in_grpc,
     judge,
     runs_of,
-    share,
 )
+from prove.near_points import improbable, share
 from support.any_request import Request
 
 ITEM = {"query": [1.0], "limit": 3}
