@@ -300,7 +300,7 @@ FORM = _Record()
 
 
 def merged(_: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-    """The same write with columns of its own. It had no other members, or it would not have been read."""
+    """The write with other columns. A write with members beside its columns is not read, so none is lost here."""
     kept = [row for row in range(len(points.ids)) if row not in rows]
     records = [last_values(merged[row] if row in merged else point(points, row), _COLUMNS) for row in kept]
     columns = {

@@ -329,7 +329,7 @@ def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
 
 
 def left(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's message without some rows. Raises UnsupportedError for one with hashes of rows, which no client sends."""
+    """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
     document = own(points.document, Document)
     if document.found.get(_HASHES):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -387,7 +387,7 @@ _IDS, _SUCCEEDED, _FAILED = 2, 3, 4
 
 
 def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """The database's own counts and ids; the places of its rows are those in the client's write. Raises MalformedReplyError."""
+    """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
     kept = [row for row in range(len(points.ids)) if row not in gone]
     try:
         found = fields(body)

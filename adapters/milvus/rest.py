@@ -48,7 +48,7 @@ _CHOSEN = ("groupingField", "groupSize", "strictGroupSize", "functionScore")
 _SHARED = ("dbName", "collectionName", "partitionNames", "outputFields", "consistencyLevel")
 _LEAF = {name: name for name in ("data", "annsField", "filter", "exprParams", "limit")} | {"params": "searchParams"}
 _ROOT = (*_SHARED, *_CHOSEN, "search", "rerank", "limit", "offset")
-# Servers read neither the metric nor the output fields of a part, which their documentation shows.
+# The documentation shows a metric and output fields in a part, but servers read neither.
 _PART = (*_LEAF, "groupingField", "metricType", "outputFields", "offset")
 _COST = "cost"
 

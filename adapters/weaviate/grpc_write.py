@@ -261,8 +261,8 @@ _ERRORS, _PLACE, _WORDS = 2, 1, 2
 
 
 def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """Errors at the places of the client's own objects: an object without an error was stored, so one that was left out has one only where
-    its original in the same batch has. Raises MalformedReplyError.
+    """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out gets
+    an error where its original in the same batch has one. Raises MalformedReplyError.
     """
     kept = [row for row in range(len(points.ids)) if row not in gone]
     try:

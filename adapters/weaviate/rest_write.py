@@ -187,8 +187,8 @@ def acknowledged(write: Operation, points: NewPoints, _query: str) -> NativeAnsw
 
 
 def told(write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """The server's rows, and between them those of the objects that were left out: each stored, unless its original in the same batch was
-    refused. Raises MalformedReplyError.
+    """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is shown as stored, unless its
+    original in the same batch was refused. Raises MalformedReplyError.
     """
     if write.name == _OBJECT:
         return Told(body=body)
