@@ -14,14 +14,8 @@ from vecsieve.proxy.http.upstream_connection import (
 )
 
 HEAD = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"
-
-
 PUT = b"PUT / HTTP/1.1\r\nHost: db\r\n"
-
-
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

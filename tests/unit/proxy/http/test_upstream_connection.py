@@ -28,14 +28,8 @@ def cut_at(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 
 BODIES = st.binary(max_size=60)
-
-
 NAMES = st.sampled_from([b"X-A", b"x-a", b"Vary", b"Server", b"Set-Cookie"])
-
-
 VALUES = st.text("abc ;,=\u00e9", max_size=12).map(lambda text: text.strip().encode())
-
-
 FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=4)
 
 
