@@ -12,7 +12,7 @@ there is a difference that must not be, or a failed test.
 
 - run: which servers, the table, the status.
 - verdict: what came of a server, as a line and in words.
-- weaviate_verdict, weaviate_scenario: what Weaviate's client is asked to do, and what is wrong with what it saw.
+- weaviate_verdict, weaviate_scenario, weaviate_objects: what Weaviate's client is asked to do with which objects, and what is wrong with what it saw.
 - qdrant_verdict, qdrant_scenario: the same of Qdrant, with the searches of the fuzz in tests/prove beside the client's calls.
 
 `support.real_servers` starts the servers; the tests in tests/clients use it too, where that variable is set.
