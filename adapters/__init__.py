@@ -1,14 +1,13 @@
 """What differs between vector databases. Pure: bytes and arrays in, bytes and arrays out; no await, no log, no setting.
 
-contract      the verbs of an adapter, the values they exchange, the exceptions they may raise
-writes        the contract of upserts that are compared with what is stored
-base          what adapters have in common over each transport; defaults of their dialects
-base_writes   the same for the adapters of those upserts
-fusions       requests that merge several ranked lists, divided into these and merged again
-backends      BACKENDS: one row for each database; every table, label and default derives from it
-wire          JSON, protobuf and vectors, located and cut byte for byte
+contract  the verbs of an adapter, the values they exchange, the exceptions they may raise
+writes    the contract of upserts that are compared with what is stored
+base      what adapters, adapters of writes and dialects have in common over each transport
+fusions   requests that merge several ranked lists, divided into these and merged again
+backends  BACKENDS: one row for each database; every table, label and default derives from it
+wire      JSON, protobuf and vectors, located and cut byte for byte
 qdrant, pinecone, chroma, milvus, weaviate     one package for each database
 
-`calls` classifies a request; `…request` parses and widens it; `…reply` parses its reply; `rest` and `grpc` are the adapters, which
-cut the answer from the reply. The dialect, which makes and reads errors, is beside them.
+`calls` classifies a request, and has the dialect, which makes and reads errors; `…request` parses and widens it; `…reply` parses its reply;
+`rest` and `grpc` are the adapters, which cut the answer from the reply; `…write` are those of upserts.
 """

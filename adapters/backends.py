@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vecsieve.adapters.base import GrpcDialect
-from vecsieve.adapters.chroma import calls as chroma
+from vecsieve.adapters.chroma import request as chroma
 from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import (
@@ -24,29 +24,30 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.fusions import DividesFusions
 from vecsieve.adapters.milvus import calls as milvus
-from vecsieve.adapters.milvus.dialect import MilvusDialect, MilvusGrpcDialect
+from vecsieve.adapters.milvus.calls import MilvusDialect, MilvusGrpcDialect
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
 from vecsieve.adapters.pinecone import calls as pinecone
+from vecsieve.adapters.pinecone.calls import RULES as PINECONE_INDEXES
+from vecsieve.adapters.pinecone.calls import PineconeDialect
 from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
-from vecsieve.adapters.pinecone.rest import RULES as PINECONE_INDEXES
-from vecsieve.adapters.pinecone.rest import PineconeDialect, PineconeRest
+from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
 from vecsieve.adapters.qdrant import calls as qdrant
-from vecsieve.adapters.qdrant.dialect import QdrantDialect, QdrantGrpcDialect
+from vecsieve.adapters.qdrant.calls import QdrantDialect, QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
+from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.qdrant.rest import QdrantRest
-from vecsieve.adapters.qdrant.writes.grpc import QdrantGrpcWrites
-from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
+from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.weaviate import calls as weaviate
+from vecsieve.adapters.weaviate.calls import WeaviateDialect, WeaviateRest
+from vecsieve.adapters.weaviate.calls import reshaped as weaviate_reshaped
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
 from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
-from vecsieve.adapters.weaviate.rest import WeaviateDialect, WeaviateRest
-from vecsieve.adapters.weaviate.rest import reshaped as weaviate_reshaped
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
 from vecsieve.adapters.writes import WriteAdapter
 

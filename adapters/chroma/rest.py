@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
-from vecsieve.adapters.chroma import calls, request
+from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 from vecsieve.adapters.contract import (
     FIELD_BYTES,
@@ -315,7 +315,7 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     """Functions of this package."""
 
     request_type, reply_type = Document, ReplyDocument
-    classify = staticmethod(calls.classify)
+    classify = staticmethod(request.classify)
     parse_request = staticmethod(_parse_request)
     widen_request = staticmethod(request.widen)
     read_reply = staticmethod(parse_reply)

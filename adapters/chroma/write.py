@@ -18,10 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, json_text, own
-from vecsieve.adapters.base_writes import Array, RestWrites, equal_to
-from vecsieve.adapters.chroma.calls import BACKEND, ID, scope
-from vecsieve.adapters.chroma.request import DOCUMENT_KEY
+from vecsieve.adapters.base import NOTE, Array, RestWrites, equal_to, json_text, own
+from vecsieve.adapters.chroma.request import BACKEND, DOCUMENT_KEY, ID, scope
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,

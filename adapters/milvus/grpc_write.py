@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.base_writes import GrpcWrites, KeepsPoints
+from vecsieve.adapters.base import NOTE, GrpcWrites, KeepsPoints, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -27,14 +26,14 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.milvus import calls
-from vecsieve.adapters.milvus.dialect import check_status
-from vecsieve.adapters.milvus.grpc import parse_reply, values_of, vectors_of
+from vecsieve.adapters.milvus.calls import check_status
 from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
+from vecsieve.adapters.milvus.grpc_reply import parse_reply, values_of, vectors_of
 from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
+from vecsieve.adapters.milvus.rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
 from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
 from vecsieve.adapters.milvus.search import choose, condition
-from vecsieve.adapters.milvus.written import ROW, ids_among, noted, schema_known, stacked, without_empty
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,

@@ -24,11 +24,11 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from vecsieve.adapters.milvus import calls, ranker, rest_search, schema
+from vecsieve.adapters.milvus import calls, rest_search, schema
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH, VERSION_2
 from vecsieve.adapters.milvus.rest_search import RECALLS, SCORE, Document, ReplyDocument
 from vecsieve.adapters.milvus.schema import schema_of
-from vecsieve.adapters.milvus.search import LARGEST_WINDOW, check_chosen, choose, compared, most, read_inner
+from vecsieve.adapters.milvus.search import LARGEST_WINDOW, check_chosen, choose, compared, fusion_of, most, read_inner
 from vecsieve.adapters.wire.json import Members, Span, cuts, members, whole
 from vecsieve.adapters.wire.json_requests import (
     integer,
@@ -161,7 +161,7 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
         metrics.append(metric)
     ranking = read_object(body, required(body, root, "rerank"), ("strategy", "params"))
     params = present(body, ranking, "params")
-    fusion = ranker.fusion_of(
+    fusion = fusion_of(
         text_of(body, present(body, ranking, "strategy")),
         b"" if params is None else body[slice(*params)],
         metrics=metrics,

@@ -1,8 +1,8 @@
-"""Insertions and upserts over REST, version 2: what is read of their rows, the searches for their neighbours, the client's bytes with notes, or
-without some rows.
+"""Insertions and upserts over REST, version 2, and what writes of both transports have in common.
 
-As over gRPC there is one search for each tenant. Its reply is one list of rows, which `topks` divides by query; servers before 2.5 do not
-send it. From the source of the server: not tried against one.
+What is read of their rows, the searches for their neighbours, the client's bytes with notes, or without some rows. As over gRPC there is
+one search for each tenant. Its reply is one list of rows, which `topks` divides by query; servers before 2.5 do not send it. From the
+source of the server: not tried against one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.base_writes import Array, KeepsPoints, RestWrites, numbers_of
+from vecsieve.adapters.base import NOTE, Array, KeepsPoints, RestWrites, numbers_of, own
 from vecsieve.adapters.contract import (
     DeclinedError,
     NativeAnswer,
@@ -30,12 +30,80 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.milvus import rest_search
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
 from vecsieve.adapters.milvus.schema import Schema, read_rest_description
-from vecsieve.adapters.milvus.search import ALL, choose, condition
-from vecsieve.adapters.milvus.written import ROW, ids_among, noted, schema_known, without_empty
-from vecsieve.adapters.wire.json import Members, Span, last_values, members, string, whole
-from vecsieve.adapters.wire.json_requests import items_of, present, read_object, required, text_of
+from vecsieve.adapters.milvus.search import ALL, choose, condition, narrowed
+from vecsieve.adapters.wire.json import Members, Span, last_values, members, splice, string, whole
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from vecsieve.adapters.writes import (
+    Form,
+    Inquiry,
+    Neighbours,
+    NewPoints,
+    Told,
+    WriteNeeds,
+    by_tenant,
+    name_of,
+    numbered,
+)
+
+_EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
+
+
+@dataclass(frozen=True, slots=True)
+class _Row(Form):
+    """A row is its own payload: its texts, times and numbers are members like its vectors."""
+
+    def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
+        return dict(point)
+
+
+ROW: Form = _Row()
+
+
+def schema_known(needs: WriteNeeds) -> Schema:
+    """Raises UnsupportedError where the collection is not known, or its field of ids."""
+    if not isinstance(needs.known, Schema) or not needs.known.primary:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return needs.known
+
+
+def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
+    """The expression that an id is one of these. Raises UnsupportedError where one has no sure spelling."""
+    found = narrowed("", ids, Needs(known=schema))
+    if found is None:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return found
+
+
+def without_empty(
+    rows: Sequence[tuple[bytes | None, ...]], keys: Sequence[str]
+) -> tuple[tuple[bytes | None, ...], ...]:
+    """The fields of rows without notes that are null or empty: a JSON field may have to be there."""
+    if NOTE not in keys:
+        return tuple(rows)
+    at = keys.index(NOTE)
+    return tuple([(*row[:at], None, *row[at + 1 :]) if row[at] in _EMPTY else row for row in rows])
+
+
+def noted(document: bytes | None, note: bytes) -> bytes:
+    """An object with a note in place of any that is there. Raises UnsupportedError for another value."""
+    text = document or b"{}"
+    span = whole(text)
+    if text[slice(*span)][:1] != b"{":
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return splice(text, [member_edit(text, span, NOTE, note)])
+
+
+def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Matrices over each other; NaN rows for those of another width than the widest, which have no rows or no vectors."""
+    width = max((part.shape[1] for part in parts), default=0)
+    return np.concatenate(
+        [part if part.shape[1] == width else np.full((len(part), width), np.nan, np.float32) for part in parts]
+        or [np.empty((0, 0), np.float32)]
+    )
+
+
+# Over REST.
 
 _PATHS = {"/v2/vectordb/entities/insert": "insert", "/v2/vectordb/entities/upsert": "upsert"}
 _SCORE, _PARTITIONS = "distance", "partitionNames"

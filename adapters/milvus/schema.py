@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from vecsieve.adapters.contract import MalformedReplyError, Needs
-from vecsieve.adapters.milvus.dialect import check_status
+from vecsieve.adapters.milvus.calls import check_status
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.

@@ -1,4 +1,4 @@
-"""Which Pinecone requests are ranked searches, which write, and which belong to the control plane.
+"""Which Pinecone requests are ranked searches, which write, which belong to the control plane; hosts of indexes; errors.
 
 Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only both ends of a path are matched: a namespace
 may be empty (``/records/namespaces//search``), percent-encoded, or contain slashes (Python client 9.1). The caller removes a routing
@@ -7,7 +7,13 @@ prefix.
 
 from __future__ import annotations
 
-from vecsieve.adapters.contract import Operation, RequestHead, Touched, may_be_json
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from vecsieve.adapters.base import RestDialect, json_text
+from vecsieve.adapters.contract import IndexRules, NativeAnswer, Operation, RequestHead, Touched, may_be_json
+from vecsieve.adapters.wire.json import Span, elements, members, splice, string, whole, without_surrogates
 
 BACKEND = "pinecone"
 QUERY = "query"
@@ -92,3 +98,102 @@ def reshaped(head: RequestHead) -> Touched | None:
         return None
     first = head.path.lstrip("/").partition("/")[0]
     return Touched(collection=None) if first in _SHAPING else None
+
+
+# A description of an index is the whole document or an element of its ``indexes``. Clients connect to ``private_host`` before ``host``
+# (TypeScript 8 and later) or to ``host``, so both are replaced, in place. Assistants have a ``host`` too, in other documents.
+
+HOSTS = ("host", "private_host")
+INDEXES = "indexes"
+
+# list, create; describe, configure, create-for-model. A deletion has an empty answer.
+_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
+_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
+# The last segments of an index's paths.
+_ENDINGS = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
+_OBJECT, _ARRAY, _STRING = b"{", b"[", b'"'
+
+
+def renamed(body: bytes, rename: Callable[[str], str | None]) -> bytes:
+    """The body with the hosts of its indexes replaced; ``rename`` gives None for a host that stays. A body that cannot be parsed
+    unambiguously is returned unchanged. Never raises.
+    """
+    text = without_surrogates(body)
+    try:
+        spans = list(_hosts(text))
+        edits = [(start, end, _renamed(body[start:end], rename)) for start, end in spans]
+    except ValueError:
+        return body
+    return splice(body, edits)
+
+
+def _renamed(host: bytes, rename: Callable[[str], str | None]) -> bytes:
+    new = rename(string(host))
+    return host if new is None else json.dumps(new).encode()
+
+
+def _hosts(text: bytes) -> Iterator[Span]:
+    """The spans of the hosts that are strings. Raises ValueError."""
+    span = whole(text)
+    if text[span[0] : span[0] + 1] != _OBJECT:
+        return
+    yield from _of_one(text, span)
+    listed = members(text, span).get(INDEXES)
+    if listed is None or text[listed.value : listed.value + 1] != _ARRAY:
+        return
+    for start, end in elements(text, (listed.value, listed.end)):
+        if text[start : start + 1] == _OBJECT:
+            yield from _of_one(text, (start, end))
+
+
+def _of_one(text: bytes, span: Span) -> Iterator[Span]:
+    found = members(text, span)
+    for name in HOSTS:
+        member = found.get(name)
+        if member is not None and text[member.value : member.value + 1] == _STRING:
+            yield member.value, member.end
+
+
+def _is_misplaced(path: str) -> bool:
+    first = path.lstrip("/").partition("/")[0]
+    return first not in OF_AN_INDEX and not is_of_the_control_plane(path) and _ENDINGS.search(path) is not None
+
+
+def _describes(method: str, path: str) -> bool:
+    return method in _METHODS and _DESCRIBING.fullmatch(path) is not None
+
+
+RULES = IndexRules(segments=OF_AN_INDEX, is_misplaced=_is_misplaced, describes=_describes, rename=renamed)
+
+
+# HTTP status -> gRPC code and its name, as the service maps them.
+_CODES: Mapping[int, tuple[int, str]] = {
+    400: (3, "INVALID_ARGUMENT"),
+    401: (16, "UNAUTHENTICATED"),
+    403: (7, "PERMISSION_DENIED"),
+    404: (5, "NOT_FOUND"),
+    408: (4, "DEADLINE_EXCEEDED"),
+    409: (6, "ALREADY_EXISTS"),
+    413: (8, "RESOURCE_EXHAUSTED"),
+    429: (8, "RESOURCE_EXHAUSTED"),
+    500: (13, "INTERNAL"),
+    501: (12, "UNIMPLEMENTED"),
+    502: (14, "UNAVAILABLE"),
+    503: (14, "UNAVAILABLE"),
+    504: (4, "DEADLINE_EXCEEDED"),
+}
+_UNKNOWN = (2, "UNKNOWN")
+
+
+class PineconeDialect(RestDialect):
+    """The text of a refusal of a result that is too large is not documented, so none is recognized."""
+
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """A named code for the control plane's paths; gRPC's status as JSON for any other."""
+        words = json_text(message)
+        number, name = _CODES.get(status, _UNKNOWN)
+        if is_of_the_control_plane(path):
+            body = b'{"status":%d,"error":{"code":"%s","message":%s}}' % (status, name.encode(), words)
+        else:
+            body = b'{"code":%d,"message":%s,"details":[]}' % (number, words)
+        return NativeAnswer(status=status, content_type="application/json", body=body)

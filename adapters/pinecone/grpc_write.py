@@ -14,8 +14,7 @@ from struct import pack
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.base_writes import GrpcWrites
+from vecsieve.adapters.base import NOTE, GrpcWrites, own
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,

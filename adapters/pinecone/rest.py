@@ -1,101 +1,365 @@
-"""Pinecone over REST: the adapter and its dialect, and the client's answer cut from a wider reply.
+"""Pinecone over REST: a reply's matches and their pool, vectors fetched by id, the client's answer cut from a wider reply; the adapter.
 
 Supported: query of every API version, records search since 2025-01, documents search of 2026-07, and fetch for the vectors of a records
 search. The answer is upstream's bytes without the other matches and without what was added; around the matches only usage may
 change. A search without values has ``"values":[]`` and no sparse values: clients fail on null.
 
-A description of an index is the whole document or an element of its ``indexes``. Clients connect to ``private_host`` before ``host``
-(TypeScript 8 and later) or to ``host``, so both are replaced, in place. Assistants have a ``host`` too, in other documents.
+Whatever is ambiguous is malformed. Vectors are compared by direction: the reply does not have the index's metric, and two copies have
+the same direction under each. Spans are offsets into the text without surrogate escapes; bytes are cut from the original.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
 
-from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
+import numpy as np
+import numpy.typing as npt
+
+from vecsieve.adapters.base import Keep, NotingAdapter, own
 from vecsieve.adapters.contract import (
+    FIELD_BYTES,
+    Allowance,
     Found,
-    IndexRules,
     Lookup,
-    NativeAnswer,
+    MalformedReplyError,
     Needs,
     Operation,
+    Pool,
     Reply,
     Search,
     SearchCall,
 )
-from vecsieve.adapters.pinecone import calls, rest_reply, rest_request
-from vecsieve.adapters.pinecone import lookups as pinecone_lookups
-from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, is_of_the_control_plane
-from vecsieve.adapters.pinecone.rest_reply import Match, ReplyDocument
-from vecsieve.adapters.pinecone.rest_request import Document
-from vecsieve.adapters.wire.json import Span, cuts, elements, members, splice, string, whole, without_surrogates
-from vecsieve.adapters.wire.json_vectors import Edit, cut_list
+from vecsieve.adapters.pinecone import calls, rest_request
+from vecsieve.adapters.pinecone.rest_request import Document, Layout
+from vecsieve.adapters.wire.json import (
+    Member,
+    Members,
+    Span,
+    check_members,
+    cuts,
+    elements,
+    members,
+    string,
+    whole,
+    without_surrogates,
+)
+from vecsieve.adapters.wire.json_vectors import (
+    Edit,
+    Row,
+    Shortened,
+    cut_list,
+    decode_arrays,
+    field_values,
+    guess_arrays,
+    read_aside,
+    sparse_matrix,
+    stack,
+    vectors_at,
+)
+from vecsieve.adapters.wire.vectors import without_vector
 
-HOSTS = ("host", "private_host")
-INDEXES = "indexes"
-
-# list, create; describe, configure, create-for-model. A deletion has an empty answer.
-_DESCRIBING = re.compile(r"/+indexes(/[^/]+)?/?")
-_METHODS = frozenset({"GET", "POST", "PATCH", "PUT"})
-# The last segments of an index's paths.
-_ENDINGS = re.compile(r"/(?:query|describe_index_stats|vectors/[a-z_]+|records/namespaces/[^/]*/[a-z]+)/?\Z")
-_OBJECT, _ARRAY, _STRING = b"{", b"[", b'"'
-
-
-def renamed(body: bytes, rename: Callable[[str], str | None]) -> bytes:
-    """The body with the hosts of its indexes replaced; ``rename`` gives None for a host that stays. A body that cannot be parsed
-    unambiguously is returned unchanged. Never raises.
-    """
-    text = without_surrogates(body)
-    try:
-        spans = list(_hosts(text))
-        edits = [(start, end, _renamed(body[start:end], rename)) for start, end in spans]
-    except ValueError:
-        return body
-    return splice(body, edits)
-
-
-def _renamed(host: bytes, rename: Callable[[str], str | None]) -> bytes:
-    new = rename(string(host))
-    return host if new is None else json.dumps(new).encode()
+# The first byte shows the type of a value whose grammar was checked.
+_SCORE_STARTS = b"-0123456789n"
+_NULL = b"null"
 
 
-def _hosts(text: bytes) -> Iterator[Span]:
-    """The spans of the hosts that are strings. Raises ValueError."""
+class Match(NamedTuple):
+    """One candidate. A NamedTuple for speed, as `Member`."""
+
+    span: Span
+    members: Members
+    payload: Members
+
+
+def array_of(text: bytes, path: Sequence[str]) -> Span:
+    """The list at the path of members. Raises ValueError."""
     span = whole(text)
-    if text[span[0] : span[0] + 1] != _OBJECT:
-        return
-    yield from _of_one(text, span)
-    listed = members(text, span).get(INDEXES)
-    if listed is None or text[listed.value : listed.value + 1] != _ARRAY:
-        return
-    for start, end in elements(text, (listed.value, listed.end)):
-        if text[start : start + 1] == _OBJECT:
-            yield from _of_one(text, (start, end))
+    for name in path:
+        member = members(text, span).get(name)
+        if member is None:
+            raise ValueError(f"no {name}")
+        span = member.value, member.end
+    return span
 
 
-def _of_one(text: bytes, span: Span) -> Iterator[Span]:
+def read_matches(text: bytes, array: Span, layout: Layout) -> tuple[Match, ...]:
+    """The matches of the list that fills ``array``, in order. Raises ValueError."""
+    return tuple(_read_members(text, span, layout) for span in elements(text, array))
+
+
+def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+    """The spans of the matches' metadata or fields, null included; None where a match has none. Raises ValueError."""
+    layout = request.layout
+    spans = elements(text, array_of(text, layout.path))
+    if layout.payload is None:
+        return (tuple(spans),)
+    found = [members(text, span).get(layout.payload) for span in spans]
+    return (tuple(None if member is None else (member.value, member.end) for member in found),)
+
+
+def score_of(text: bytes, match: Match, layout: Layout) -> float:
+    """A score; NaN for null, which the service writes for a document without one."""
+    member = match.members[layout.score]
+    value = text[member.value : member.end]
+    return float("nan") if value == _NULL else float(value)
+
+
+def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
+    """Whether a match has this id."""
+    member = match.members[layout.id]
+    try:
+        return string(text[member.value : member.end]) == wanted
+    except ValueError:  # invalid Unicode cannot be a search's id
+        return False
+
+
+def _read_members(text: bytes, span: Span, layout: Layout) -> Match:
     found = members(text, span)
-    for name in HOSTS:
-        member = found.get(name)
-        if member is not None and text[member.value : member.value + 1] == _STRING:
-            yield member.value, member.end
+    if not {layout.id, layout.score} <= found.keys() or text[found[layout.id].value] != ord('"'):
+        raise ValueError(f"no id or no score at byte {span[0]}")
+    if text[found[layout.score].value] not in _SCORE_STARTS:
+        raise ValueError(f"score at byte {found[layout.score].value} is no number")
+    return Match(span, found, found if layout.payload is None else _payload(text, found, layout.payload))
 
 
-def _is_misplaced(path: str) -> bool:
-    first = path.lstrip("/").partition("/")[0]
-    return first not in OF_AN_INDEX and not is_of_the_control_plane(path) and _ENDINGS.search(path) is not None
+def _payload(text: bytes, found: Members, name: str) -> Members:
+    member = found.get(name)
+    if member is None or text[member.value : member.end] == _NULL:
+        return {}
+    return members(text, (member.value, member.end))
 
 
-def _describes(method: str, path: str) -> bool:
-    return method in _METHODS and _DESCRIBING.fullmatch(path) is not None
+Matrix = npt.NDArray[np.float32]
+
+_ARRAY = ord("[")
 
 
-RULES = IndexRules(segments=OF_AN_INDEX, is_misplaced=_is_misplaced, describes=_describes, rename=renamed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDocument:
+    """A parsed reply. ``text``: that of ``source`` without surrogate escapes. ``edits``: changes outside ``array``."""
+
+    source: Shortened
+    text: bytes
+    array: Span
+    matches: tuple[Match, ...]
+    edits: tuple[Edit, ...] = ()
+
+
+def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
+    """Raises MalformedReplyError, nothing else."""
+    spans = [] if request.vector is None else guess_arrays(body, request.vector)
+    return read_aside(body, spans, lambda source: _read(request, needs, source))
+
+
+def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
+    text = without_surrogates(source.text)
+    check_members(text)
+    layout = request.layout
+    array = array_of(text, layout.path)
+    document = ReplyDocument(source=source, text=text, array=array, matches=read_matches(text, array, layout))
+    vectors = _vectors(request, document)
+    unusable, allowance = without_vector(vectors), Allowance(FIELD_BYTES)
+    pool = Pool(
+        scores=np.array([score_of(text, match, layout) for match in document.matches], dtype=np.float64),
+        vectors=vectors,
+        fields=tuple(
+            field_values(source, match.payload, needs.payload_fields, needs.optional_fields, allowance)
+            for match in document.matches
+        ),
+        ids=tuple(
+            source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
+        ),
+        compared_by="" if unusable < len(vectors) else None,
+        unusable=unusable,
+        alone=_alone(request, document),
+    )
+    return pool, document
+
+
+def _vectors(request: Document, document: ReplyDocument) -> Matrix:
+    """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError, also for a wrong guess."""
+    source = document.source
+    spans = [_span(match, request.vector) for match in document.matches]
+    matrix = vectors_at(source, spans)
+    if request.emptied and any(span is not None and document.text[span[0]] != _ARRAY for span in spans):
+        raise ValueError(f"{request.vector} of a match is no array")
+    if matrix.shape[1]:
+        return matrix
+    sparse = [_span(match, request.sparse) for match in document.matches]
+    return sparse_matrix([None if span is None else source.cut(*span) for span in sparse])
+
+
+def _span(match: Match, name: str | None) -> Span | None:
+    member = None if name is None else match.members.get(name)
+    return None if member is None else (member.value, member.end)
+
+
+def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
+    """The record that the search is by: it must not replace the records like it."""
+    if not request.self_id:
+        return ()
+    rows = enumerate(document.matches)
+    return tuple(row for row, match in rows if has_id(document.text, match, request.layout, request.self_id))
+
+
+# ``GET /vectors/fetch``: fetches the vectors of a records search, whose reply has none. Records deleted in the meantime are absent from
+# the reply and not compared. Its metadata, which cannot be excluded, are not parsed.
+
+PATH = "/vectors/fetch?"
+TARGET_BYTES = 8000  # servers and gateways refuse request lines beyond 8 kB
+MOST_IDS = 1000  # the service's limit
+IDS_PER_UNIT = 10  # fetched for a read unit; a fetch costs at least one
+MOST_DIGITS = 9  # of read units, which have 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors by id: the dense ones as numbers, the sparse ones as JSON."""
+
+    dense: Mapping[str, Row]
+    sparse: Mapping[str, bytes]
+
+
+def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tuple[Lookup, ...]:
+    """The fewest requests for these ids without the known ones. ``namespace``: as in the search's path.
+
+    None for less than two candidates. An id that does not fit into a request is left out.
+    """
+    if len(ids) < 2:
+        return ()
+    tail = f"&namespace={quote(unquote_to_bytes(namespace), safe='')}" if namespace else ""
+    wanted = [one for one in dict.fromkeys(filter(None, map(_text, ids))) if one not in known]
+    return tuple(_lookup(chunk, tail) for chunk in _chunks(wanted, TARGET_BYTES - len(PATH) - len(tail)))
+
+
+def found(lookup: Lookup, body: bytes) -> Found:
+    """Raises MalformedReplyError, nothing else."""
+    return read_aside(body, guess_arrays(body, "values"), lambda source: _read_found(lookup, source))
+
+
+def joined(pool: Pool, results: Sequence[Found]) -> Pool:
+    """The pool with the dense vectors of ``results``, or with the sparse ones where there are none. Raises MalformedReplyError."""
+    dense: dict[str, Row] = {}
+    sparse: dict[str, bytes] = {}
+    for each in results:
+        if not isinstance(each.document, Vectors):
+            raise TypeError("the lookup was read by another adapter")
+        dense |= each.document.dense
+        sparse |= each.document.sparse
+    ids = [_text(raw) for raw in pool.ids]
+    matrix = stack([dense.get(one) for one in ids])
+    if not matrix.shape[1]:
+        try:
+            matrix = sparse_matrix([sparse.get(one) for one in ids])
+        except ValueError as error:
+            raise MalformedReplyError(str(error)) from None
+    unusable = without_vector(matrix)
+    return replace(pool, vectors=matrix, unusable=unusable, compared_by="" if unusable < pool.size else None)
+
+
+def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
+    """The document with ``read_units`` added to ``usage.read_units``; unchanged where that is no plain number."""
+    text = document.text
+    try:
+        usage = members(text, whole(text))["usage"]
+        span = _extent(members(text, _extent(usage))["read_units"])
+    except (KeyError, ValueError):  # ValueError: it is no object
+        return document
+    written = text[slice(*span)]
+    if not read_units or not _is_count(written):
+        return document
+    return replace(document, edits=((*span, b"%d" % (int(written) + read_units)),))
+
+
+def _text(raw: bytes) -> str:
+    """An id; "" for invalid Unicode."""
+    try:
+        return string(raw)
+    except ValueError:
+        return ""
+
+
+def _chunks(ids: Iterable[str], room: int) -> Iterator[list[str]]:
+    """The ids in runs that fit into ``room`` bytes of a target."""
+    chunk: list[str] = []
+    used = 0
+    for one in ids:
+        size = len(_parameter(one)) + 1
+        if size > room:
+            continue
+        if used + size > room or len(chunk) == MOST_IDS:
+            yield chunk
+            chunk, used = [], 0
+        chunk.append(one)
+        used += size
+    if chunk:
+        yield chunk
+
+
+def _lookup(ids: Sequence[str], tail: str) -> Lookup:
+    return Lookup(method="GET", target=PATH + "&".join(map(_parameter, ids)) + tail, ids=tuple(ids))
+
+
+def _parameter(one: str) -> str:
+    return "ids=" + quote(one, safe="")
+
+
+def _read_found(lookup: Lookup, source: Shortened) -> Found:
+    # Surrogate escapes are not replaced: ids are compared.
+    root = members(source.text, whole(source.text))
+    if "vectors" not in root:
+        raise ValueError("no vectors")
+    entries = members(source.text, _extent(root["vectors"]))
+    records = {one: members(source.text, _extent(entry)) for one, entry in entries.items()}
+    dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
+    asked = frozenset(lookup.ids)
+    return Found(
+        read_units=_read_units(source, root, len(asked)),
+        document=Vectors(
+            dense={one: row for one, row in dense.items() if one in asked},
+            sparse={one: source.cut(*span) for one, span in sparse.items() if one in asked},
+        ),
+    )
+
+
+def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
+    """The vectors that are not empty. Raises ValueError for an invalid vector, and for a wrong guess."""
+    if sum(span in source.replaced for span in spans.values()) != len(source.spans):
+        raise ValueError("a span that was set aside is no vector of a record")
+    found: dict[str, Row] = {}
+    for one, row in zip(spans, decode_arrays([source.cut_value(span) for span in spans.values()]), strict=True):
+        if row is None:
+            raise ValueError("values of a record are no array of numbers")
+        if len(row):
+            found[one] = row
+    return found
+
+
+def _values(source: Shortened, records: Mapping[str, Members], name: str) -> dict[str, Span]:
+    """The span of this member of each record that has it."""
+    spans = {one: _extent(record[name]) for one, record in records.items() if name in record}
+    return {one: span for one, span in spans.items() if source.text[slice(*span)] != b"null"}
+
+
+def _read_units(source: Shortened, root: Members, ids: int) -> int:
+    """The read units charged, from the reply, or else from the price list."""
+    usage = root.get("usage")
+    if usage is not None and source.text[usage.value : usage.value + 1] == b"{":
+        units = members(source.text, _extent(usage)).get("readUnits")
+        if units is not None and _is_count(source.text[slice(*_extent(units))]):
+            return int(source.text[slice(*_extent(units))])
+    return max(1, -(-ids // IDS_PER_UNIT))
+
+
+def _is_count(value: bytes) -> bool:
+    return value.isdigit() and len(value) <= MOST_DIGITS
+
+
+def _extent(member: Member) -> Span:
+    return member.value, member.end
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
@@ -140,55 +404,22 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
     classify = staticmethod(calls.classify)
     parse_request = staticmethod(_parse_request)
     widen_request = staticmethod(rest_request.widen)
-    read_reply = staticmethod(rest_reply.parse_reply)
+    read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
-    payloads = staticmethod(rest_reply.payloads_of)
+    payloads = staticmethod(payloads_of)
     is_flat = True  # metadata has strings, numbers, booleans, lists of strings
-    found = staticmethod(pinecone_lookups.found)
+    found = staticmethod(found)
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
         """Requests for the vectors of a records search; none for other searches."""
         if not call.needs.lookups or call.operation.name != calls.RECORDS_SEARCH:
             return ()
-        return pinecone_lookups.lookups(call.operation.partition, reply.pools[0].ids, known)
+        return lookups(call.operation.partition, reply.pools[0].ids, known)
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
         """As in the contract."""
-        return replace(reply, pools=(pinecone_lookups.joined(reply.pools[0], found),))
+        return replace(reply, pools=(joined(reply.pools[0], found),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
         """As in the contract."""
-        return replace(reply, document=pinecone_lookups.charged(own(reply.document, ReplyDocument), read_units))
-
-
-# HTTP status -> gRPC code and its name, as the service maps them.
-_CODES: Mapping[int, tuple[int, str]] = {
-    400: (3, "INVALID_ARGUMENT"),
-    401: (16, "UNAUTHENTICATED"),
-    403: (7, "PERMISSION_DENIED"),
-    404: (5, "NOT_FOUND"),
-    408: (4, "DEADLINE_EXCEEDED"),
-    409: (6, "ALREADY_EXISTS"),
-    413: (8, "RESOURCE_EXHAUSTED"),
-    429: (8, "RESOURCE_EXHAUSTED"),
-    500: (13, "INTERNAL"),
-    501: (12, "UNIMPLEMENTED"),
-    502: (14, "UNAVAILABLE"),
-    503: (14, "UNAVAILABLE"),
-    504: (4, "DEADLINE_EXCEEDED"),
-}
-_UNKNOWN = (2, "UNKNOWN")
-
-
-class PineconeDialect(RestDialect):
-    """The text of a refusal of a result that is too large is not documented, so none is recognized."""
-
-    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """A named code for the control plane's paths; gRPC's status as JSON for any other."""
-        words = json_text(message)
-        number, name = _CODES.get(status, _UNKNOWN)
-        if is_of_the_control_plane(path):
-            body = b'{"status":%d,"error":{"code":"%s","message":%s}}' % (status, name.encode(), words)
-        else:
-            body = b'{"code":%d,"message":%s,"details":[]}' % (number, words)
-        return NativeAnswer(status=status, content_type="application/json", body=body)
+        return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))

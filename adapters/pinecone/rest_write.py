@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, json_text, own
-from vecsieve.adapters.base_writes import Array, RestWrites, equal_to, numbers_of
+from vecsieve.adapters.base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, own
 from vecsieve.adapters.contract import (
     NativeAnswer,
     Operation,

@@ -1,4 +1,4 @@
-"""Which Qdrant requests are ranked searches, and which alter collections.
+"""Which Qdrant requests are ranked searches, and which alter collections; errors, and the refusal of a limit by strict mode.
 
 The server merges repeated slashes and drops trailing ones before it routes (actix ``NormalizePath::trim``; Qdrant's own test script
 calls ``//collections/x/points/search/``), and splits before it decodes, so ``%2F`` stays inside a name. The caller removes a
@@ -7,9 +7,13 @@ deployment prefix. Groups, matrix, scroll, facet, single points and ``/collectio
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote_to_bytes
 
-from vecsieve.adapters.contract import Operation, RequestHead, Touched, may_be_json
+import msgspec
+
+from vecsieve.adapters.base import GrpcDialect, RestDialect, json_text
+from vecsieve.adapters.contract import NativeAnswer, Operation, RequestHead, Touched, may_be_json
 from vecsieve.adapters.wire.protobuf import LENGTH, head_fields, only, text
 from vecsieve.adapters.wire.protobuf_requests import methods
 
@@ -168,3 +172,77 @@ def reshaped_over_grpc(head: RequestHead) -> Touched | None:
     if head.path == _COLLECTIONS + "UpdateAliases":
         return _ANY
     return Touched(collection=collection_in(head.message) or None)
+
+
+# `Bad request: Limit exceeded 50 > 10 for "limit". Help: ..`: max_query_limit, for the root or for a prefetch.
+_REFUSED = re.compile(r'Limit exceeded \d+ > (\d{1,18}) for "limit"')
+
+_UNKNOWN_VECTOR = "Not existing vector name"
+
+
+def refused_limit(words: str) -> int | None:
+    """The largest ``limit`` that strict mode takes, from the text of its refusal; None for other texts."""
+    match = _REFUSED.search(words)
+    return int(match[1]) if match else None
+
+
+def names_unknown_vector(words: str) -> bool:
+    """Whether an error's text says that a named vector does not exist."""
+    return _UNKNOWN_VECTOR in words
+
+
+class _Status(msgspec.Struct):
+    error: str
+
+
+class _Error(msgspec.Struct):
+    status: _Status
+
+
+_DECODER = msgspec.json.Decoder(_Error)
+
+
+class QdrantDialect(RestDialect):
+    """Over REST."""
+
+    def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
+        """The body of errors that the server finds before it starts the clock: ``"time":0.0``."""
+        body = b'{"status":{"error":%s},"time":0.0}' % json_text(message)
+        return NativeAnswer(status=status, content_type="application/json", body=body)
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        """From strict mode's refusal."""
+        return refused_limit(_words(status, body))
+
+    def names_unknown_vector(self, status: int, body: bytes) -> bool:
+        """From the error's text."""
+        return names_unknown_vector(_words(status, body))
+
+
+def _words(status: int, body: bytes) -> str:
+    """The text of a refusal of the request; "" for every other answer."""
+    if status != 400:
+        return ""
+    try:
+        return _DECODER.decode(body).status.error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return ""
+
+
+INVALID_ARGUMENT = 3
+
+
+class QdrantGrpcDialect(GrpcDialect):
+    """Over gRPC: a status code, and the same texts as over REST."""
+
+    def refused_limit(self, status: int, body: bytes) -> int | None:
+        """From strict mode's refusal."""
+        return refused_limit(_grpc_words(status, body))
+
+    def names_unknown_vector(self, status: int, body: bytes) -> bool:
+        """From the error's text."""
+        return names_unknown_vector(_grpc_words(status, body))
+
+
+def _grpc_words(status: int, body: bytes) -> str:
+    return body.decode(errors="replace") if status == INVALID_ARGUMENT else ""

@@ -1,23 +1,41 @@
-"""Parses a reply over gRPC: its lists, the vectors of their points, and their pools.
+"""Parses a reply over gRPC: its lists, their points and vectors, and their pools.
 
-A list is the reply itself, or a result of a batch. Whatever is ambiguous is malformed.
+A list is the message that fills a span: the reply itself, or a result of a batch. Servers write the fields of a point in the order of
+their numbers, each once. A list that is written so is read in one pass, which checks every tag and every length; any other list is walked
+field by field (75 against 550 microseconds for 50 points of seven payload keys). Whatever is ambiguous is malformed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
-from vecsieve.adapters.qdrant.grpc_points import Points, fields_of, read_points, results
 from vecsieve.adapters.qdrant.grpc_request import Document, Plan
 from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
 from vecsieve.adapters.wire.json_vectors import stack
-from vecsieve.adapters.wire.protobuf import LENGTH, Field, Span, entries, fields, messages, only
+from vecsieve.adapters.wire.protobuf import (
+    FIXED32,
+    LENGTH,
+    REPLY_FIELDS,
+    VARINT,
+    Field,
+    Span,
+    entries,
+    fields,
+    held,
+    messages,
+    only,
+    skipped,
+    varint,
+)
+from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
 from vecsieve.adapters.wire.vectors import (
     SparseRow,
     matrix,
@@ -27,6 +45,245 @@ from vecsieve.adapters.wire.vectors import (
     unsigned_numbers,
     without_vector,
 )
+
+# ScoredPoint. Not read: order_value.
+ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY, ORDER_VALUE = 1, 2, 3, 5, 6, 7, 8
+_ID, _PAYLOAD, _VECTORS, _SHARD_KEY, _ORDER_VALUE = (
+    number << 3 | LENGTH for number in (ID, PAYLOAD, VECTORS, SHARD_KEY, ORDER_VALUE)
+)
+_MESSAGES = frozenset({_ID, _PAYLOAD, _VECTORS, _SHARD_KEY})
+_SCORE, _VERSION = SCORE << 3 | FIXED32, VERSION << 3 | VARINT
+_KNOWN = frozenset({ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY})
+# A list of points, in every reply and in each result of a batch.
+RESULT = 1
+_RESULT = RESULT << 3 | LENGTH
+
+# The tags in PointId.
+_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
+_IDS = (_NUMBER, _UUID)
+_FLOAT, _ZERO = np.dtype("<f4"), bytes(4)
+
+# Makes a Point without NamedTuple's own function call.
+_made = tuple.__new__
+
+Place = tuple[int, int, int]
+"""Offsets of a field: its tag, its value, its end."""
+
+
+class Point(NamedTuple):
+    """One candidate: its field in the list, its field of vectors (None where absent), and the entries of its payload."""
+
+    place: Place
+    vectors: Place | None
+    entries: Sequence[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of a list in order, and what is read of each.
+
+    ``ids``: as over REST, a number or a quoted UUID. ``versions``: as over REST, zero where it is absent, as protobuf writes a zero; with
+    the shard key's message. ``scores``: (n,) float64, zero where absent. ``is_together``: nothing stands before a point but points.
+    """
+
+    each: Sequence[Point]
+    ids: tuple[bytes, ...]
+    versions: tuple[bytes, ...]
+    scores: npt.NDArray[np.float64]
+    is_together: bool = False
+
+
+def read_points(data: bytes, span: Span, *, has_keys: bool = True) -> Points:
+    """``has_keys``: whether payload keys are wanted; else the entries need not be found. Raises ValueError."""
+    try:
+        return in_order(data, span, has_keys=has_keys)
+    except (ValueError, IndexError):
+        return walked(data, span)
+
+
+def in_order(data: bytes, span: Span, *, has_keys: bool = True) -> Points:  # noqa: C901 - one pass: calls take half of the time
+    """The points of a list that is written as servers write it. Raises ValueError or IndexError for any other.
+
+    The position only grows: whatever ends beyond its message, or is taken for a field of the one before it, fails the comparison with
+    the point's end. Lengths of two bytes are read inline, as most are.
+    """
+    at, end = span
+    left = REPLY_FIELDS
+    each: list[Point] = []
+    ids: list[bytes] = []
+    versions: list[bytes] = []
+    scores: list[bytes] = []
+    while at < end and data[at] == _RESULT:
+        start, size, value = at, data[at + 1], at + 2
+        if size > 0x7F:
+            size, value = varint(data, at + 1, end)
+        stop = value + size
+        tag, size, kind, low = data[value : value + 4]
+        at = value + 2 + size
+        if kind == _NUMBER:
+            number, behind = varint(data, value + 3, stop)
+            ids.append(b"%d" % number)
+        else:
+            behind = value + 4 + low
+            ids.append(orjson.dumps(data[value + 4 : behind].decode()))
+        if tag != _ID or kind not in _IDS or size > 0x7F or behind != at:
+            raise ValueError(f"the point at byte {start} does not begin with an id")
+        entries: list[Span] = []
+        while data[at] == _PAYLOAD and left:
+            left -= 1
+            size, value_at = data[at + 1], at + 2
+            if size > 0x7F:
+                size, value_at = varint(data, at + 1, stop)
+            at = value_at + size
+            if has_keys:
+                entries.append((value_at, at))
+        score = _ZERO
+        if data[at] == _SCORE:
+            at += 5
+            score = data[at - 4 : at]
+        scores.append(score)
+        number = 0
+        if data[at] == _VERSION:
+            number, at = varint(data, at + 1, stop)
+        versions.append(b"%d" % number)
+        vectors = None
+        if at != stop:
+            at, vectors = _rest_in_order(data, at, stop, versions)
+        each.append(_made(Point, ((start, value, at), vectors, entries)))
+    _check_rest(data, at, end)
+    return Points(each, tuple(ids), tuple(versions), _doubles(scores), is_together=True)
+
+
+def _rest_in_order(data: bytes, at: int, stop: int, versions: list[bytes]) -> tuple[int, Place | None]:
+    """The end of a point with more than a version, and its vectors. A shard key becomes part of the version."""
+    vectors = None
+    for tag in (_VECTORS, _SHARD_KEY, _ORDER_VALUE):
+        if at < stop and data[at] == tag:
+            start = at
+            size, value = varint(data, at + 1, stop)
+            at = value + size
+            if tag == _VECTORS:
+                vectors = start, value, at
+            elif tag == _SHARD_KEY:
+                versions[-1] = b"%s %s" % (versions[-1], data[value:at])
+    if at != stop:
+        raise ValueError(f"a point was read to byte {at}, its message ends at {stop}")
+    return at, vectors
+
+
+def _doubles(each: list[bytes]) -> npt.NDArray[np.float64]:
+    return np.frombuffer(b"".join(each), _FLOAT).astype(np.float64)
+
+
+def _check_rest(data: bytes, at: int, end: int) -> None:
+    """Raises ValueError where a point stands in what is left of a list."""
+    for _ in repeat(None, REPLY_FIELDS):
+        if at == end:
+            return
+        number, at = skipped(data, at, end)
+        if number == RESULT:
+            break
+    raise ValueError(f"a field at byte {at} stands before a point, or a list does not end at {end}")
+
+
+def walked(data: bytes, span: Span) -> Points:
+    """The points of any list. Raises ValueError."""
+    each: list[Point] = []
+    ids: list[bytes] = []
+    versions: list[bytes] = []
+    scores: list[bytes] = []
+    left = REPLY_FIELDS
+    for field in results(data, span):
+        found, entries = _members(data, field)
+        left -= len(entries)
+        if left < 0:
+            raise ValueError(f"payloads up to byte {field.end} have more than {REPLY_FIELDS} keys")
+        score = found.get(_SCORE)
+        each.append(Point((field.start, field.value, field.end), found.get(_VECTORS), entries))
+        ids.append(_id(data, found[_ID]))
+        versions.append(_version(data, found.get(_VERSION), found.get(_SHARD_KEY)))
+        scores.append(_ZERO if score is None else data[score[1] : score[2]])
+    return Points(each, tuple(ids), tuple(versions), _doubles(scores))
+
+
+def results(data: bytes, span: Span) -> list[Field]:
+    """The fields of points, or of the lists of a batch. Raises ValueError."""
+    found = [field for field in fields(data, span) if field.number == RESULT]
+    if any(field.wire != LENGTH for field in found):
+        raise ValueError(f"results at byte {span[0]} are no messages")
+    return found
+
+
+def _members(data: bytes, field: Field) -> tuple[dict[int, Place], list[Span]]:
+    """The fields of a point that are read, by tag, and the entries of its payload. Raises ValueError.
+
+    Walks the message without `fields`: the ten fields of each candidate take most of the time of a reply.
+    """
+    at, end = field.span
+    found: dict[int, Place] = {}
+    entries: list[Span] = []
+    for _ in repeat(None, REPLY_FIELDS):
+        if at >= end:
+            break
+        start, tag = at, data[at]
+        if tag in _MESSAGES:
+            size, value = varint(data, at + 1, end)
+            at = value + size
+        elif tag == _SCORE:
+            value, at = at + 1, at + 5
+        elif tag == _VERSION:
+            value = at + 1
+            at = varint(data, value, end)[1]
+        else:
+            number, at = skipped(data, at, end)
+            if number in _KNOWN:
+                raise ValueError(
+                    f"field {number} of the point at byte {field.start} is of another wire type, or of a longer tag"
+                )
+            continue
+        if tag == _PAYLOAD:
+            entries.append((value, at))
+        elif tag in found:
+            raise ValueError(f"field {tag >> 3} of the point at byte {field.start} is repeated")
+        else:
+            found[tag] = start, value, at
+    if at != end or _ID not in found:
+        raise ValueError(f"the point at byte {field.start} has no id or was read to {at}, its message ends at {end}")
+    return found, entries
+
+
+def _id(data: bytes, place: Place) -> bytes:
+    start, value, end = place
+    tag, at = held(data, (value, end))
+    if tag == _NUMBER:
+        return b"%d" % varint(data, at, end)[0]
+    if tag == _UUID:
+        return orjson.dumps(data[at:end].decode())
+    raise ValueError(f"id at byte {start} is neither a number nor a UUID")
+
+
+def _version(data: bytes, place: Place | None, shard_key: Place | None) -> bytes:
+    version = b"0" if place is None else b"%d" % varint(data, place[1], place[2])[0]
+    return version if shard_key is None else b"%s %s" % (version, data[shard_key[1] : shard_key[2]])
+
+
+def fields_of(data: bytes, points: Points, needs: Needs) -> tuple[tuple[tuple[bytes | None, ...], ...], bool]:
+    """Per point the JSON of each wanted payload key, None where absent, and whether some were left out for their size. Raises ValueError
+    for a required key without a JSON form; optional keys of such a payload are absent.
+    """
+    must, may = needs.payload_fields, needs.optional_fields
+    if not (must or may):
+        return ((),) * len(points.each), False
+    whole, least = Wanted(must, may), Wanted(must)
+    return tuple([_fields(data, point.entries, whole, least) for point in points.each]), whole.is_cut
+
+
+def _fields(data: bytes, entries: Sequence[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
+    try:
+        return chosen(data, entries, whole, QDRANT)
+    except ValueError:
+        return chosen(data, entries, least, QDRANT) + (None,) * (len(whole.keys) - len(least.keys))
+
 
 # Servers up to 1.16 write a vector as numbers beside a list of indices (sparse) or a count of rows (multivector), since 1.17 as a message
 # of its kind. Whether names are shown differs between the points of a reply.

@@ -16,8 +16,7 @@ import orjson
 from vecsieve.adapters.base import own
 from vecsieve.adapters.contract import Reply, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from vecsieve.adapters.qdrant import rest_query
-from vecsieve.adapters.qdrant.ranking import Kind
+from vecsieve.adapters.qdrant.ranking import Kind, is_inferred, listed, of_query
 from vecsieve.adapters.qdrant.rest_reply import ReplyDocument
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
 from vecsieve.adapters.wire.json import Members, Span, elements, members, splice, whole
@@ -78,7 +77,7 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
 
 def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fusion) -> Divided:
     """Raises UndividedError or ValueError."""
-    prefetches = rest_query.listed(body, root)
+    prefetches = listed(body, root)
     offset = present(body, root, "offset")
     if not root.keys() <= _ROOT or not prefetches or (offset is not None and body[offset[0] : offset[1]] != b"0"):
         raise UndividedError(Undivided.MEMBER)
@@ -103,7 +102,7 @@ def _batch(call: SearchCall, plan: Plan, body: bytes, root: Members, fusion: Fus
 
 def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes) -> tuple[Search, Plan]:
     """One prefetch as a search, and how its list is read. Raises UndividedError or ValueError."""
-    if rest_query.listed(body, found):
+    if listed(body, found):
         raise UndividedError(Undivided.NESTED)
     query = present(body, found, "query")
     if query is None:
@@ -111,10 +110,10 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
     if not found.keys() <= _LEAF | {"prefetch"}:
         raise UndividedError(Undivided.MEMBER)
     try:
-        ranking = rest_query.of_query(body, found, 0)
+        ranking = of_query(body, found, 0)
     except UnsupportedError:
         raise UndividedError(Undivided.UNRANKED) from None
-    if ranking.kind is Kind.REFERENCE and not rest_query.is_inferred(body, query):
+    if ranking.kind is Kind.REFERENCE and not is_inferred(body, query):
         raise UndividedError(Undivided.POINTS)
     limit = present(body, found, "limit")
     count = QUERY_LIMIT if limit is None else _integer(body, limit)

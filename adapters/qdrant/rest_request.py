@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.base import check_page
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.qdrant import rest_query
+from vecsieve.adapters.qdrant import ranking
 from vecsieve.adapters.qdrant.ranking import (
     Ranking,
     askable,
@@ -200,7 +200,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         ("limit",),
         ("with_vector", "with_vectors"),
         QUERY_LIMIT,
-        rest_query.of_query,
+        ranking.of_query,
         is_old=False,  # since 1.10, which leaves absent members out
     ),
     "search": Endpoint(
@@ -208,21 +208,21 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         ("limit", "top"),
         ("with_vector", "with_vectors"),
         None,
-        rest_query.of_search,
+        ranking.of_search,
     ),
     "recommend": Endpoint(
         _COMMON | {"positive", "negative", "strategy", "using", "lookup_from", "limit", "top", "with_vectors"},
         ("limit", "top"),
         ("with_vector", "with_vectors"),
         None,
-        rest_query.of_reference,
+        ranking.of_reference,
     ),
     "discover": Endpoint(
         _COMMON | {"target", "context", "using", "lookup_from", "limit", "top", "with_vectors"},
         ("limit", "top"),
         ("with_vector",),
         None,
-        rest_query.of_reference,
+        ranking.of_reference,
     ),
 }
 

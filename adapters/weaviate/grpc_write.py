@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, own
-from vecsieve.adapters.base_writes import GrpcWrites
+from vecsieve.adapters.base import NOTE, GrpcWrites, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -27,8 +26,7 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
-from vecsieve.adapters.weaviate.schema import UNNAMED
-from vecsieve.adapters.weaviate.written import Document, Place, WeaviateWrites, document_of
+from vecsieve.adapters.weaviate.written import UNNAMED, Document, Place, WeaviateWrites, document_of
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,

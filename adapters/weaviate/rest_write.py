@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import msgspec
 import orjson
 
-from vecsieve.adapters.base import NOTE, json_text, own
-from vecsieve.adapters.base_writes import Array, RestWrites
+from vecsieve.adapters.base import NOTE, Array, RestWrites, json_text, own
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -25,8 +24,7 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import spelled
-from vecsieve.adapters.weaviate.schema import UNNAMED
-from vecsieve.adapters.weaviate.written import Document, Place, WeaviateWrites, document_of
+from vecsieve.adapters.weaviate.written import UNNAMED, Document, Place, WeaviateWrites, document_of
 from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (

@@ -22,7 +22,7 @@ from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import code_of, details_of, over_grpc
 from vecsieve.adapters.contract import Operation
-from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
+from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.undo import Arguments, run

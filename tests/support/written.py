@@ -17,7 +17,7 @@ from support import weaviate_messages as weaviate
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.adapters.milvus.schema import Schema as MilvusSchema
-from vecsieve.adapters.weaviate.schema import Schema as WeaviateSchema
+from vecsieve.adapters.weaviate.written import Schema as WeaviateSchema
 from vecsieve.adapters.writes import NewPoints, WriteAdapter
 
 MILVUS = MilvusSchema(vectors=frozenset({"vec"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id")

@@ -14,7 +14,7 @@ from servers.pinecone.grpc_service import GrpcServer, Service
 from servers.pinecone.rest import Edge, Rest
 from servers.pinecone.store import Place, Project, label_of
 
-from vecsieve.adapters.pinecone.rest import PineconeDialect
+from vecsieve.adapters.pinecone.calls import PineconeDialect
 from vecsieve.config.addresses import Address
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import SharedPort

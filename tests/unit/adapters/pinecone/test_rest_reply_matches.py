@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone import rest_request as pinecone_rest_request
-from vecsieve.adapters.pinecone.rest_reply import Match, array_of, has_id, read_matches, score_of
+from vecsieve.adapters.pinecone.rest import Match, array_of, has_id, read_matches, score_of
 from vecsieve.adapters.pinecone.rest_request import Layout
 
 QUERY = pinecone_rest_request.QUERY_LAYOUT

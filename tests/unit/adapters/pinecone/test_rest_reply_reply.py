@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from support.pinecone_bodies import FIELD_TEXTS, conversations
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, RequestHead
-from vecsieve.adapters.pinecone.rest import PineconeRest
-from vecsieve.adapters.pinecone.rest_reply import ReplyDocument, parse_reply
+from vecsieve.adapters.pinecone.rest import PineconeRest, ReplyDocument, parse_reply
 from vecsieve.adapters.pinecone.rest_request import Document
 
 ADAPTER = PineconeRest()

@@ -6,7 +6,7 @@ from qdrant_client import grpc
 
 from support.transports import GRPC
 from vecsieve.adapters.contract import Adapter, Needs, Operation, Reply, RequestHead, SearchCall
-from vecsieve.adapters.qdrant.dialect import QdrantGrpcDialect
+from vecsieve.adapters.qdrant.calls import QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 
 ADAPTER: Adapter = QdrantGrpc()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from qdrant_client import grpc
 
-from vecsieve.adapters.qdrant import grpc_points as points
+from vecsieve.adapters.qdrant import grpc_reply as points
 from vecsieve.adapters.qdrant import grpc_reply as vectors
 from vecsieve.adapters.qdrant import grpc_request as query
 from vecsieve.adapters.qdrant import grpc_request as selectors

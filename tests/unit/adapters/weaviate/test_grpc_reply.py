@@ -9,7 +9,7 @@ from support.weaviate_messages import message_type, packed
 from support.weaviate_model import Collection, Hit, Stored
 from support.weaviate_talks import EVERYTHING, search
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Pool
-from vecsieve.adapters.weaviate.grpc_reply import ReplyDocument, parse_reply
+from vecsieve.adapters.weaviate.grpc import ReplyDocument, parse_reply
 from vecsieve.adapters.weaviate.grpc_request import Document, parse_request
 from vecsieve.adapters.wire.protobuf import length_field, number_field
 

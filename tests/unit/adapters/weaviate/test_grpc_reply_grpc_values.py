@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.weaviate_messages import message_type
 from support.weaviate_model import spell
 from support.weaviate_talks import VALUES
-from vecsieve.adapters.weaviate.grpc_reply import as_json
+from vecsieve.adapters.weaviate.grpc import as_json
 
 
 def spelled(value: Any) -> bytes | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.weaviate_messages import message_type, packed, single
-from vecsieve.adapters.weaviate.grpc_reply import compare, name_of
+from vecsieve.adapters.weaviate.grpc import compare, name_of
 from vecsieve.adapters.wire.protobuf import Field, fields
 
 NAN = float("nan")

@@ -8,8 +8,7 @@ from support.weaviate_messages import message_type
 from support.weaviate_model import Collection, Stored
 from support.weaviate_talks import EVERYTHING, UNKNOWN, search
 from vecsieve.adapters.contract import Needs, Operation
-from vecsieve.adapters.weaviate.grpc import trim
-from vecsieve.adapters.weaviate.grpc_reply import parse_reply
+from vecsieve.adapters.weaviate.grpc import parse_reply, trim
 from vecsieve.adapters.weaviate.grpc_request import Document, parse_request, widen
 
 OPERATION = Operation(backend="weaviate", name="search", collection="Docs")

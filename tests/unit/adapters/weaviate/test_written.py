@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support import weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
-from vecsieve.adapters.weaviate.schema import Schema
-from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, ask, described, is_cosine
+from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, Schema, ask, described, is_cosine
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, OF_THE_CONTROL_PLANE
-from vecsieve.adapters.pinecone.rest import RULES
+from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, OF_THE_CONTROL_PLANE, RULES
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import Target, read_target
 from vecsieve.proxy.http.routes import prefix_of, route

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vecsieve.adapters.pinecone.rest import RULES
+from vecsieve.adapters.pinecone.calls import RULES
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import RawHeaders, Target, read_target

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Operation, UnsupportedError
-from vecsieve.adapters.qdrant.writes.rest import QdrantRestWrites
+from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy

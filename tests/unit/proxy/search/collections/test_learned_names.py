@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vecsieve.adapters.chroma.calls import ChromaNames
+from vecsieve.adapters.chroma.request import ChromaNames
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.proxy.search.collections.learned import Names
 from vecsieve.proxy.telemetry.labels import Named

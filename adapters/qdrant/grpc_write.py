@@ -1,0 +1,484 @@
+"""Upserts over gRPC: their points, the query for their neighbours, the client's message with notes in payloads, without some points, or
+with others in place of some; stored points read and removed.
+
+Read is Upsert without a condition (`update_filter`, `update_mode`), which would decide what is stored. A note is one more entry of the
+payload at the end of its point: of equal keys the last one counts, for all readers of protobuf. A point alone is JSON as over REST, which
+`vecsieve undo` speaks. Numbers survive both ways: a float of 32 bits is written with the fewest digits that give it again, an integer
+stays an integer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from struct import pack
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from vecsieve.adapters.base import NOTE, GrpcWrites, own
+from vecsieve.adapters.contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.qdrant import calls
+from vecsieve.adapters.qdrant.grpc_reply import (
+    ENTRIES,
+    NAMED,
+    UNNAMED,
+    Place,
+    compare,
+    dense,
+    fields_of,
+    named,
+    read_points,
+    results,
+)
+from vecsieve.adapters.qdrant.ranking import forced
+from vecsieve.adapters.qdrant.rest_write import compared
+from vecsieve.adapters.wire.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Field,
+    Span,
+    encoded,
+    entries,
+    fields,
+    held,
+    length_field,
+    messages_in,
+    number_field,
+    only,
+    replaced,
+    unsigned,
+    value_at,
+    varint,
+)
+from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
+from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen, object_json
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, row, unsigned_numbers
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+# Vector: its old fields, and since 1.17 one of three messages; in those the numbers, or a multivector's rows, and a sparse one's indices.
+_DATA, _INDICES, _COUNT, _DENSE, _SPARSE, _MULTI = 1, 2, 3, 101, 102, 103
+_VALUES, _SPARSE_INDICES = 1, 2
+_OLD = frozenset({_DATA, _INDICES, _COUNT})
+
+
+def vectors_json(data: bytes, span: Span | None) -> bytes:
+    """Of one point: the unnamed vector, or an object of named ones. Raises ValueError for one that the database has yet to make."""
+    each = {name: _vector(data, inner) for name, inner in named(data, span).items()}
+    return orjson.dumps(each[""] if each.keys() == {""} else each, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _vector(data: bytes, span: Span) -> object:
+    found = fields(data, span)
+    numbers = {field.number for field in found}
+    if numbers <= _OLD:
+        return _old(data, found)
+    ((number, inside),) = [(field.number, fields(data, field.span)) for field in found]
+    if number == _DENSE:
+        return _floats(data, inside, _VALUES)
+    if number == _SPARSE:
+        return {"indices": unsigned_numbers(data, inside, _SPARSE_INDICES), "values": _floats(data, inside, _VALUES)}
+    if number == _MULTI:
+        return [_floats(data, fields(data, each.span), _VALUES) for each in inside if each.number == _VALUES]
+    raise ValueError(f"vector at byte {span[0]} has field {number}, which is of no known kind")
+
+
+def _old(data: bytes, found: list[Field]) -> object:
+    values, indices, count = _floats(data, found, _DATA), only(found, _INDICES, LENGTH), only(found, _COUNT, 0)
+    if indices is not None:
+        return {"indices": unsigned_numbers(data, fields(data, indices.span), _DATA), "values": values}
+    return values if count is None else values.reshape(unsigned(data, count), -1)
+
+
+def _floats(data: bytes, found: list[Field], number: int) -> npt.NDArray[np.float32]:
+    values = row(packed_floats(data, found, number))
+    if not np.isfinite(values).all():
+        raise ValueError("JSON has no such number")
+    return values
+
+
+def vectors_message(vectors: object) -> bytes:
+    """The message of a point's vectors. ``vectors``: as JSON has them."""
+    if isinstance(vectors, dict) and vectors.keys() != {"indices", "values"}:
+        named_ones = [
+            length_field(ENTRIES, length_field(1, name.encode()) + length_field(2, _message(each)))
+            for name, each in vectors.items()
+        ]
+        return length_field(NAMED, b"".join(named_ones))
+    return length_field(UNNAMED, _message(vectors))
+
+
+def _message(vector: object) -> bytes:
+    """In the old form, which all servers read."""
+    if isinstance(vector, dict):
+        indices = b"".join(map(encoded, vector["indices"]))
+        return _packed(vector["values"]) + length_field(_INDICES, length_field(_DATA, indices))
+    assert isinstance(vector, list)  # noqa: S101 - a vector as JSON has it
+    if vector and isinstance(vector[0], list):
+        return _packed([number for each in vector for number in each]) + number_field(_COUNT, len(vector))
+    return _packed(vector)
+
+
+def _packed(numbers: list[float]) -> bytes:
+    return length_field(_DATA, np.array(numbers, "<f4").tobytes())
+
+
+def entry(key: str, value: object) -> bytes:
+    """One entry of a payload, as JSON has it."""
+    return length_field(1, key.encode()) + length_field(2, _value(value))
+
+
+def _value(value: object) -> bytes:
+    """A Value. An integer beyond 64 bits is text."""
+    if isinstance(value, dict):
+        return length_field(6, b"".join(length_field(1, entry(key, inner)) for key, inner in value.items()))
+    if isinstance(value, list):
+        return length_field(7, b"".join(length_field(1, _value(inner)) for inner in value))
+    if isinstance(value, float):
+        return encoded(2 << 3 | FIXED64) + pack("<d", value)
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return number_field(5 if isinstance(value, bool) else 3, value % 2**64)
+    return number_field(1, 0) if value is None else length_field(4, str(value).encode())
+
+
+def condition(key: str, value: object) -> bytes:
+    """The condition of a filter that a payload has this text, integer or boolean."""
+    return length_field(1, length_field(1, key.encode()) + length_field(2, _match(value)))
+
+
+def _match(value: object) -> bytes:
+    if isinstance(value, bool):
+        return number_field(3, int(value))
+    if isinstance(value, int):
+        return number_field(2, value % 2**64)
+    return length_field(1, str(value).encode(errors="surrogatepass"))
+
+
+# UpsertPoints. Not read: ordering, timeout.
+_WAIT, POINTS, _SHARD_KEYS, _FILTER, _MODE = 2, 3, 5, 6, 8
+_UPSERT = Shape(frozenset({1, _WAIT, 4, _SHARD_KEYS, _FILTER, 7, _MODE}), frozenset({POINTS}))
+# PointStruct.
+ID, PAYLOAD, VECTORS = 1, 3, 4
+POINT = Shape(frozenset({ID, VECTORS}), frozenset({PAYLOAD}))
+_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed upsert: its points, the packed floats of each one's vector, b"" without one, and the message of the shard keys.
+
+    ``waits``: whether the answer is wanted when the write has been carried out.
+    """
+
+    data: bytes
+    points: tuple[Field, ...]
+    vectors: tuple[bytes, ...]
+    shard_keys: bytes
+    waits: bool
+
+
+def parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+    """Raises ValueError, UnsupportedError."""
+    forced(needs.keys, ())
+    found = read(body, (0, len(body)), _UPSERT)
+    if _FILTER in found or number_of(body, found, _MODE):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    points = messages(found, POINTS)
+    if not points:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    if len(points) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    shard_keys = message(found, _SHARD_KEYS)
+    each = [read(body, point.span, POINT) for point in points]
+    vectors = [_dense(body, point) for point in each]
+    name = name_of(vectors, needs.vector_name)
+    packed = tuple([vector.get(name, b"") for vector in vectors])
+    wanted = Wanted(needs.keys)
+    read_fields = tuple(
+        [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
+    )
+    ids = tuple([id_of(body, message(point, ID)) for point in each])
+    document = Document(
+        data=body,
+        points=tuple(points),
+        vectors=packed,
+        shard_keys=b"" if shard_keys is None else body[shard_keys.value : shard_keys.end],
+        waits=bool(number_of(body, found, _WAIT)),
+    )
+    return NewPoints(
+        ids=ids,
+        vectors=matrix([vector or None for vector in packed]),
+        vector_name=name,
+        keys=needs.keys,
+        fields=read_fields,
+        document=document,
+    )
+
+
+def _dense(data: bytes, point: Found) -> dict[str, bytes]:
+    """The packed floats of a point's dense vectors by name. Raises ValueError, UnsupportedError."""
+    vectors = message(point, VECTORS)
+    if vectors is None:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    floats = {name: dense(data, span) for name, span in named(data, vectors.span).items()}
+    return {name: each for name, each in floats.items() if each}
+
+
+def id_of(data: bytes, field: Field | None) -> bytes:
+    """As over REST. Raises ValueError, UnsupportedError."""
+    if field is None:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    tag, at = held(data, field.span)
+    if tag == _NUMBER:
+        return b"%d" % varint(data, at, field.end)[0]
+    if tag != _UUID:
+        raise ValueError(f"id at byte {field.start} is neither a number nor a UUID")
+    return b'"%s"' % str(UUID(data[at : field.end].decode())).encode()
+
+
+# QueryPoints, and what is in it.
+_QUERY, _USING, _WHERE, _PARAMS, _LIMIT, _WITH_VECTORS, _WITH_PAYLOAD, _QUERY_SHARD_KEYS = 3, 4, 5, 6, 8, 10, 11, 13
+_SCORE_THRESHOLD = struct.Struct("<Bf")  # of field 7, a float
+_THRESHOLD_TAG = 7 << 3 | 5
+_RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
+
+
+def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
+    document = own(points.document, Document)
+    collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
+    selected = b"".join(length_field(1, key.encode()) for key in points.keys)
+    shared = b"".join(
+        (
+            length_field(_USING, name) if name else b"",
+            _RESCORED,
+            _SCORE_THRESHOLD.pack(_THRESHOLD_TAG, inquiry.least) if inquiry.least is not None else b"",
+            number_field(_LIMIT, inquiry.count),
+            length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
+            length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",
+            length_field(_QUERY_SHARD_KEYS, document.shard_keys) if document.shard_keys else b"",
+        )
+    )
+    queries: list[bytes] = []
+    for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
+        queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
+    return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))]
+
+
+def _filter(tenant: Tenant) -> bytes:
+    conditions = [length_field(2, condition(key, orjson.loads(value))) for key, value in tenant]
+    return length_field(_WHERE, b"".join(conditions)) if conditions else b""
+
+
+def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Raises ValueError."""
+    (body,) = bodies
+    lists = results(body, (0, len(body)))
+    if len(lists) != len(inquiry.which):
+        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+    needs = Needs(payload_fields=points.keys)
+    each = [read_points(body, item.span) for item in lists]
+    vectors = [point.vectors for near in each for point in near.each]
+    return Neighbours(
+        of=np.repeat(np.array(inquiry.which, np.intp), [len(near.each) for near in each]),
+        ids=tuple([identifier for near in each for identifier in near.ids]),
+        scores=np.concatenate([near.scores for near in each]),
+        vectors=compare(body, [_named(body, place, points.vector_name) for place in vectors]),
+        fields=tuple([row for near in each for row in fields_of(body, near, needs)[0]]),
+    )
+
+
+def _named(data: bytes, place: Place | None, name: str) -> Span | None:
+    return None if place is None else named(data, place[1:]).get(name)
+
+
+# GetCollectionInfoResponse: result, config, params, vectors_config; in it the unnamed vector, or a map of named ones.
+_CONFIG = (1, 7, 1, 5)
+_ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description of a collection. Never raises."""
+    try:
+        at = value_at(body, (*_CONFIG, _SEVERAL if vector_name else _ALONE))
+        if at is not None and vector_name:
+            listed = entries(body, [field.span for field in fields(body, at) if field.number == 1])
+            at = dict(listed).get(vector_name.encode())
+        if at is None:
+            return False
+        distances = [field for field in fields(body, at) if field.number == _DISTANCE and field.wire == VARINT]
+        return [varint(body, field.value, field.end)[0] for field in distances] == [_COSINE]
+    except ValueError:
+        return False
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the payloads of some points."""
+    document = own(points.document, Document)
+    data, rows = document.data, sorted(notes)
+    noted = [document.points[row] for row in rows]
+    shown = [
+        length_field(
+            POINTS, data[point.value : point.end] + length_field(PAYLOAD, entry(NOTE, orjson.loads(notes[row])))
+        )
+        for row, point in zip(rows, noted, strict=True)
+    ]
+    return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
+
+
+def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
+    document = own(points.document, Document)
+    return document.data, document.points
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """As JSON. Raises UnsupportedError."""
+    document = own(points.document, Document)
+    data = document.data
+    found = read(data, document.points[row].span, POINT)
+    try:
+        return _point(
+            points.ids[row],
+            data,
+            None if (vectors := message(found, VECTORS)) is None else vectors.span,
+            [field.span for field in messages(found, PAYLOAD)],
+        )
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[Span]) -> bytes:
+    """Raises ValueError."""
+    return b'{"id":%s,"vector":%s,"payload":%s}' % (
+        identifier,
+        vectors_json(data, vectors),
+        object_json(data, payload, QDRANT),
+    )
+
+
+def _point_message(points: NewPoints, row: int, point: bytes) -> bytes:
+    """A point with the id of a row. ``point``: as JSON."""
+    document = own(points.document, Document)
+    value = orjson.loads(point)
+    identifier = message(read(document.data, document.points[row].span, POINT), ID)
+    assert identifier is not None  # noqa: S101 - it was parsed
+    payload = b"".join(length_field(PAYLOAD, entry(key, each)) for key, each in (value["payload"] or {}).items())
+    own_id = length_field(ID, document.data[identifier.value : identifier.end])
+    return own_id + payload + length_field(VECTORS, vectors_message(value["vector"]))
+
+
+# GetPoints, DeletePoints and RetrievedPoint.
+_GET_IDS, _GET_PAYLOAD, _GET_VECTORS, _GET_SHARD_KEYS = 2, 4, 5, 7
+_DELETE_WAIT, _DELETE_POINTS, _DELETE_SHARD_KEYS = 2, 3, 5
+_READ_ID, _READ_PAYLOAD, _READ_VECTORS = 1, 2, 4
+_HAS_ID, _INNER = 3, 4  # conditions
+_SHOULD, _MUST = 1, 2  # of a filter
+
+
+def _id_message(identifier: bytes) -> bytes:
+    return number_field(1, int(identifier)) if identifier[:1] != b'"' else length_field(2, identifier[1:-1])
+
+
+def _collection(write: Operation) -> bytes:
+    return length_field(calls.COLLECTION, write.collection.encode())
+
+
+def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """A retrieval by ids."""
+    shard_keys = own(points.document, Document).shard_keys
+    everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
+        _GET_VECTORS, number_field(1, int(whole))
+    )
+    each = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
+    partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
+    return [
+        Question(method="POST", target="/qdrant.Points/Get", body=_collection(write) + each + everything + partition)
+    ]
+
+
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
+
+
+def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
+    found = fields(data, span)
+    identifier, vectors = id_of(data, only(found, _READ_ID, LENGTH)), only(found, _READ_VECTORS, LENGTH)
+    payload = [field.span for field in found if field.number == _READ_PAYLOAD]
+    return identifier, _point(identifier, data, None if vectors is None else vectors.span, payload)
+
+
+_ACKNOWLEDGED, _COMPLETED = 1, 2
+
+
+def acknowledged(_: Operation, points: NewPoints, query: str) -> NativeAnswer:
+    """Without a number of an operation: none was made."""
+    status = _COMPLETED if waits(points, query) else _ACKNOWLEDGED
+    body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
+    return NativeAnswer(status=0, content_type="", body=body)
+
+
+def waits(points: NewPoints, _: str) -> bool:
+    """By the message."""
+    return own(points.document, Document).waits
+
+
+def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion by one filter for each point."""
+    each = []
+    for identifier, point in victims.items():
+        conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]
+        conditions += [condition(key, value) for key, value in compared(point).items()]
+        inner = b"".join(length_field(_MUST, one) for one in conditions)
+        each.append(length_field(_SHOULD, length_field(_INNER, inner)))
+    chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(each)))
+    shard_keys = own(points.document, Document).shard_keys
+    partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
+    body = _collection(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
+    return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
+
+
+class QdrantGrpcWrites(GrpcWrites):
+    """The verbs of the contract."""
+
+    read_points = staticmethod(parsed)
+    read_neighbours = staticmethod(neighbours)
+    read_stored = staticmethod(_stored)
+    fields = staticmethod(_fields)
+    ask = staticmethod(ask)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+    point = staticmethod(point)
+    ask_stored = staticmethod(ask_stored)
+    acknowledged = staticmethod(acknowledged)
+    waits = staticmethod(waits)
+    ask_removed = staticmethod(ask_removed)
+    is_conditional = True
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The client's message with other points."""
+        put = {row: length_field(POINTS, _point_message(points, row, each)) for row, each in merged.items()}
+        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The call of one upsert. Never raises."""
+        if head.path != "/qdrant.Points/Upsert":
+            return None
+        return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The shard key, as over REST; of several a list."""
+        data = own(points.document, Document).shard_keys
+        keys: list[object] = []
+        for span in messages_in(data, (0, len(data)), 1):
+            tag, at = held(data, span)
+            keys.append(data[at : span[1]].decode() if tag == 1 << 3 | LENGTH else varint(data, at, span[1])[0])
+        return b"" if not keys else orjson.dumps(keys[0] if len(keys) == 1 else keys)
+
+    def ask_metric(self, write: Operation, _: bytes) -> Question:
+        """The collection's own description."""
+        return Question(method="POST", target="/qdrant.Collections/Get", body=_collection(write))

@@ -1,0 +1,474 @@
+"""Upserts over REST: their points, the query for their neighbours, the client's bytes with notes in payloads, without some points, or with
+others in place of some; stored points read and removed.
+
+Read are `{"points": [..]}` and `{"batch": {..}}`, and a list of updates that is one upsert. Every other write passes through: a
+condition (`update_filter`, `update_mode`) or an update between two upserts would decide what is stored. Vectors are set aside before
+the rest is parsed, and the query for neighbours repeats their bytes.
+
+A removal names what it was decided on: it is a deletion by a filter for the id and for the values of the payload that a filter can
+compare (text, integers, booleans). A point whose payload was changed meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import quote
+from uuid import UUID
+
+import msgspec
+import numpy as np
+
+from vecsieve.adapters.base import NOTE, Array, RestWrites, numbers_of, own
+from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
+from vecsieve.adapters.qdrant import calls
+from vecsieve.adapters.qdrant.ranking import forced
+from vecsieve.adapters.wire.json import Span, check_dimensions, last_values, members, string, whole
+from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
+from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers
+from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+
+_IN_BRACES = slice(1, -1)
+_INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")
+# A key with white space of a printed text around its colon.
+_BEFORE_IDS = 16
+_CONDITIONS = ("update_filter", "update_mode")
+_UPSERT = ("points", "batch", "shard_key", *_CONDITIONS)
+# Exact scores of quantised collections; others ignore it.
+_PARAMS = b'"params":{"quantization":{"rescore":true}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed upsert: spans in ``source.text``, one for each point.
+
+    ``vectors``: None where a point has none to compare by. ``payloads``: the values, null as well; None where absent.
+    ``openings``: where a missing payload is added: an offset, and what stands before it. ``columns``: where `payloads` is added to a
+    batch without one; None where it is there. ``partition``: the value of `shard_key`, b"" without one. ``lists``: the arrays that have
+    one element for each point, and those elements; of columns with their names: of ids, payloads, and vectors ("" is unnamed).
+    """
+
+    source: Shortened
+    vectors: tuple[Span | None, ...]
+    payloads: tuple[Span | None, ...]
+    openings: tuple[int, ...]
+    columns: int | None
+    partition: bytes
+    lists: tuple[_List, ...]
+
+
+class _List(NamedTuple):
+    """``kind``: "points" for whole points, else the name of the column. ``name``: of the vector."""
+
+    kind: str
+    array: Span
+    each: Sequence[Span]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What one of the two forms has of each point: its id, its vector as found, and as ``Document``."""
+
+    ids: Sequence[Span]
+    vectors: Sequence[Mapping[str, Span]]
+    payloads: Sequence[Span | None]
+    lists: Sequence[_List]
+    openings: Sequence[int] = ()
+    columns: int | None = None
+
+
+def guess(body: bytes) -> list[Span]:
+    """The arrays of numbers, but for those of ids."""
+    return [each for each in guess_numbers(body) if not _holds_ids(body, each)]
+
+
+def _holds_ids(body: bytes, span: Span) -> bool:
+    """Whether an array follows a key `ids`: its elements are read one by one."""
+    before = body[max(0, span[0] - _BEFORE_IDS) : span[0]].rstrip()
+    return before.endswith(b":") and before[:-1].rstrip().endswith(b'"ids"')
+
+
+def parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+    """Raises ValueError, UnsupportedError."""
+    forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
+    text = source.text
+    span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
+    found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
+    if any(present(text, found, each) is not None for each in _CONDITIONS):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    points, batch = (present(text, found, each) for each in ("points", "batch"))
+    if (points is None) == (batch is None):
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    listed = (
+        _rows(source, points, needs.most)
+        if points is not None
+        else _batch(source, required(text, found, "batch"), needs.most)
+    )
+    named = name_of(listed.vectors, needs.vector_name)
+    vectors = [each.get(named) for each in listed.vectors]
+    arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
+    for array in arrays:
+        check_dimensions(array, 0, len(array))
+    matrix, proven = decode_matrix(arrays)
+    if not matrix.shape[1]:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    shard_key = present(text, found, "shard_key")
+    document = Document(
+        source=source,
+        vectors=tuple([span if is_array else None for span, is_array in zip(vectors, proven, strict=True)]),
+        payloads=tuple(listed.payloads),
+        openings=tuple(listed.openings),
+        columns=listed.columns,
+        partition=b"" if shard_key is None else source.cut(*shard_key),
+        lists=tuple(listed.lists),
+    )
+    values = [None if each is None else source.cut(*each) for each in listed.payloads]
+    return NewPoints(
+        ids=tuple([_id(text[start:end]) for start, end in listed.ids]),
+        vectors=matrix,
+        vector_name=named,
+        keys=needs.keys,
+        fields=tuple([(None,) * len(needs.keys) if each is None else last_values(each, needs.keys) for each in values]),
+        document=document,
+    )
+
+
+def _only_upsert(text: bytes) -> Span:
+    """The upsert of a list of updates that has nothing else. Raises UnsupportedError, ValueError."""
+    found = read_object(text, whole(text), ("operations",), reason=Reason.NOT_JSON)
+    updates = items_of(text, required(text, found, "operations"))
+    if len(updates) != 1:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return required(text, read_object(text, updates[0], ("upsert",)), "upsert")
+
+
+def _rows(source: Shortened, span: Span, most: int) -> _Listed:
+    """`[{"id", "vector", "payload"?}]`. Raises UnsupportedError, ValueError."""
+    text = source.text
+    rows = _limited(items_of(text, span), most)
+    found = [read_object(text, row, ("id", "vector", "payload")) for row in rows]
+    return _Listed(
+        ids=[required(text, each, "id") for each in found],
+        vectors=[_dense(source, required(text, each, "vector")) for each in found],
+        payloads=[(each["payload"].value, each["payload"].end) if "payload" in each else None for each in found],
+        lists=[_List("points", span, rows)],
+        openings=[row[1] - 1 for row in rows],
+    )
+
+
+def _batch(source: Shortened, span: Span, most: int) -> _Listed:
+    """`{"ids", "vectors", "payloads"?}`. Raises UnsupportedError, ValueError."""
+    text = source.text
+    found = read_object(text, span, ("ids", "vectors", "payloads"))
+    place = required(text, found, "ids")
+    ids = _limited(items_of(text, place), most)
+    lists = [_List("ids", place, ids)]
+    column = required(text, found, "vectors")
+    vectors: list[dict[str, Span]] = [{} for _ in ids]
+    columns = members(text, column) if text[column[0] : column[0] + 1] == b"{" else None
+    named = {"": column} if columns is None else {name: (each.value, each.end) for name, each in columns.items()}
+    for name, place in named.items():
+        items = items_of(text, place)
+        lists.append(_List("vectors" if columns is None else "named", place, items, name))
+        for row, each in zip(vectors, items, strict=True):
+            row.update({name: each} if _is_flat(source, each) else {})
+    given = present(text, found, "payloads")
+    if given is None and "payloads" in found:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    payloads = [None] * len(ids) if given is None else items_of(text, given)
+    if len(payloads) != len(ids):
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    if given is not None:
+        lists.append(_List("payloads", given, items_of(text, given)))
+    columns_at = span[1] - 1 if given is None else None
+    return _Listed(ids=ids, vectors=vectors, payloads=payloads, lists=lists, columns=columns_at)
+
+
+def _limited(spans: list[Span], most: int) -> list[Span]:
+    if not spans:
+        raise UnsupportedError(Reason.NOTHING_TO_DO)
+    if len(spans) > most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    return spans
+
+
+def _dense(source: Shortened, span: Span) -> dict[str, Span]:
+    """The dense vectors of one point by their names, "" for a bare one. Raises ValueError."""
+    text = source.text
+    if text[span[0] : span[0] + 1] == b"{":
+        named = {name: (each.value, each.end) for name, each in members(text, span).items()}
+        return {name: each for name, each in named.items() if _is_flat(source, each)}
+    return {"": span} if _is_flat(source, span) else {}
+
+
+def _is_flat(source: Shortened, span: Span) -> bool:
+    """Whether a value is an array, and not one of arrays."""
+    if source.aside(span) is not None:
+        return True
+    inside = source.text[span[0] : span[1]]
+    return inside[:1] == b"[" and inside[_IN_BRACES].lstrip()[:1] not in {b"[", b""}
+
+
+def _id(value: bytes) -> bytes:
+    """An id as the server writes it. Raises UnsupportedError."""
+    if _INTEGER.fullmatch(value):
+        return value
+    try:
+        return b'"%s"' % str(UUID(string(value))).encode()
+    except ValueError:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
+
+
+def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+    """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
+    document = own(points.document, Document)
+    named = json.dumps(points.vector_name).encode()
+    shared = [
+        b'"limit":%d' % inquiry.count,
+        b'"with_payload":' + (json.dumps(points.keys).encode() if points.keys else b"false"),
+        b'"with_vector":' + (b"[%s]" % named if inquiry.vectors else b"false"),
+        _PARAMS,
+        *([b'"score_threshold":%r' % inquiry.least] if inquiry.least is not None else ()),
+        *([b'"using":' + named] if points.vector_name else ()),
+        *([b'"shard_key":' + document.partition] if document.partition else ()),
+    ]
+    behind = b"," + b",".join(shared)
+    searches = [
+        b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), behind, _filter(tenant))
+        for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+    ]
+    body = b'{"searches":[%s]}' % b",".join(searches)
+    return [Question(method="POST", target=points_of(write) + "/query/batch", body=body)]
+
+
+def points_of(write: Operation) -> str:
+    """The path of a collection's points."""
+    return f"/collections/{quote(write.collection, safe='')}/points"
+
+
+def _filter(tenant: Tenant) -> bytes:
+    if not tenant:
+        return b""
+    conditions = [b'{"key":%s,"match":{"value":%s}}' % (json.dumps(key).encode(), value) for key, value in tenant]
+    return b',"filter":{"must":[%s]}' % b",".join(conditions)
+
+
+class _Hit(msgspec.Struct):
+    id: int | str
+    score: float
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    vector: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Hits(msgspec.Struct):
+    points: list[_Hit]
+
+
+class _Reply(msgspec.Struct):
+    result: list[_Hits]
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+    """Read a batch reply. Raises ValueError and the like."""
+    (body,) = bodies
+    lists = _REPLY.decode(body).result
+    if len(lists) != len(inquiry.which):
+        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+    hits = [hit for each in lists for hit in each.points]
+    vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
+    return Neighbours(
+        of=np.repeat(np.array(inquiry.which, np.intp), [len(each.points) for each in lists]),
+        ids=tuple([spelled(hit.id) for hit in hits]),
+        scores=np.array([hit.score for hit in hits], np.float64),
+        vectors=vectors,
+        fields=tuple([last_values(bytes(hit.payload), points.keys) for hit in hits]),
+    )
+
+
+def _vector(value: bytes, name: str) -> bytes:
+    """The array of a bare vector, or of one under a name; b"" without one."""
+    if value[:1] != b"{":
+        return value if value[:1] == b"[" else b""
+    return last_values(value, (name,))[0] or b""
+
+
+_PATH = ("result", "config", "params", "vectors")
+
+
+def is_cosine(body: bytes, vector_name: str) -> bool:
+    """From the description of a collection. Never raises."""
+    value: bytes | None = body
+    for key in (*_PATH, *([vector_name] if vector_name else ())):
+        value = None if value is None else last_values(value, (key,))[0]
+    return value is not None and last_values(value, ("distance",))[0] == b'"Cosine"'
+
+
+def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+    """The client's bytes with a note in the payloads of some points."""
+    document = own(points.document, Document)
+    text = document.source.text
+    if document.columns is not None:
+        column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
+        edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
+    else:
+        edits = [_edit(document, row, note) for row, note in notes.items()]
+    return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
+
+
+def _edit(document: Document, row: int, note: bytes) -> Edit:
+    span = document.payloads[row]
+    if span is None:
+        at = document.openings[row]
+        return at, at, b',"payload":' + _payload(note)
+    return member_edit(document.source.text, span, NOTE, note)
+
+
+def spelled(identifier: int | str) -> bytes:
+    """An id as JSON, as of ``NewPoints``."""
+    return b"%d" % identifier if isinstance(identifier, int) else json.dumps(identifier).encode()
+
+
+def _payload(note: bytes) -> bytes:
+    return b'{"%s":%s}' % (NOTE.encode(), note)
+
+
+# In a filter other keys are paths.
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+MOST_COMPARED = 16  # values of a payload
+
+
+def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+    document = own(points.document, Document)
+    return document.source, [(each.array, each.each) for each in document.lists]
+
+
+def point(points: NewPoints, row: int) -> bytes:
+    """An object as in the list of points."""
+    document = own(points.document, Document)
+    cells = {(each.kind, each.name): document.source.cut(*each.each[row]) for each in document.lists}
+    whole_point = cells.get(("points", ""))
+    if whole_point is not None:
+        return whole_point
+    several = [b"%s:%s" % (json.dumps(name).encode(), cell) for (kind, name), cell in cells.items() if kind == "named"]
+    vector = cells.get(("vectors", "")) or b"{%s}" % b",".join(several)
+    payload = cells.get(("payloads", ""), b"null")
+    return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
+
+
+def merged(write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+    """The same upsert as a list of points. It had no other members that matter, or it would not have been read."""
+    kept = [row for row in range(len(points.ids)) if row not in rows]
+    each = b",".join([merged[row] if row in merged else point(points, row) for row in kept])
+    upsert = b'{"points":[%s]%s}' % (each, _behind(points))
+    return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
+
+
+def _behind(points: NewPoints) -> bytes:
+    partition = own(points.document, Document).partition
+    return b',"shard_key":' + partition if partition else b""
+
+
+def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+    """A retrieval by ids."""
+    shown = b"true" if whole else b"false"
+    body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
+    return [Question(method="POST", target=points_of(write), body=body)]
+
+
+class _Point(msgspec.Struct):
+    id: int | str
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    vector: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Stored(msgspec.Struct):
+    result: list[_Point]
+
+
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+    found = _STORED.decode(body).result
+    ids = [spelled(each.id) for each in found]
+    return {
+        identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, each.vector, each.payload)
+        for identifier, each in zip(ids, found, strict=True)
+    }
+
+
+def acknowledged(write: Operation, points: NewPoints, query: str) -> NativeAnswer:
+    """No operation was made, so there is no number of one; the member may be null."""
+    result = b'{"operation_id":null,"status":"%s"}' % (b"completed" if waits(points, query) else b"acknowledged")
+    results = result if write.name == calls.UPSERT else b"[%s]" % result
+    body = b'{"result":%s,"status":"ok","time":0.0}' % results
+    return NativeAnswer(status=200, content_type="application/json", body=body)
+
+
+def waits(_: NewPoints, query: str) -> bool:
+    """By the query string."""
+    return "wait=true" in query[1:].split("&")
+
+
+def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+    """A deletion by one filter for each point."""
+    each = [
+        b'{"must":[%s]}' % b",".join([b'{"has_id":[%s]}' % identifier, *map(_condition, compared(point).items())])
+        for identifier, point in victims.items()
+    ]
+    body = b'{"filter":{"should":[%s]}%s}' % (b",".join(each), _behind(points))
+    return [Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)]
+
+
+def _condition(value: tuple[str, str | int]) -> bytes:
+    return b'{"key":%s,"match":{"value":%s}}' % (json.dumps(value[0]).encode(), json.dumps(value[1]).encode())
+
+
+def compared(point: bytes) -> dict[str, str | int]:
+    """The values of a point's payload that a filter can compare, booleans as such."""
+    payload = json.loads(point)["payload"]
+    each = payload.items() if isinstance(payload, dict) else ()
+    usable = ((key, value) for key, value in each if _PLAIN_KEY.fullmatch(key) and is_comparable(value))
+    return dict(islice(usable, MOST_COMPARED))
+
+
+def is_comparable(value: object) -> bool:
+    """Text, a boolean, or an integer of 64 bits."""
+    return isinstance(value, str) or (isinstance(value, int) and -(2**63) <= value < 2**63)
+
+
+class QdrantRestWrites(RestWrites):
+    """The verbs of the contract."""
+
+    classify = staticmethod(calls.classify_rest_write)
+    guess = staticmethod(guess)
+    read_points = staticmethod(parsed)
+    read_neighbours = staticmethod(neighbours)
+    read_stored = staticmethod(_stored)
+    arrays = staticmethod(_arrays)
+    ask = staticmethod(ask)
+    is_cosine = staticmethod(is_cosine)
+    annotated = staticmethod(annotated)
+    point = staticmethod(point)
+    ask_stored = staticmethod(ask_stored)
+    acknowledged = staticmethod(acknowledged)
+    waits = staticmethod(waits)
+    merged = staticmethod(merged)
+    ask_removed = staticmethod(ask_removed)
+    is_conditional = True
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The value of `shard_key`."""
+        return own(points.document, Document).partition
+
+    def ask_metric(self, write: Operation, _: bytes) -> Question:
+        """The collection's own description."""
+        return Question(method="GET", target=f"/collections/{quote(write.collection, safe='')}")
