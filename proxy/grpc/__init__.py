@@ -5,12 +5,10 @@ plane        every call: admitted, classified, relayed or intercepted
 exchange     a search over gRPC
 relay        one call to the database and back, of any shape or of one message each way
 upstream     channels to the database
-status       how a call ended: codes, failures, counts
-metadata     which keys are forwarded
-listener     a gRPC server on a socket of our own
+status       which keys of metadata are forwarded; how a call ended: codes, failures, counts
+listener     a gRPC server on a socket of our own; connections of shared ports
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
 splice       two connections tied into one
-connections  connections of shared ports
 frames       what HTTP/2 connections may send: frames, an allowance for empty ones, waiting calls
 messages     the messages in them: unfinished and inflated bytes
 """

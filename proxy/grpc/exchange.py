@@ -43,26 +43,18 @@ def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcQuestions:
-    """Reads of ours beside a call. ``plain``: its message. ``asked``: sends a read of another method."""
-
-    operation: Operation
-    plain: bytes
-    client_timeout_seconds: float | None
-    asked: Callable[[Question, float], Awaitable[Outcome]]
-
-    async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Return the message of a successful reply. Raises LostReplyError or RefusedReplyError."""
-        outcome = await self.asked(question, seconds)
-        if isinstance(outcome, Failure):
-            raise refused(outcome)
-        return outcome.message
+def message_of(outcome: Outcome) -> bytes:
+    """The message of a successful reply to a read of ours. Raises LostReplyError or RefusedReplyError."""
+    if isinstance(outcome, Failure):
+        raise refused(outcome)
+    return outcome.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestQuestions:
-    """Reads of ours beside a call, where they go over REST. ``asked``: sends one, with the call's credentials."""
+class Questions:
+    """Reads of ours beside a call. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and returns the message or body of a
+    successful reply. Raises LostReplyError or RefusedReplyError.
+    """
 
     operation: Operation
     plain: bytes
@@ -70,7 +62,6 @@ class RestQuestions:
     asked: Callable[[Question, float], Awaitable[bytes]]
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
         return await self.asked(question, seconds)
 
 

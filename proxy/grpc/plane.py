@@ -15,20 +15,24 @@ from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.adapters.fusions import Ending
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.exchange import GrpcExchange, GrpcQuestions, Outcome, RestQuestions
+from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome, Questions, message_of
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.metadata import Pairs, for_upstream, is_sendable, trace_parents, traced
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
 from vecsieve.proxy.grpc.status import (
     Answer,
     Code,
     Failure,
+    Pairs,
     answered_locally,
     code,
+    for_upstream,
+    is_sendable,
     local_answer,
     local_failure,
     speaker,
     status,
+    trace_parents,
+    traced,
     unreachable,
     upstream_failed,
 )
@@ -307,12 +311,18 @@ class Plane(grpc.GenericRpcHandler):
         return outcome
 
     def _questions(self, call: _Call, message: bytes, write: Operation, *, is_traced: bool) -> Questioner:
-        left = call.context.time_remaining()
-        if self._shared.transport.asks_over_rest:
-            over_rest = partial(self._shared.over_rest, for_upstream(call.metadata))
-            return RestQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=over_rest)
-        asked = partial(self._asked, call if is_traced else replace(call, trace=UNTRACED))
-        return GrpcQuestions(operation=write, plain=message, client_timeout_seconds=left, asked=asked)
+        asking = call if is_traced else replace(call, trace=UNTRACED)
+
+        async def over_grpc(question: Question, seconds: float) -> bytes:
+            return message_of(await self._asked(asking, question, seconds))
+
+        over_rest = partial(self._shared.over_rest, for_upstream(call.metadata))
+        return Questions(
+            operation=write,
+            plain=message,
+            client_timeout_seconds=call.context.time_remaining(),
+            asked=over_rest if self._shared.transport.asks_over_rest else over_grpc,
+        )
 
     async def _passed(self, call: _Call, told: RequestHead) -> Outcome:
         """Pass on what is no ranked search."""
@@ -457,41 +467,28 @@ def _shed(record: RequestRecord, reason: Shed) -> Failure:
     return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
 
 
-def _ended_stream(relayed: Relayed | None, origin: Origin) -> Ended:
-    if relayed is None:
-        return _ended(None, origin, has_status=False, request_bytes=0, response_bytes=0, is_relayed=True)
-    sent, received = relayed.request_bytes, relayed.response_bytes
-    return _ended(
-        relayed.failure, origin, has_status=True, request_bytes=sent, response_bytes=received, is_relayed=True
-    )
+def _ended_stream(done: Relayed | None, origin: Origin) -> Ended:
+    relayed = Relayed() if done is None else done
+    sizes = relayed.request_bytes, relayed.response_bytes
+    return _ended(relayed.failure, origin, sizes, has_status=done is not None, is_relayed=True)
 
 
 def _ended_single(call: _Call, outcome: Outcome | None, origin: Origin) -> Ended:
-    return _ended(
-        outcome if isinstance(outcome, Failure) else None,
-        origin,
-        has_status=outcome is not None,
-        request_bytes=len(call.message or b""),
-        response_bytes=0 if outcome is None else outcome.body_bytes,
-        is_relayed=outcome is call.relayed,
-    )
+    failure = outcome if isinstance(outcome, Failure) else None
+    sizes = len(call.message or b""), 0 if outcome is None else outcome.body_bytes
+    return _ended(failure, origin, sizes, has_status=outcome is not None, is_relayed=outcome is call.relayed)
 
 
 def _ended(
-    failure: Failure | None,
-    origin: Origin,
-    *,
-    has_status: bool,
-    request_bytes: int,
-    response_bytes: int,
-    is_relayed: bool,
+    failure: Failure | None, origin: Origin, sizes: tuple[int, int], *, has_status: bool, is_relayed: bool
 ) -> Ended:
+    """``sizes``: bytes of the messages of the request and of the response."""
     return Ended(
         method="POST",
         status=status(failure) if has_status else None,
         origin=speaker(failure),
-        request_bytes=request_bytes,
-        response_bytes=response_bytes,
+        request_bytes=sizes[0],
+        response_bytes=sizes[1],
         is_relayed=is_relayed,
         is_loopback=None,  # every call arrives by the socket between our port and the gRPC server
         code=code(failure) if has_status else None,

@@ -18,8 +18,19 @@ from dataclasses import dataclass
 import grpc
 
 from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.metadata import Pairs, for_client, for_upstream, is_sendable, traced
-from vecsieve.proxy.grpc.status import Answer, Failure, failure_of, no_message, unreachable, unsendable
+from vecsieve.proxy.grpc.status import (
+    Answer,
+    Failure,
+    Pairs,
+    failure_of,
+    for_client,
+    for_upstream,
+    is_sendable,
+    no_message,
+    traced,
+    unreachable,
+    unsendable,
+)
 from vecsieve.proxy.grpc.upstream import Channels
 from vecsieve.proxy.search.errors import UpstreamExchangeError
 

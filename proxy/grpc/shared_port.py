@@ -16,8 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import cast
 
-from vecsieve.proxy.grpc.connections import SharedConnections
-from vecsieve.proxy.grpc.listener import InnerSocket
+from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.splice import CLOSING_SECONDS, Splice
 from vecsieve.proxy.http.protocol import ConnectionRules
 from vecsieve.proxy.search.errors import Trouble

@@ -21,7 +21,6 @@ import struct
 import time
 from typing import cast
 
-from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.frames import (
     GOAWAY,
     GOAWAY_SECONDS,
@@ -32,7 +31,7 @@ from vecsieve.proxy.grpc.frames import (
     inserted,
     reset_stream,
 )
-from vecsieve.proxy.grpc.listener import InnerSocket
+from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.messages import Buffer
 from vecsieve.proxy.grpc.relay import unacknowledged_bytes
 

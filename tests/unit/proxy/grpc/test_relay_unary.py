@@ -9,9 +9,8 @@ from support.grpc_asking import ask
 from support.grpc_raw import REPLY_HEAD, raw_upstream
 from support.grpc_relay_server import BareHandler, bare_grpc_relay
 from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
-from vecsieve.proxy.grpc.metadata import Pairs
 from vecsieve.proxy.grpc.relay import send
-from vecsieve.proxy.grpc.status import Answer, Failure, no_message, unsendable
+from vecsieve.proxy.grpc.status import Answer, Failure, Pairs, no_message, unsendable
 
 
 async def outcome(

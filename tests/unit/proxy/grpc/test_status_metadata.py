@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.grpc.metadata import (
-    HOP_BY_HOP,
-    Pairs,
-    for_client,
-    for_upstream,
-    is_sendable,
-    trace_parents,
-    traced,
-)
+from vecsieve.proxy.grpc.status import HOP_BY_HOP, Pairs, for_client, for_upstream, is_sendable, trace_parents, traced
 from vecsieve.proxy.telemetry.tracing import sampled_trace_id
 
 KEYS = st.sampled_from(["a", "b", "api-key", "te", "user-agent", "grpc-timeout", "host", "x-vecsieve-mode", "grpc-foo"])
