@@ -9,10 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from vecsieve.proxy.jobs.analyze.conclusions import cautions, conclusions, cut_said, percent
 from vecsieve.proxy.jobs.analyze.families import Density, SourceRow, Sources
-from vecsieve.proxy.jobs.analyze.report import Family, Member, Report
-from vecsieve.proxy.jobs.analyze.terminal import size_said
+from vecsieve.proxy.jobs.analyze.report import (
+    Family,
+    Member,
+    Report,
+    cautions,
+    conclusions,
+    cut_said,
+    percent,
+    size_said,
+)
 
 # Charts are inline SVG. Their figures are also in a table beside them, for screen readers.
 WIDTH, HEIGHT = 560, 260

@@ -26,7 +26,7 @@ from vecsieve.proxy.jobs.analyze.families import (
     saturated,
     sources,
 )
-from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, pool, saving
+from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, overlap, pool, saving
 from vecsieve.proxy.jobs.analyze.reading import (
     NOWHERE,
     PAGE,
@@ -49,7 +49,6 @@ from vecsieve.proxy.jobs.analyze.reading import (
     touched,
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
-from vecsieve.proxy.jobs.analyze.spans import overlap
 from vecsieve.proxy.jobs.files import Advance, progress_bar
 from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, id_pages, text_of
 from vecsieve.proxy.search.policy import threshold_of

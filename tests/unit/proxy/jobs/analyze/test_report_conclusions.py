@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from support.analyzed import planted, report
 from support.memory_source import families, points
-from vecsieve.proxy.jobs.analyze.conclusions import FEW, cautions, conclusions, cut_said, percent
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import FEW, cautions, conclusions, cut_said, percent
 from vecsieve.proxy.jobs.source import Point
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from vecsieve.proxy.jobs.analyze.spans import FEWEST, overlap
+from vecsieve.proxy.jobs.analyze.pools import FEWEST, overlap
 from vecsieve.proxy.jobs.source import Point
 
 
