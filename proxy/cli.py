@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "check": ("jobs.check", "Validate the settings. Exit 0 when valid, 2 when not, 1 when --connect fails."),
     "mcp": (
-        "mcp.server",
+        "mcp",
         "Offer optimize, search, analyze and explain to language models, over the Model Context Protocol.",
     ),
 }

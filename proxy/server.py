@@ -23,10 +23,9 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort, binding, data_ports_of
 from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.admin.inspector import TOKEN_FILE, InForce, Inspector
-from vecsieve.proxy.admin.knowledge import Knowledge, egress_of
+from vecsieve.proxy.admin.knowledge import Knowledge, asking, egress_of, open_to_admin
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
-from vecsieve.proxy.admin.workers import asking, open_to_admin
 from vecsieve.proxy.api.webhook import SECRET_FILE
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.process import resources

@@ -1,4 +1,9 @@
-"""What one process knows of its recent searches: answers to the inspector's questions, as JSON-ready dictionaries."""
+"""What one process knows of its recent searches: answers to the inspector's questions, as JSON-ready dictionaries.
+
+With several workers the admin process asks each of them over a socket of its own in their private directory. A question is one line of
+JSON; the answer is JSON up to the end of the connection. Only this user may enter the directory, as with the files of the metrics
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from vecsieve.proxy.admin.whatif import UNCHANGED, Change, judged
 from vecsieve.proxy.search.budgets import Egress
@@ -262,3 +270,56 @@ def collections_in_one(answers: list[Answer]) -> Answer:
     ]
     rows.sort(key=lambda row: (-row["searches"], row["collection"]))
     return {"bucket_seconds": BUCKET_SECONDS, "members": MEMBERS, "collections": rows}
+
+
+TIMEOUT_SECONDS = 2.0  # a worker that is stuck is left out: the page has the others
+LONG_SECONDS = 15.0  # for a thousand pools, on a busy machine
+LINE_BYTES = 4096
+
+
+def _socket(directory: Path, place: int) -> Path:
+    return directory / f"inspect_w{place}.sock"
+
+
+async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> asyncio.Server:
+    """Answer the admin process from now on. A socket that a killed predecessor left is replaced."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, TimeoutError, ValueError, KeyError):
+                async with asyncio.timeout(LONG_SECONDS):
+                    asked = orjson.loads(await reader.readline())
+                    change = Change(**asked["change"])
+                    question = Question(Kind(asked["kind"]), int(asked["number"]), int(asked["rank"]), change)
+                    writer.write(orjson.dumps(await knowledge.answer(question)))
+                    await writer.drain()
+        finally:
+            writer.close()
+
+    return await asyncio.start_unix_server(serve, _socket(directory, place), limit=LINE_BYTES)
+
+
+def asking(directory: Path, workers: int) -> Ask:
+    """Asks all workers at once."""
+
+    async def ask(question: Question) -> list[Answer]:
+        asked = (_one(_socket(directory, place), question) for place in range(workers))
+        return [answer for answer in await asyncio.gather(*asked) if answer is not None]
+
+    return ask
+
+
+async def _one(path: Path, question: Question) -> Answer | None:
+    """The answer of one worker; None without one."""
+    writer = None
+    try:
+        async with asyncio.timeout(LONG_SECONDS if question.kind is Kind.WHATIF else TIMEOUT_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(orjson.dumps(asdict(question)) + b"\n")
+            answer: Answer = orjson.loads(await reader.read())
+            return answer
+    except (OSError, TimeoutError, ValueError):
+        return None
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,13 +1,4 @@
-"""The admin listener: small pages and the inspector, one request per connection, every connection with a deadline.
-
-It never contacts the database: readiness says whether this process takes requests. A database that is down is no reason to
-take the proxy out of service, since its error belongs to the client. The listener runs on the loop it reports on, so that a
-blocked loop fails its liveness probe.
-
-aiohttp limits neither the lifetime nor the number of connections, and it repeats bytes of a malformed request in its answer
-and its log. So every connection has a deadline, their number is limited, and errors have fixed words. One request per
-connection is enough: probes and scrapes come every few seconds.
-"""
+"""The inspector's page: files of this package, from memory, under a policy that lets them load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +6,9 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from http import HTTPStatus
+from importlib.resources import files
 from types import MappingProxyType
 from typing import cast
 
@@ -23,11 +16,52 @@ import orjson
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from vecsieve.proxy.admin import page
 from vecsieve.proxy.admin.inspector import BODY_BYTES, Asked, Inspector, RefusedError
 from vecsieve.proxy.admin.status import Status
 from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.telemetry.exposition import Scrape
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+# For everything that a browser may be led to: no guessing of types, no frame, no address of ours in a request elsewhere.
+GUARDS = (
+    ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".svg": "image/svg+xml",
+    }
+)
+_FILES = (
+    "app.js",
+    "views.js",
+    "whatif.js",
+    "style.css",
+    "icon.svg",
+    "vendor/htm-preact.js",
+    "vendor/uplot.js",
+    "vendor/uplot.css",
+)
+
+
+@cache
+def page_file(path: str) -> tuple[bytes, str] | None:
+    """The content and the type of what is at this path of the admin port; None where no file of the page is."""
+    name = "index.html" if path == "/" else path.removeprefix("/static/")
+    if path != "/" and (not path.startswith("/static/") or name not in _FILES):
+        return None
+    content = files("vecsieve.proxy.admin").joinpath("static", *name.split("/")).read_bytes()
+    return content, _TYPES[name[name.rindex(".") :]]
+
 
 LIFE_SECONDS = 10.0  # a probe gives up after 3, Prometheus after 10
 CONNECTIONS = 64  # enough for a prober, two scrapers and a person; clients of the data port cannot take them
@@ -187,13 +221,13 @@ class AdminServer:
         path, _, query = request.raw_path.partition("?")
         if path == "/explain" or path.startswith("/api/"):
             return await _inspected(self._pages.inspector, request, path, query)
-        shown, file, is_egress = _PAGES.get(path), page.file(path), path == "/egress"
+        shown, file, is_egress = _PAGES.get(path), page_file(path), path == "/egress"
         if shown is None and file is None and not is_egress:
             return answer(404, NO_SUCH_PAGE)
         if request.method not in {"GET", "HEAD"}:
             return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
         if file is not None:
-            return answer(200, file[0], ("Content-Type", file[1]), *page.GUARDS)
+            return answer(200, file[0], ("Content-Type", file[1]), *GUARDS)
         if is_egress:
             return answer(200, await self._pages.egress(), ("Content-Type", "application/json"))
         assert shown is not None  # noqa: S101 - one of the three is there
@@ -214,8 +248,8 @@ async def _inspected(inspector: Inspector, request: web.BaseRequest, path: str, 
         allowed = (("Allow", "POST" if path == "/api/judgements" else "GET, HEAD"),) if refused.status == 405 else ()
         challenge = (("WWW-Authenticate", "Bearer"),) if refused.status == 401 else ()
         words = orjson.dumps({"error": refused.words}) + b"\n"
-        return answer(refused.status, words, json, *allowed, *challenge, *page.GUARDS)
-    return answer(200, body, json, *page.GUARDS)
+        return answer(refused.status, words, json, *allowed, *challenge, *GUARDS)
+    return answer(200, body, json, *GUARDS)
 
 
 async def _body(request: web.BaseRequest) -> bytes:

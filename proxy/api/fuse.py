@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from vecsieve.proxy.api.lexical import Reader, Words
 from vecsieve.proxy.api.messages import (
     MOST_CHUNKS,
     Chunk,
@@ -29,9 +28,8 @@ from vecsieve.proxy.api.messages import (
     vectors_of,
     whole,
 )
-from vecsieve.proxy.api.problems import invalid
-from vecsieve.proxy.api.reading import decoded
-from vecsieve.proxy.api.walk import Leaders, Stage, Walk
+from vecsieve.proxy.api.problems import decoded, invalid
+from vecsieve.proxy.api.walk import Leaders, Reader, Stage, Walk, Words
 from vecsieve.proxy.selection.fusion import Ranked, dbsf, rrf
 from vecsieve.proxy.selection.values import FloatMatrix
 

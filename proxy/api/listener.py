@@ -22,9 +22,8 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
 from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort, watched
-from vecsieve.proxy.api.openapi import PATH, described
 from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
-from vecsieve.proxy.api.routes import JSON, Route
+from vecsieve.proxy.api.routes import JSON, PATH, Route, described
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
 from vecsieve.proxy.http.body import RequestBody

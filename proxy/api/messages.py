@@ -15,8 +15,7 @@ from msgspec import Meta, Raw, Struct, field
 
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 from vecsieve.proxy.api.optimize import Chunks, Kept, Optimized, Removed, Tokens, Wishes, optimize
-from vecsieve.proxy.api.problems import WHOLE, ProblemError, invalid
-from vecsieve.proxy.api.reading import decoded
+from vecsieve.proxy.api.problems import WHOLE, ProblemError, decoded, invalid
 from vecsieve.proxy.api.walk import Stage
 from vecsieve.proxy.selection.policy import Linkage, Strategy
 from vecsieve.proxy.selection.values import FloatMatrix

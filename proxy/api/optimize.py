@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.api.lexical import Reader, Words, jaccard, lexicon_of
-from vecsieve.proxy.api.walk import Repeat, Stage, Walk, labels_of
+from vecsieve.proxy.api.walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.diversifiers.mmr import mmr
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance, scaled

@@ -1,32 +1,36 @@
-"""`POST /v1/check`, `/v1/add`, `/v1/addBatch`: points compared with what the database has, and stored by the write policy.
+"""`POST /v1/check`, `/v1/add`, `/v1/addBatch`: points compared with what the database has, and stored by the write policy. `GET /v1/stats`:
+what the write gate has seen and done since the process began, of all workers together.
 
 The points become the backend's own upsert, which the write gate judges and changes like any client's. Unlike there a failure is
-answered: who asks here wants to know, and can ask again. So nothing is stored where it cannot be judged.
+answered: the client asked for a verdict and can ask again. So nothing is stored where it cannot be judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
+from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Question, UnsupportedError
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.proxy.api.messages import MOST_NUMBERS, Metadata, Whole, whole
 from vecsieve.proxy.api.problems import Kind as Trouble
-from vecsieve.proxy.api.problems import ProblemError, invalid
-from vecsieve.proxy.api.reading import decoded
+from vecsieve.proxy.api.problems import ProblemError, decoded, invalid
 from vecsieve.proxy.http.exchange import OwnQuestions
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from vecsieve.proxy.search.policy import ResolvedPolicy
+from vecsieve.proxy.telemetry.instruments import PREFIX
+from vecsieve.proxy.telemetry.labels import WriteTier
 from vecsieve.proxy.writes.gate import Change, WriteGate
 from vecsieve.proxy.writes.journal import JournalError, Kind, LeftOut
 from vecsieve.proxy.writes.judging import Verdict
@@ -316,3 +320,78 @@ def _id(identifier: bytes) -> str | int:
 
 def _encoded(answer: Struct) -> bytes:
     return msgspec.json.encode(answer) + b"\n"
+
+
+COLLECTION = "collection"
+
+
+class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Points by how alike the most similar one was, and by what became of them."""
+
+    total_entries: Annotated[int | None, Meta(description="Points of the collection that was asked for.")]
+    total_checks: Annotated[int, Meta(description="Points that were judged.")]
+    exact: int
+    semantic: int
+    related: int
+    unique: int
+    duplicates: Annotated[int, Meta(description="Points that counted as copies.")]
+    held: Annotated[int, Meta(description="Points that a guard kept from being copies.")]
+    added: int
+    skipped: int
+    merged: int
+    evicted: int
+    rejected_writes: int
+    duration_ms: Annotated[float, Meta(description="Mean time that a write waited for its judgement.")]
+
+
+class Statistics:
+    """The endpoint. ``registry``: of the process, or of all workers. ``points``: None where collections are not counted."""
+
+    def __init__(self, registry: CollectorRegistry, points: Points | None) -> None:
+        self._registry = registry
+        self._points = points
+
+    async def tell(self, query: bytes, key: str | None) -> bytes:
+        """Raises ProblemError."""
+        asked = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
+        if unknown := asked.keys() - {COLLECTION}:
+            raise invalid("the query", min(unknown), COLLECTION)
+        entries = None
+        if COLLECTION in asked:
+            if self._points is None or not asked[COLLECTION]:
+                raise ProblemError(Trouble.NO_COLLECTION, "no collection is counted here by this name")
+            entries = await self._points.count(asked[COLLECTION], key)
+        # With workers the files of all are read.
+        counted = await asyncio.to_thread(self._counted)
+        return msgspec.json.encode(_stats(counted, entries)) + b"\n"
+
+    def _counted(self) -> Mapping[str, float]:
+        """By the name of a metric, and its tier."""
+        found: dict[str, float] = {}
+        for metric in self._registry.collect():
+            for sample in metric.samples:
+                if sample.name.startswith(f"{PREFIX}write"):
+                    tier = sample.labels.get("tier", "")
+                    found[sample.name.removeprefix(PREFIX) + tier] = sample.value
+        return found
+
+
+def _stats(counted: Mapping[str, float], entries: int | None) -> Stats:
+    def number(name: str) -> int:
+        return int(counted.get(name, 0.0))
+
+    tiers = {tier.value: number(f"write_points_total{tier.value}") for tier in WriteTier}
+    waits = counted.get("write_wait_seconds_count", 0.0)
+    return Stats(
+        total_entries=entries,
+        total_checks=sum(tiers.values()),
+        **tiers,
+        duplicates=number("write_copies_total"),
+        held=number("write_points_held_total"),
+        added=number("write_points_added_total"),
+        skipped=number("write_points_left_out_total"),
+        merged=number("write_points_merged_total"),
+        evicted=number("write_points_removed_total"),
+        rejected_writes=number("writes_rejected_total"),
+        duration_ms=round(counted["write_wait_seconds_sum"] / waits * 1000.0, 3) if waits else 0.0,
+    )

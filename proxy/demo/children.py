@@ -19,8 +19,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from vecsieve.proxy.demo.database import Addresses
-
 ANY_PORT = "127.0.0.1:0"
 # The demo's texts are public; the file is written where somebody judges a pair on the page.
 INSPECTED = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl"}
@@ -46,6 +44,15 @@ class ChildFailedError(Exception):
 
 
 CHILD_TIMEOUTS = ChildTimeouts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """URLs of the demo's processes. ``proxy``: the data port; ``admin``: health and metrics."""
+
+    engine: str
+    proxy: str
+    admin: str
 
 
 @contextmanager

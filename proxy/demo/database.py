@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from vecsieve.proxy.demo.children import Addresses, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.search.report import REPORT_HEADER
 
@@ -98,15 +99,6 @@ class Host:
         self._connection.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """URLs of the demo's processes. ``proxy``: the data port; ``admin``: health and metrics."""
-
-    engine: str
-    proxy: str
-    admin: str
-
-
 class Instructions(Protocol):
     def __call__(self, at: Addresses, /, *, row: int, question: int, limit: int) -> str:
         """Lines to paste for searching what ``--keep`` leaves running. ``row``: a chunk; ``question``: from 0."""
@@ -116,16 +108,22 @@ class Instructions(Protocol):
 class Database:
     """One backend of the demo. ``backend``: its name in the settings. ``command``: how this demo is called.
 
-    ``running``: starts the database and the proxy, for a block; raises ChildFailedError, DatabaseMissingError.
+    ``engine``: the URL of the database, which runs for a block; raises ChildFailedError, DatabaseMissingError.
     ``opened``: a client of the database or the proxy. ``caution``: how far the measured time can be trusted.
     ``opening``: printed before anything starts. ``closing``: makes what is printed at the end.
     """
 
     backend: str
     command: str
-    running: Callable[[], AbstractContextManager[Addresses]]
+    engine: Callable[[], AbstractContextManager[str]]
     opened: Callable[[str], Store]
     instructions: Instructions
     caution: str
     opening: str | None = None
     closing: Callable[[Addresses], str] | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[Addresses]:
+        """The database and the proxy before it, for a block."""
+        with self.engine() as engine, fronted(engine, backend=self.backend) as addresses:
+            yield addresses

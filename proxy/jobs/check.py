@@ -83,7 +83,8 @@ class _Database:
             raise CheckError(self._refused(where, status))
         if status != 200:
             hint = " Is it the right backend?" if status == 404 else ""
-            raise CheckError(f"{where} answered {method} {path} with status {status}: {_said(content)}.{hint}")
+            said = one_line(content.decode("utf-8", "replace")) or "nothing"
+            raise CheckError(f"{where} answered {method} {path} with status {status}: {said}.{hint}")
         try:
             return json.loads(content)
         except ValueError:
@@ -105,10 +106,6 @@ async def _bounded(content: aiohttp.StreamReader) -> bytes:
         if len(held) > LARGEST_BYTES:
             break  # not read as JSON then
     return bytes(held)
-
-
-def _said(content: bytes) -> str:
-    return one_line(content.decode("utf-8", "replace")) or "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class ChromaSource(ListedSource):
 
     form: Form = FORM
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
         import chromadb
         from chromadb.config import Settings
         from chromadb.errors import ChromaError

@@ -5,87 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
-from vecsieve.proxy.jobs.analyze.reading import Collection
+from vecsieve.proxy.jobs.chroma import ChromaSource
 from vecsieve.proxy.jobs.files import key_from
-from vecsieve.proxy.jobs.points import QdrantPoints, RestorablePoints
-from vecsieve.proxy.jobs.source import Access, SourceError
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.jobs.chroma import ChromaSource
-    from vecsieve.proxy.jobs.milvus import MilvusSource
-    from vecsieve.proxy.jobs.pinecone import PineconeSource
-    from vecsieve.proxy.jobs.weaviate import WeaviatePoints
-
-TIMEOUT_SECONDS = 30
-
-
-class Opened(Collection, Protocol):
-    def close(self) -> None: ...
+from vecsieve.proxy.jobs.milvus import MilvusSource
+from vecsieve.proxy.jobs.pinecone import PineconeSource
+from vecsieve.proxy.jobs.points import QdrantPoints, RestorablePoints, WeaviatePoints
+from vecsieve.proxy.jobs.qdrant import QdrantSource
+from vecsieve.proxy.jobs.source import Access, Source, SourceError
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: where its key usually is. ``package``: of the official client. ``open``: loads that client; None where no job reads
+    """``variable``: where its key usually is. ``package``: of the official client. ``source``: loads that client; None where no job reads
     this database. ``points``: the same collection, to delete from it and to store in it again.
     """
 
     variable: str
     package: str
-    open: Callable[[Access, tuple[str, ...] | None], Opened] | None
+    source: Callable[[Access, tuple[str, ...] | None], Source] | None
     points: Callable[[Access], RestorablePoints]
 
 
-def _qdrant(access: Access, payload_fields: tuple[str, ...] | None) -> Opened:
-    from vecsieve.proxy.jobs.qdrant import QdrantSource
-
-    return QdrantSource(
-        access.url,
-        access.collection,
-        vector_name=access.vector_name,
-        api_key=access.api_key,
-        timeout_seconds=access.timeout_seconds,
-        requests_per_second=access.requests_per_second,
-        payload_fields=payload_fields,
-    )
-
-
-def _chroma(access: Access, _: tuple[str, ...] | None = None) -> ChromaSource:
-    from vecsieve.proxy.jobs.chroma import ChromaSource
-
-    return ChromaSource(access)
-
-
-def _milvus(access: Access, _: tuple[str, ...] | None = None) -> MilvusSource:
-    from vecsieve.proxy.jobs.milvus import MilvusSource
-
-    return MilvusSource(access)
-
-
-def _pinecone(access: Access, _: tuple[str, ...] | None = None) -> PineconeSource:
-    from vecsieve.proxy.jobs.pinecone import PineconeSource
-
-    return PineconeSource(access)
-
-
-def _weaviate(access: Access) -> WeaviatePoints:
-    from vecsieve.proxy.jobs.weaviate import WeaviatePoints
-
-    return WeaviatePoints(access)
-
-
 DATABASES: Mapping[str, Database] = {
-    "qdrant": Database("QDRANT_API_KEY", "qdrant_client", _qdrant, QdrantPoints),
-    "chroma": Database("CHROMA_API_KEY", "chromadb", _chroma, _chroma),
-    "milvus": Database("MILVUS_TOKEN", "pymilvus", _milvus, _milvus),
-    "pinecone": Database("PINECONE_API_KEY", "pinecone", _pinecone, _pinecone),
-    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", None, _weaviate),
+    "qdrant": Database("QDRANT_API_KEY", "qdrant_client", QdrantSource, QdrantPoints),
+    "chroma": Database("CHROMA_API_KEY", "chromadb", ChromaSource, ChromaSource),
+    "milvus": Database("MILVUS_TOKEN", "pymilvus", MilvusSource, MilvusSource),
+    "pinecone": Database("PINECONE_API_KEY", "pinecone", PineconeSource, PineconeSource),
+    "weaviate": Database("WEAVIATE_API_KEY", "weaviate", None, WeaviatePoints),
 }
 
 
@@ -116,9 +69,9 @@ class Wanted:
     api_key_env: KeyOption = None
 
 
-def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Opened:
+def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Source:
     """``payload_fields``: at least these are read, None for all. Raises SettingsError for an option, SourceError."""
-    readers = {name: open_ for name, each in DATABASES.items() if (open_ := each.open) is not None}
+    readers = {name: source for name, each in DATABASES.items() if (source := each.source) is not None}
     if wanted.backend not in readers:
         raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(readers)))])
     return _opened(wanted, environment, lambda _, access: readers[wanted.backend](access, payload_fields))
@@ -141,7 +94,6 @@ def _opened(wanted: Wanted, environment: Mapping[str, str], by: Callable[[Databa
         collection=wanted.collection,
         vector_name=wanted.vector,
         api_key=key_from(environment, wanted.api_key_env, usual=database.variable),
-        timeout_seconds=TIMEOUT_SECONDS,
         requests_per_second=wanted.requests_per_second,
     )
     try:

@@ -25,7 +25,7 @@ class MilvusSource(ListedSource):
 
     form = PLAIN
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
         from pymilvus import DataType, MilvusClient
         from pymilvus.exceptions import MilvusException
 

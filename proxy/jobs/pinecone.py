@@ -22,7 +22,7 @@ class PineconeSource(ListedSource):
 
     form = FORM
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
         from pinecone import Pinecone
         from pinecone.errors import PineconeError
 

@@ -1,7 +1,7 @@
-"""Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract, and Qdrant's.
+"""Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract; Qdrant's; Weaviate's, for `undo` alone.
 
-chroma.py, milvus.py and pinecone.py implement it beside their sources, weaviate.py without one. Qdrant is spoken to without its official client: that one would
-read the points into objects, and here their own bytes are wanted.
+chroma.py, milvus.py and pinecone.py implement it beside their sources. Qdrant's official client would read the points into objects, and
+here their own bytes are needed; Weaviate's wants older versions of its libraries than VecSieve has. So both are asked over REST.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from urllib.parse import quote
 
 import msgspec
 import numpy as np
+import orjson
 
+from vecsieve.adapters.contract import UpstreamReplyError
+from vecsieve.adapters.weaviate.written import FORM, GRAPHQL, by_ids, ids_in
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently
@@ -168,3 +171,74 @@ def _delay(error: Exception) -> float | None:
 
 def _behind(partition: bytes) -> bytes:
     return b',"shard_key":' + partition if partition else b""
+
+
+class _Failures(msgspec.Struct):
+    error: list[dict[str, object]] = []
+
+
+class _Result(msgspec.Struct):
+    errors: _Failures | None = None
+
+
+class _Row(msgspec.Struct):
+    result: _Result = msgspec.field(default_factory=_Result)
+
+
+class WeaviatePoints:
+    """Of one collection. A partition is a tenant."""
+
+    form = FORM
+
+    def __init__(self, access: Access) -> None:
+        self._collection = access.collection
+        key = {} if access.api_key is None else {"Authorization": f"Bearer {access.api_key}"}
+        self._rest = Rest(access, access.url.rstrip("/"), key)
+
+    def whole(self, ids: Sequence[PointId]) -> list[Whole]:
+        """Of collections without tenants."""
+        bodies = [self._rest.sent("GET", f"{self._path(each)}?include=vector", b"", missing=b"") for each in ids]
+        found = [(each, body) for each, body in zip(ids, bodies, strict=True) if body]
+        return [
+            Whole(
+                id=each,
+                key=json.dumps(each).encode(),
+                partition=b"",
+                body=body,
+                mark=mark_of(None, json.loads(body).get("properties") or {}),
+            )
+            for each, body in found
+        ]
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        for point in points:
+            behind = f"?tenant={quote(json.loads(point.partition), safe='')}" if point.partition else ""
+            self._rest.sent("DELETE", self._path(point.id) + behind, b"", missing=b"")
+
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        tenant = str(orjson.loads(partition)) if partition else ""
+        answers = [self._rest.sent("POST", GRAPHQL, body) for body in by_ids(self._collection, tenant, keys)]
+        try:
+            return frozenset(key for answer in answers for key in ids_in(answer))
+        except (UpstreamReplyError, ValueError, msgspec.DecodeError) as error:
+            raise SourceError(f"the database's answer cannot be read: {error}") from None
+
+    def put(self, _partition: bytes, bodies: Sequence[bytes]) -> None:
+        answer = self._rest.sent("POST", "/v1/batch/objects", b'{"objects":[%s]}' % b",".join(bodies))
+        rows = msgspec.json.decode(answer, type=list[_Row])
+        failed = [row.result.errors.error for row in rows if row.result.errors is not None and row.result.errors.error]
+        if failed:
+            raise SourceError(f"the database refuses {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
+
+    def stored(self, partition: bytes, each: PointId) -> bytes | None:
+        behind = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
+        return self._rest.sent("GET", f"{self._path(each)}?include=vector{behind}", b"", missing=b"") or None
+
+    def restore(self, partition: bytes, body: bytes) -> None:
+        self.put(partition, [body])
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _path(self, identifier: PointId) -> str:
+        return f"/v1/objects/{quote(self._collection, safe='')}/{quote(str(identifier), safe='')}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from vecsieve.config.problems import masked, one_line
 from vecsieve.proxy.jobs.source import (
+    Access,
     Pace,
     Point,
     PointId,
@@ -20,7 +21,6 @@ from vecsieve.proxy.jobs.source import (
     Vectors,
     measured,
     patiently,
-    shape_of,
 )
 from vecsieve.proxy.selection.geometry import NOISE
 
@@ -95,36 +95,28 @@ class _Record(Protocol):
 
 
 class QdrantSource:
-    """One collection of one server. ``vector_name``: None for the only dense vector.
-
-    ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit. ``payload_fields``: at least these
-    are read, None for all. The default port of a URL is 6333, as for the client. Raises SourceError for an invalid URL.
+    """One collection of one server. ``payload_fields``: at least these are read, None for all. The default port of a URL is 6333, as
+    for the client. Raises SourceError for an invalid URL.
     """
 
-    def __init__(
-        self,
-        url: str,
-        collection: str,
-        *,
-        vector_name: str | None,
-        api_key: str | None,
-        timeout_seconds: int,
-        requests_per_second: float | None,
-        payload_fields: tuple[str, ...] | None = None,
-    ) -> None:
+    def __init__(self, access: Access, payload_fields: tuple[str, ...] | None = None) -> None:
         from qdrant_client import QdrantClient
 
         # As a header: with the argument api_key the client warns about plain HTTP on every start.
-        headers = {} if api_key is None else {"api-key": api_key}
+        headers = {} if access.api_key is None else {"api-key": access.api_key}
         try:
-            self._client = QdrantClient(url=url, timeout=timeout_seconds, check_compatibility=False, headers=headers)
+            self._client = QdrantClient(
+                url=access.url, timeout=access.timeout_seconds, check_compatibility=False, headers=headers
+            )
         except ValueError:
-            raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(url)}") from None
-        self._url = str(masked(url))
-        self._collection = collection
-        self._wanted_name = vector_name
-        self._pace = Pace(requests_per_second)
-        self._payload = _payload_selector(payload_fields)
+            raise SourceError(f"--url: wanted http(s)://host[:port], saw {masked(access.url)}") from None
+        self._url = str(masked(access.url))
+        self._collection = access.collection
+        self._wanted_name = access.vector_name
+        self._pace = Pace(access.requests_per_second)
+        # Everything if a field has dots: Qdrant reads them only as a path, and a key may have dots itself.
+        is_whole = payload_fields is None or any("." in field for field in payload_fields)
+        self._payload: bool | list[str] = True if is_whole else list(payload_fields or ())
         self._shape: Shape | None = None
 
     def shape(self) -> Shape:
@@ -217,6 +209,32 @@ class QdrantSource:
         return tuple(sorted(each.name for each in found))[:_MOST_NAMED]
 
 
+def shape_of(vectors: Any, *, wanted: str | None, collection: str, points: int) -> Shape:
+    """The shape with the dense vector ``wanted``; None: the unnamed one, or the only one.
+
+    ``vectors``: from the client's collection info, without sparse ones: VectorParams, one or by name, or None. Raises SourceError with
+    the names there are.
+    """
+    declared: Mapping[str, Any] = (
+        {} if vectors is None else dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
+    )
+    if not declared:
+        raise SourceError(f"collection {collection!r} has only sparse vectors; wanted a dense one")
+    names = tuple(sorted(name for name, each in declared.items() if each.multivector_config is None))
+    if not names:
+        raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
+    there = ", ".join(name or '"" (unnamed)' for name in names)
+    if wanted is None and len(names) > 1 and "" not in names:
+        raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
+    name = names[0] if wanted is None else wanted  # sorted: the unnamed one first
+    if name in declared and name not in names:
+        raise SourceError(f"vector {name!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
+    if name not in names:
+        raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
+    found = declared[name]
+    return Shape(points=points, dimension=found.size, distance=found.distance.value, vector_name=name)
+
+
 def _delay(error: Exception) -> float | None:
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import UnexpectedResponse
@@ -230,11 +248,6 @@ def _distance(score: float) -> float:
     """Of a cosine score; below float32's precision it is zero, as in selection/geometry.py."""
     distance = min(1.0 - score, 2.0)
     return 0.0 if distance < NOISE else distance
-
-
-def _payload_selector(fields: tuple[str, ...] | None) -> bool | list[str]:
-    """Everything if a field has dots: Qdrant reads them only as a path, and a key may have dots itself."""
-    return True if fields is None or any("." in field for field in fields) else list(fields)
 
 
 def _plain_id(value: object) -> PointId:

@@ -112,6 +112,11 @@ class Source(Protocol):
         vector finds itself too, before or after its exact copies.
         """
 
+    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
+        """As ``neighbours``, with ids and distances alone: without vectors and payloads, which are nine tenths of the traffic."""
+
+    def close(self) -> None: ...
+
 
 def measured(vector: Vectors, pool: Sequence[Point], *, magnitude: bool) -> list[tuple[Point, float]]:
     """The pool with selection's distances to ``vector`` (d,)."""
@@ -188,10 +193,10 @@ class Access:
 
     url: str
     collection: str
-    vector_name: str | None
-    api_key: str | None
-    timeout_seconds: int
-    requests_per_second: float | None
+    vector_name: str | None = None
+    api_key: str | None = None
+    timeout_seconds: int = 30
+    requests_per_second: float | None = None
 
 
 class ListedSource(ABC):
@@ -248,7 +253,6 @@ class ListedSource(ABC):
         return [measured(row, self.found(row, count), magnitude=magnitude) for row in vectors]
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, with ids and distances alone."""
         return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
 
     def delay(self, _error: Exception) -> float | None:
@@ -327,44 +331,3 @@ def value_at(payload: Mapping[str, object], field: str) -> object:
     head, dot, rest = field.partition(".")
     inner = payload.get(head)
     return value_at(inner, rest) if dot and isinstance(inner, Mapping) else None
-
-
-class _Metric(Protocol):
-    @property
-    def value(self) -> str: ...
-
-
-class _Declared(Protocol):
-    """The client's VectorParams, whose module is loaded only when a job runs."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def distance(self) -> _Metric: ...
-    @property
-    def multivector_config(self) -> object | None: ...
-
-
-def shape_of(
-    vectors: _Declared | Mapping[str, _Declared] | None, *, wanted: str | None, collection: str, points: int
-) -> Shape:
-    """The shape with the dense vector ``wanted``; None: the unnamed one, or the only one.
-
-    ``vectors``: from the client's collection info, without sparse ones. Raises SourceError with the names there are.
-    """
-    declared = {} if vectors is None else dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
-    if not declared:
-        raise SourceError(f"collection {collection!r} has only sparse vectors; wanted a dense one")
-    names = tuple(sorted(name for name, each in declared.items() if each.multivector_config is None))
-    if not names:
-        raise SourceError(f"collection {collection!r} has only multivectors; wanted one dense vector a point")
-    there = ", ".join(name or '"" (unnamed)' for name in names)
-    if wanted is None and len(names) > 1 and "" not in names:
-        raise SourceError(f"collection {collection!r} has several vectors; say which with --vector: {there}")
-    name = names[0] if wanted is None else wanted  # sorted: the unnamed one first
-    if name in declared and name not in names:
-        raise SourceError(f"vector {name!r} of {collection!r} holds several vectors a point; wanted one of: {there}")
-    if name not in names:
-        raise SourceError(f"collection {collection!r} has no dense vector {name!r}; it has: {there}")
-    found = declared[name]
-    return Shape(points=points, dimension=found.size, distance=found.distance.value, vector_name=name)

@@ -71,7 +71,9 @@ def run(arguments: Arguments) -> int:
             ids = _identifiers(arguments.id)
             heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
             missing = [head for head in heads if head.kind != Kind.CHANGED]
-            newest = list({(head.collection, head.partition, _own(head)): head for head in missing}.values())
+            # The latest content of an id, and each row without one.
+            keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)
+            newest = list(dict(zip(keys, missing, strict=True)).values())
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
             if arguments.apply:
@@ -89,11 +91,6 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write("\nstopped: what was stored is marked; run the same command again to go on\n")
         return 130
     return 0
-
-
-def _own(head: Head) -> bytes | int:
-    """What tells a point from others: the latest content of an id, or a row without one."""
-    return head.number if head.id == NO_ID else head.id
 
 
 def _moment(text: str | None) -> float:

@@ -23,6 +23,7 @@ from support.commands import command_line
 from support.memory_source import families
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
+from vecsieve.proxy.jobs.source import Access
 
 SLOW = 20.0  # requests a second at which the long collection takes three seconds after its first page
 
@@ -180,9 +181,7 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
         return send(self, request, **named)
 
     monkeypatch.setattr(httpx.Client, "send", spying)
-    with closing(
-        QdrantSource(engine, "planted", vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None)
-    ) as source:
+    with closing(QdrantSource(Access(url=engine, collection="planted"))) as source:
         analysis(source, asked(), bar=no_bar)
     assert seen == {
         ("GET", "/collections/planted"),
@@ -194,11 +193,7 @@ def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: 
 
 def test_ids_and_distances_alone_say_what_whole_neighbours_say(engine: str) -> None:
     for collection in ("planted", "euclid"):
-        with closing(
-            QdrantSource(
-                engine, collection, vector_name=None, api_key=None, timeout_seconds=30, requests_per_second=None
-            )
-        ) as source:
+        with closing(QdrantSource(Access(url=engine, collection=collection))) as source:
             points = source.read(source.ids(after=None, page=50)[0])
             vectors = families(FAMILIES, COPIES)
             assert len(points) == len(planted())

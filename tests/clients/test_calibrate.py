@@ -18,9 +18,9 @@ import pytest
 
 from support import planted, stack
 from support.commands import Done, command_line
+from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
-from vecsieve.proxy.demo.qdrant import Collection
 from vecsieve.proxy.search.collections.profiles import Profiles
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "calibrate", "--rate", "1000")
@@ -37,7 +37,7 @@ def words(text: str) -> str:
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
     with stack.embedded() as url:
-        with closing(Collection(url)) as collection:
+        with closing(QdrantCollection(url)) as collection:
             collection.load(load(), progress=lambda _: None)
         yield url
 

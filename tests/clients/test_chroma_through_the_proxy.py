@@ -16,7 +16,7 @@ import pytest
 from support import chroma_server as chroma
 from support.chroma_server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
 from support.stack import Answer, exchange, serve
-from vecsieve.proxy.demo.chroma import COLLECTIONS
+from vecsieve.proxy.demo.backends import COLLECTIONS
 
 pytestmark = NEEDS_CHROMA
 

@@ -19,9 +19,9 @@ import pytest
 from support import stack
 from support.demo_runs import is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
-from vecsieve.proxy.demo.qdrant import Collection
 from vecsieve.proxy.demo.reasons import Pool, explain
 from vecsieve.proxy.search.policy import Policies
 
@@ -102,8 +102,8 @@ def test_what_the_demo_explains_is_what_the_proxy_did() -> None:
     with (
         stack.embedded() as url,
         stack.serve(url) as (proxy, _),
-        closing(Collection(url)) as direct,
-        closing(Collection(proxy)) as asked,
+        closing(QdrantCollection(url)) as direct,
+        closing(QdrantCollection(proxy)) as asked,
     ):
         direct.load(corpus, progress=lambda _: None)
         for vector in corpus.question_vectors:
@@ -186,7 +186,7 @@ def test_a_proxy_that_dies_under_way_is_a_failure_and_leaves_no_process_behind(k
 def test_the_engine_gives_back_the_corpus_that_was_loaded() -> None:
     corpus = load()
     written: list[int] = []
-    with stack.embedded() as url, closing(Collection(url)) as collection:
+    with stack.embedded() as url, closing(QdrantCollection(url)) as collection:
         collection.load(corpus, progress=written.append)
         answer = collection.ask(corpus.vectors[17], limit=3)
         stored = json.loads(stack.exchange(url, "GET", f"/collections/{NAME}/points/17").body)["result"]

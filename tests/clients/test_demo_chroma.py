@@ -15,7 +15,7 @@ from support import stack
 from support.chroma_server import NEEDS_CHROMA
 from support.demo_runs import Done, is_alive, keeping, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.chroma import ChromaCollection, chroma_server
+from vecsieve.proxy.demo.backends import ChromaCollection, chroma_server
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.demo.reasons import Pool, explain

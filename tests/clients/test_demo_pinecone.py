@@ -17,9 +17,9 @@ from support import stack
 from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from support.emulated import emulated
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.demo.backends import PineconeIndex
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
-from vecsieve.proxy.demo.pinecone import PineconeIndex
 from vecsieve.proxy.demo.reasons import Pool, explain
 from vecsieve.proxy.search.policy import Policies
 

@@ -24,9 +24,9 @@ from support.browser import Page, chromium, page_of, program
 from support.inspected import CHOSEN, inspector, no_costs, seen
 from support.stack import exchange
 from vecsieve.proxy.admin.server import AdminServer, Pages
+from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
-from vecsieve.proxy.demo.qdrant import Collection
 from vecsieve.proxy.telemetry.exposition import Scrape
 from vecsieve.proxy.telemetry.recent import Recent
 
@@ -73,7 +73,7 @@ class World:
 
 
 def search(proxy: str, question: int) -> None:
-    with closing(Collection(proxy)) as collection:
+    with closing(QdrantCollection(proxy)) as collection:
         collection.ask(load().question_vectors[question], limit=8)
 
 
@@ -96,9 +96,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     settings = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": str(pairs)}
     with stack.embedded() as engine, stack.serve(engine, environment=settings) as (proxy, admin):
         corpus = load()
-        with closing(Collection(engine)) as direct:
+        with closing(QdrantCollection(engine)) as direct:
             direct.load(corpus, progress=lambda _: None)
-        with closing(Collection(proxy)) as through:
+        with closing(QdrantCollection(proxy)) as through:
             for question in range(QUESTIONS):
                 through.ask(corpus.question_vectors[question], limit=8)
         pair = explained_pair(proxy, admin)

@@ -83,7 +83,7 @@ def test_what_was_deleted_is_stored_again_byte_for_byte(engine: str) -> None:
 
 @pytest.mark.parametrize("name", ["dense"])
 def test_the_mark_is_that_of_the_point_as_a_job_reads_it(engine: str, name: str) -> None:
-    source = QdrantSource(engine, "c", vector_name=name, api_key=None, timeout_seconds=10, requests_per_second=None)
+    source = QdrantSource(Access(url=engine, collection="c", vector_name=name))
     with closing(source):
         read = {point.id: mark_of(point.vector, point.payload) for point in source.read(list(IDS))}
     assert {point.id: point.mark for point in QdrantPoints(access(engine)).whole(list(IDS))} == read

@@ -11,12 +11,12 @@ import pytest
 from support import planted
 from support.embedded import embedded_server, start_embedded_process
 from vecsieve.proxy.jobs.qdrant import QdrantSource
-from vecsieve.proxy.jobs.source import PointId, SourceError
+from vecsieve.proxy.jobs.source import Access, PointId, SourceError
 
 
 def opened(url: str, collection: str, vector_name: str | None = None, *, api_key: str | None = None) -> QdrantSource:
     return QdrantSource(
-        url, collection, vector_name=vector_name, api_key=api_key, timeout_seconds=10, requests_per_second=None
+        Access(url=url, collection=collection, vector_name=vector_name, api_key=api_key, timeout_seconds=10)
     )
 
 
@@ -97,17 +97,7 @@ def test_a_point_finds_itself_and_its_copies_at_the_proxys_distances(copied: Qdr
 def test_only_the_wanted_part_of_a_payload_is_asked_for(
     engine: str, fields: tuple[str, ...] | None, keys: set[str]
 ) -> None:
-    with closing(
-        QdrantSource(
-            engine,
-            "copied_cosine",
-            vector_name=None,
-            api_key=None,
-            timeout_seconds=10,
-            requests_per_second=None,
-            payload_fields=fields,
-        )
-    ) as source:
+    with closing(QdrantSource(Access(url=engine, collection="copied_cosine"), payload_fields=fields)) as source:
         (point,) = source.read([20])
         assert point.vector is not None
         (pool,) = source.neighbours(point.vector[None], count=3)

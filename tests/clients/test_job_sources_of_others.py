@@ -17,10 +17,10 @@ from support.commands import command_line
 from support.memory_source import families
 from support.pinecone_loading import KEY, index_url, loaded
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
-from vecsieve.proxy.jobs.databases import DATABASES, Opened, Wanted, opened, points_opened
+from vecsieve.proxy.demo.backends import chroma_server as running_chroma
+from vecsieve.proxy.jobs.databases import DATABASES, Wanted, opened, points_opened
 from vecsieve.proxy.jobs.points import Points
-from vecsieve.proxy.jobs.source import PointId, SourceError, Whole, mark_of
+from vecsieve.proxy.jobs.source import PointId, Source, SourceError, Whole, mark_of
 from vecsieve.proxy.search.collections.profiles import decoded
 
 # chromadb's close leaves its connections to the garbage collector.
@@ -50,7 +50,7 @@ class There:
     ids: tuple[PointId, ...]
     distance: str = "Cosine"
 
-    def open(self, **other: object) -> Opened:
+    def open(self, **other: object) -> Source:
         return opened(replace(self.wanted, **other), self.environment)  # type: ignore[arg-type]  # - members of Wanted
 
     def command(self, name: str, *arguments: str) -> tuple[int, str, str]:
@@ -132,7 +132,7 @@ def there(request: pytest.FixtureRequest) -> Iterator[There]:
         yield made
 
 
-def all_ids(source: Opened, page: int) -> list[PointId]:
+def all_ids(source: Source, page: int) -> list[PointId]:
     ids, after = source.ids(after=None, page=page)
     while after is not None:
         more, after = source.ids(after=after, page=page)

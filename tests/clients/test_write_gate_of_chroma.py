@@ -17,7 +17,7 @@ from support.write_gates import SIZE, originals, settings, undone, vector, writi
 from support.written import NOTHING
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.demo.chroma import chroma_server
+from vecsieve.proxy.demo.backends import chroma_server
 
 ANNOTATE = {"VECSIEVE_POLICY_WRITE_MODE": "annotate"}
 

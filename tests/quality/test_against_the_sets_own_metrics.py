@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from support.eval_data import NEEDS_EVAL_DATA, folder
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.judging import Judge, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import read_set
-from vecsieve.proxy.jobs.evaluate.searching import Found, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import PLAIN, Contender, Found, contenders, neighbours
 from vecsieve.proxy.jobs.evaluate.summary import SetSummary, summarised
 
 DATA = folder()

@@ -12,9 +12,9 @@ import pytest
 
 from support.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.command import outcome
-from vecsieve.proxy.jobs.evaluate.contenders import contenders
 from vecsieve.proxy.jobs.evaluate.reading import set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Terms
+from vecsieve.proxy.jobs.evaluate.searching import contenders
 from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, summarised
 
 # 8,000 searches by four recipes are a minute of one core, so a change is judged by every fifth of them. The deep profile takes all.

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from support.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.labels import Fit
-from vecsieve.proxy.jobs.calibrate.proposal import Findings, borderline, proposed
-from vecsieve.proxy.jobs.calibrate.survey import spread, survey
+from vecsieve.proxy.jobs.calibrate.survey import Findings, borderline, proposed, spread, survey
 from vecsieve.proxy.jobs.files import Advance
 
 

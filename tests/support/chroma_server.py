@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from support.stack import Answer, exchange
-from vecsieve.proxy.demo.chroma import COLLECTIONS, PACKAGE, chroma_server
+from vecsieve.proxy.demo.backends import COLLECTIONS, PACKAGE, chroma_server
 
 NEEDS_CHROMA = pytest.mark.skipif(
     find_spec(PACKAGE) is None, reason="chromadb is not installed, and it is the server: pip install chromadb"

@@ -44,6 +44,12 @@ class MemorySource:
             for row in distances
         ]
 
+    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
+        return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def points(vectors: Vectors, payloads: Sequence[Mapping[str, object]] | None = None) -> list[Point]:
     """One point a row, ids 0 …; without ``payloads`` each has its own text."""

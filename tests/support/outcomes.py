@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
-from vecsieve.proxy.jobs.evaluate.judging import Columns, Judged, SetOutcome, columns
+from vecsieve.proxy.jobs.evaluate.judging import Columns, Judged, Measures, SetOutcome, columns
+from vecsieve.proxy.jobs.evaluate.searching import PLAIN
 
-JUDGED = Judged(
+JUDGED: Judged = Measures(
     returned=8.0,
     redundancy=0.0,
     collapsed=0.0,

@@ -30,7 +30,7 @@ class SearchedSource(MemorySource):
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
         self.calls.append("nearest")
-        return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
+        return super().nearest(vectors, count=count)
 
 
 def numbered(count: int) -> Ids:

@@ -21,10 +21,9 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
-from vecsieve.proxy.admin.knowledge import egress_of
+from vecsieve.proxy.admin.knowledge import asking, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
-from vecsieve.proxy.admin.workers import asking
 from vecsieve.proxy.process.resources import resident_bytes
 from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers

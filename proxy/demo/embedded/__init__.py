@@ -2,15 +2,12 @@
 
 rest         HTTP: routes, requests and responses; start and stop
 collections  the verbs on collections, and their directory
-configs      a collection's settings
 points       the verbs on points without ranking
-searches     the ranked verbs
-queries      one level of a query, for the engine
-filters      filters, for the engine
-replies      points in responses, and selectors
+searches     the ranked verbs, and the `query` of one level
+replies      filters and selectors, for the engine; points in responses
 fields       typed reading of bodies, and refusals
-engine       the only importer of `qdrant_edge`
+engine       the only importer of `qdrant_edge`; a collection's settings
 
-`rest.ROUTES` lists what is served. A larger server extends that table, `rest.Rest`, `queries.KINDS` and
+`rest.ROUTES` lists what is served. A larger server extends that table, `rest.Rest`, `searches.KINDS` and
 `collections.Registry`.
 """

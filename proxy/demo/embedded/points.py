@@ -30,10 +30,14 @@ from vecsieve.proxy.demo.embedded.fields import (
     required,
     text,
 )
-from vecsieve.proxy.demo.embedded.filters import read_filter
-from vecsieve.proxy.demo.embedded.queries import read_vectors
-from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vector_selector, record, shown_id
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
+from vecsieve.proxy.demo.embedded.replies import (
+    read_filter,
+    read_payload_selector,
+    read_vector_selector,
+    record,
+    shown_id,
+)
+from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, read_vectors
 
 OrderReader = Callable[[Json], Any]
 """Reads `order_by`, for the engine."""

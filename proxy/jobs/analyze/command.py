@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import RenderableType, group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -163,11 +163,9 @@ TEXT_CHARACTERS = 150  # two or three lines of a cell
 COLUMNS = 6  # sources side by side in a terminal of 80 columns
 
 
-def rendered(report: Report) -> RenderableType:
-    return Group(*_parts(report))
-
-
-def _parts(report: Report) -> Iterator[RenderableType]:
+@group()
+def rendered(report: Report) -> Iterator[RenderableType]:
+    """The report for the terminal. The collection's texts are never parsed as markup."""
     yield _heading(report)
     yield Text()
     for sentence in conclusions(report):
@@ -204,12 +202,8 @@ def _heading(report: Report) -> Text:
     return Text.assemble((about.collection, "bold"), f"  {facts}; copies within {cut_said(report)}")
 
 
-def _table() -> Table:
-    return Table(box=box.ROUNDED)
-
-
 def _density(report: Report) -> Table:
-    table = _table()
+    table = Table(box=box.ROUNDED)
     table.add_column("distance")
     table.add_column("have a copy", justify="right")
     table.add_column("could go", justify="right")
@@ -233,7 +227,7 @@ def _share(with_copy: int, redundant: int | None, whole: int) -> tuple[str, str]
 
 def _saving(report: Report) -> Table:
     saving = report.saving
-    table = _table()
+    table = Table(box=box.ROUNDED)
     table.add_column("copies", justify="right")
     table.add_column("searches", justify="right")
     for copies, searches in enumerate(saving.by_copies):
@@ -242,7 +236,7 @@ def _saving(report: Report) -> Table:
 
 
 def _sizes(report: Report) -> Table:
-    table = _table()
+    table = Table(box=box.ROUNDED)
     table.add_column("size", justify="right")
     table.add_column("families", justify="right")
     table.add_column("points", justify="right")
@@ -253,7 +247,7 @@ def _sizes(report: Report) -> Table:
 
 
 def _sources(sources: Sources) -> Table:
-    table = _table()
+    table = Table(box=box.ROUNDED)
     shown = sources.rows[:COLUMNS]
     table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=24)
     table.add_column("points", justify="right")
@@ -272,7 +266,7 @@ def _sources(sources: Sources) -> Table:
 
 
 def _examples(report: Report) -> Table:
-    table = _table()
+    table = Table(box=box.ROUNDED)
     table.add_column("distance", justify="right", min_width=8, no_wrap=True)
     table.add_column("id", overflow="ellipsis", no_wrap=True, min_width=5, max_width=12)
     table.add_column("source", overflow="ellipsis", no_wrap=True, min_width=11, max_width=20)

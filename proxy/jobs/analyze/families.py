@@ -124,7 +124,7 @@ class Density:
     redundant: int | None
 
 
-def density(gathered: Gathered, firsts: Indices, cut: float) -> Density:
+def density_at(gathered: Gathered, firsts: Indices, cut: float) -> Density:
     return Density(
         cut=cut,
         with_copy=int(near(gathered, firsts, cut).sum()),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from vecsieve.proxy.jobs.analyze.families import Density, SourceRow, Sources
+from vecsieve.proxy.jobs.analyze.families import SourceRow, Sources
 from vecsieve.proxy.jobs.analyze.report import (
     Family,
     Member,
@@ -63,7 +63,10 @@ def columns(name: str, bars: Sequence[Column]) -> str:
 
 def curves(name: str, lines: Sequence[Curve], *, end: float, mark: tuple[float, str] | None) -> str:
     """Curves over a scale from 0 to ``end``. ``mark``: a position on it, and its label."""
-    parts = [*_shares(), *_scale(end)]
+    parts = _shares()
+    parts += [
+        _text(_x(at, end), HEIGHT - BOTTOM + 18, f"{at:.2f}", "label") for at in (end * step / 6 for step in range(7))
+    ]
     if mark is not None:
         at = _x(mark[0], end)
         parts.append(_line(at, TOP, at, HEIGHT - BOTTOM, "mark"))
@@ -86,10 +89,6 @@ def _shares() -> list[str]:
         parts.append(_line(LEFT, y, WIDTH - RIGHT, y, "grid" if step else "axis"))
         parts.append(_text(LEFT - 6, y + 4, f"{100 * step // STEPS} %", "end"))
     return parts
-
-
-def _scale(end: float) -> list[str]:
-    return [_text(_x(end * step / 6, end), HEIGHT - BOTTOM + 18, f"{end * step / 6:.2f}", "label") for step in range(7)]
 
 
 def _x(value: float, end: float) -> float:
@@ -243,7 +242,9 @@ def _density(report: Report) -> str:
         "Share of points with a copy, by distance", lines, end=end, mark=(report.cut.value, f"{report.cut.value:.3f}")
     )
     rows = [_density_row("exact", report.exact.with_copy, report.exact.redundant, whole)]
-    rows += [_density_row(_cut_name(each, report), each.with_copy, each.redundant, whole) for each in curve]
+    for each in curve:
+        name = f"{each.cut:.3f}" + (", relative" if each.cut == report.cut.relative else "")
+        rows.append(_density_row(name, each.with_copy, each.redundant, whole))
     at = next((number for number, each in enumerate(curve) if each.cut == report.cut.value), -2)
     keys = " ".join(
         f'<span class="key{line.kind}">{"━━" if line.kind == 1 else "╍╍"}</span> {line.name}' for line in lines
@@ -251,10 +252,6 @@ def _density(report: Report) -> str:
     caption = f"By the distance up to which points count as copies. {keys}"
     table = figures("Points by distance", ("distance", "have a copy", "could go"), rows, chosen=at + 1)
     return section("How many points have a copy", _pair(chart, caption, table))
-
-
-def _cut_name(each: Density, report: Report) -> str:
-    return f"{each.cut:.3f}" + (", relative" if each.cut == report.cut.relative else "")
 
 
 def _density_row(name: str, with_copy: int, redundant: int | None, whole: int) -> tuple[str, str, str]:
@@ -340,7 +337,7 @@ def _examples(examples: Iterable[Family]) -> str:
 
 def _family(family: Family) -> str:
     same = f", {family.exact:,} of them with the same text" if family.exact > 1 else ""
-    rows = [_member(family.leader, "leader"), *(_member(each, _far(each)) for each in family.members)]
+    rows = [_member(family.leader, is_leader=True), *(_member(each, is_leader=False) for each in family.members)]
     return (
         f'<div class="family"><table><caption>{family.size:,} points{same}</caption><thead><tr>'
         '<th scope="col" class="left figure">distance</th><th scope="col" class="left id">id</th>'
@@ -349,16 +346,13 @@ def _family(family: Family) -> str:
     )
 
 
-def _far(member: Member) -> str:
-    return "not known" if member.distance is None else f"{member.distance:.3f}"
-
-
-def _member(member: Member, first: str) -> str:
-    repeats = member.exact and first != "leader"
+def _member(member: Member, *, is_leader: bool) -> str:
+    far = "not known" if member.distance is None else f"{member.distance:.3f}"
+    repeats = member.exact and not is_leader
     text = '<span class="soft">the same text</span>' if repeats and member.text else escape(member.text or "")
     cells = (escape(str(member.id)), escape(member.source or ""), text)
     return (
-        f'<tr><th scope="row">{escape(first)}</th>'
+        f'<tr><th scope="row">{"leader" if is_leader else far}</th>'
         + "".join(f'<td class="left">{cell}</td>' for cell in cells)
         + "</tr>"
     )

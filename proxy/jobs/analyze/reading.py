@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -186,13 +186,6 @@ PAGE = 100  # points per step: two requests, and a quarter of a megabyte of vect
 LONGEST_NAME = 120  # characters of a source's name; the field may hold a whole text
 
 
-class Collection(Source, Protocol):
-    """A source that can also search without vectors and payloads, which would be nine tenths of the traffic."""
-
-    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, with ids and distances alone."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldNames:
     """Payload fields of text and source: keys or dotted paths; the first one with a value counts."""
@@ -214,7 +207,7 @@ class Reading:
         self.names = {name: number for number, name in enumerate(self.gathered.source_names)}
 
 
-def read_page(reading: Reading, source: Collection, fields: FieldNames) -> int:
+def read_page(reading: Reading, source: Source, fields: FieldNames) -> int:
     """Examine the next points. The result is their number, 0 at the end. Raises SourceError, and then nothing has changed."""
     places = reading.gathered.looked[reading.done : reading.done + PAGE]
     if not len(places):
@@ -322,7 +315,12 @@ def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
     with np.load(io.BytesIO(content[_DIGEST_BYTES:]), allow_pickle=False) as archive:
         held = {name: archive[name] for name in archive.files}
     about = json.loads(held["about"].tobytes())
-    differing = _differing({**about["of"], "format": about["format"]}, {"format": FORMAT, **fingerprint})
+    of = {**about["of"], "format": about["format"]}
+    differing = [
+        f"  {name}: the file has {one_line(str(of.get(name)))}, now it is {one_line(str(value))}"
+        for name, value in {"format": FORMAT, **fingerprint}.items()
+        if of.get(name) != value
+    ]
     if differing:
         raise StateError(
             f"--state {path} was begun for another analysis; remove it, or name another file\n" + "\n".join(differing)
@@ -333,14 +331,6 @@ def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
 
 def _digest(content: memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
-
-
-def _differing(held: Mapping[str, object], wanted: Fingerprint) -> list[str]:
-    return [
-        f"  {name}: the file has {one_line(str(held.get(name)))}, now it is {one_line(str(value))}"
-        for name, value in wanted.items()
-        if held.get(name) != value
-    ]
 
 
 def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, Any]) -> None:

@@ -17,11 +17,10 @@ from vecsieve.config.policy import RelativeThreshold
 from vecsieve.proxy.jobs.analyze.families import (
     CUTS,
     Density,
-    density,
+    density_at,
     exact,
     first_copies,
     leaders,
-    near,
     redundant,
     saturated,
     sources,
@@ -30,7 +29,6 @@ from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, ove
 from vecsieve.proxy.jobs.analyze.reading import (
     NOWHERE,
     PAGE,
-    Collection,
     FieldNames,
     Fingerprint,
     Gathered,
@@ -50,7 +48,7 @@ from vecsieve.proxy.jobs.analyze.reading import (
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
 from vecsieve.proxy.jobs.files import Advance, progress_bar
-from vecsieve.proxy.jobs.source import Point, SourceError, Vectors, id_pages, text_of
+from vecsieve.proxy.jobs.source import Point, Source, SourceError, Vectors, id_pages, text_of
 from vecsieve.proxy.search.policy import threshold_of
 from vecsieve.proxy.selection.geometry import across, rows_of
 from vecsieve.proxy.selection.grouping import cuts
@@ -104,12 +102,6 @@ def exact_share(gathered: Gathered, firsts: Indices) -> Share:
     return Share(with_copy=int(exact(gathered, firsts).sum()), redundant=redundant(firsts) if gathered.whole else None)
 
 
-def near_share(gathered: Gathered, firsts: Indices, heads: Indices, cut: float) -> Share:
-    return Share(
-        with_copy=int(near(gathered, firsts, cut).sum()), redundant=redundant(heads) if gathered.whole else None
-    )
-
-
 def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Iterable[Family]) -> Families:
     """``heads``: (n,) leaders."""
     sizes = np.bincount(heads, minlength=len(heads))
@@ -126,7 +118,7 @@ def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Ite
 def curve(gathered: Gathered, firsts: Indices, cuts: Iterable[float | None]) -> tuple[Density, ...]:
     """The density at the usual cuts and at ``cuts``, increasing, each once."""
     chosen = sorted({*CUTS, *(cut for cut in cuts if cut is not None)})
-    return tuple(density(gathered, firsts, cut) for cut in chosen)
+    return tuple(density_at(gathered, firsts, cut) for cut in chosen)
 
 
 def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
@@ -243,7 +235,7 @@ class Copies:
 
 
 def analyze(
-    source: Collection, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
+    source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
 ) -> Report:
     """``take`` gets what could go. Raises SourceError, StateError. The state is saved then, and on an interruption."""
     shape = source.shape()
@@ -267,7 +259,7 @@ def analyze(
     return report
 
 
-def _fingerprint(source: Collection, asked: Asked, reading: Reading) -> dict[str, str | int | float | None]:
+def _fingerprint(source: Source, asked: Asked, reading: Reading) -> dict[str, str | int | float | None]:
     """Everything that the arrays and the report depend on: a state is continued only for the same."""
     shape = source.shape()
     return {
@@ -284,7 +276,7 @@ def _fingerprint(source: Collection, asked: Asked, reading: Reading) -> dict[str
     }
 
 
-def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tuple[Report, Copies]:
+def _judged(source: Source, asked: Asked, reading: Reading, bar: Bar) -> tuple[Report, Copies]:
     gathered, shape = reading.gathered, source.shape()
     seen: list[Point] = []
     pools = _pools(source, asked.fields, reading, bar, seen)
@@ -294,6 +286,8 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tup
     heads = leaders(gathered, firsts, cut.value)
     examples = _examples(source, asked.fields, reading, (firsts, choose(heads, firsts)), bar)
     known = gathered.known[gathered.looked]
+    density = curve(gathered, firsts, (cut.value, cut.relative))
+    near = next(each for each in density if each.cut == cut.value)
     report = Report(
         format=FORMAT,
         version=version("vecsieve"),
@@ -312,17 +306,17 @@ def _judged(source: Collection, asked: Asked, reading: Reading, bar: Bar) -> tup
         ),
         cut=cut,
         exact=exact_share(gathered, firsts),
-        near=near_share(gathered, firsts, heads, cut.value),
+        near=Share(with_copy=near.with_copy, redundant=near.redundant),
         families=families_found(gathered, heads, cut.value, examples),
         sources=sources(gathered, heads),
-        density=curve(gathered, firsts, (cut.value, cut.relative)),
+        density=density,
         saving=saving(pools, cut.value),
         overlap=overlap(seen),
     )
     return report, Copies(reading.ids, firsts, heads)
 
 
-def _pools(source: Collection, fields: FieldNames, reading: Reading, bar: Bar, seen: list[Point]) -> list[Pool]:
+def _pools(source: Source, fields: FieldNames, reading: Reading, bar: Bar, seen: list[Point]) -> list[Pool]:
     """``seen``: gets the points, without their vectors."""
     with_vector = reading.gathered.looked[reading.gathered.vectors]
     places = with_vector[spread(len(with_vector), POOLS)]
@@ -335,7 +329,7 @@ def _pools(source: Collection, fields: FieldNames, reading: Reading, bar: Bar, s
     return pools
 
 
-def _pool(points: Sequence[Point], source: Collection, fields: FieldNames) -> Pool:
+def _pool(points: Sequence[Point], source: Source, fields: FieldNames) -> Pool:
     shape = source.shape()
     missing: Vectors = np.zeros(shape.dimension, np.float32)
     vectors = np.stack([missing if point.vector is None else point.vector for point in points])
@@ -357,14 +351,14 @@ def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
     )
 
 
-def _note_touched(source: Collection, fields: FieldNames, reading: Reading, cut: float, bar: Bar) -> None:
+def _note_touched(source: Source, fields: FieldNames, reading: Reading, cut: float, bar: Bar) -> None:
     places = touched(reading.gathered, cut)
     for points in _read(source, reading, places, PAGE, ("reading the sample's copies", bar)):
         note(reading, points, fields)
 
 
 def _examples(
-    source: Collection, fields: FieldNames, reading: Reading, found: tuple[Indices, Sequence[Chosen]], bar: Bar
+    source: Source, fields: FieldNames, reading: Reading, found: tuple[Indices, Sequence[Chosen]], bar: Bar
 ) -> list[Family]:
     firsts, chosen = found
     places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
@@ -389,9 +383,7 @@ def _example(point: Point, at: tuple[int, int], gathered: Gathered, fields: Fiel
     )
 
 
-def _read(
-    source: Collection, reading: Reading, places: Places, page: int, shown: tuple[str, Bar]
-) -> Iterator[list[Point]]:
+def _read(source: Source, reading: Reading, places: Places, page: int, shown: tuple[str, Bar]) -> Iterator[list[Point]]:
     title, bar = shown
     with bar(title, len(places)) as advance:
         for start in range(0, len(places), page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from contextlib import closing
@@ -11,14 +12,39 @@ from typing import Annotated
 
 import orjson
 import typer
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Fit, Label, fit, read_labels, resolved
-from vecsieve.proxy.jobs.calibrate.proposal import Findings, as_json, borderline, profile_of, proposed
-from vecsieve.proxy.jobs.calibrate.rendering import report
-from vecsieve.proxy.jobs.calibrate.rule import RuleFit, fit_rule, judged
-from vecsieve.proxy.jobs.calibrate.survey import spread, survey
-from vecsieve.proxy.jobs.databases import Opened, TextFieldOption, Wanted, opened
+from vecsieve.config.policy import RelativeThreshold
+from vecsieve.config.problems import Problem, SettingsError, one_line
+from vecsieve.proxy.jobs.calibrate.labels import (
+    CannotFitError,
+    Fit,
+    Label,
+    RuleFit,
+    distances_of,
+    fit,
+    fit_rule,
+    judged,
+    read_labels,
+    snippet,
+)
+from vecsieve.proxy.jobs.calibrate.survey import (
+    PAGE,
+    Effect,
+    Findings,
+    Pair,
+    Proposal,
+    as_json,
+    borderline,
+    profile_of,
+    proposed,
+    spread,
+    survey,
+)
+from vecsieve.proxy.jobs.databases import TextFieldOption, Wanted, opened
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
 from vecsieve.proxy.process.runtime import ended_by_signals
@@ -42,7 +68,7 @@ def run(arguments: Arguments) -> int:
     labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.collection)
     _check_out(arguments.out)
     try:
-        with ended_by_signals(), closing(_opened(arguments)) as source:
+        with ended_by_signals(), closing(opened(arguments, os.environ, payload_fields=_fields(arguments))) as source:
             _publish(calibrated(source, arguments, labels), arguments)
     except (SourceError, CannotFitError) as error:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
@@ -61,7 +87,7 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
     if labels is not None:  # first, so that too few labels are reported before the sample is read
         rule = fit_rule(judged(labels, source, _fields(arguments)))
         try:
-            fitted = fit(resolved(labels, source), precision=arguments.precision)
+            fitted = fit(distances_of(labels, source), precision=arguments.precision)
         except CannotFitError:
             if rule is None:
                 raise
@@ -87,10 +113,6 @@ def _publish(findings: Findings, arguments: Arguments) -> None:
     output_console().print(report(findings, written=arguments.out))
 
 
-def _opened(arguments: Arguments) -> Opened:
-    return opened(arguments, os.environ, payload_fields=_fields(arguments))
-
-
 def _fields(arguments: Arguments) -> tuple[str, ...]:
     return USUAL_FIELDS if arguments.text_field is None else (arguments.text_field,)
 
@@ -99,3 +121,192 @@ def _check_out(out: Path | None) -> None:
     if out is not None and out.suffix != ".json":
         raise SettingsError([Problem("--out", repr(str(out)), "a name that ends in .json: the proxy loads no other")])
     check_output("--out", out)
+
+
+def report(findings: Findings, *, written: Path | None) -> RenderableType:
+    """``written``: the profile file, None without one."""
+    return Group(
+        _seen(findings),
+        Text(),
+        _density(findings.proposal),
+        Text(),
+        _decision(findings.proposal),
+        *(() if findings.rule is None else (Text(), _rule(findings.rule, findings.collection))),
+        Text(),
+        _effects(findings.proposal),
+        Text(),
+        _pairs(findings.pairs),
+        _how_to_read(findings),
+        Text(),
+        _what_now(findings, written),
+    )
+
+
+def _seen(findings: Findings) -> Table:
+    survey, shape, profile = findings.survey, findings.survey.shape, profile_of(findings)
+    medians = profile.pool_median
+    taken = "all of them" if len(survey.sample.ids) == survey.sample.listed else "evenly spread over the ids"
+    unusable = f", {survey.unusable} without a usable vector" if survey.unusable else ""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("Collection", Text(one_line(findings.collection)))
+    table.add_row("Vector", Text(f"{shape.vector_name or 'unnamed'}, {shape.dimension} dimensions, {shape.distance}"))
+    table.add_row("Sample", f"{len(survey.sample.ids)} of {survey.sample.listed} points, {taken}{unusable}")
+    table.add_row(
+        "Pools",
+        f"{profile.pools} of the 50 nearest points; their median distance is {medians.percentile_50:.3f} "
+        f"(1 % below {medians.percentile_1:.3f}, 1 % above {medians.percentile_99:.3f})",
+    )
+    table.add_row("Unrelated", f"two points of the sample are {survey.unrelated:+.3f} alike on average (cosine)")
+    return table
+
+
+def _density(proposal: Proposal) -> Table:
+    table = Table(box=box.ROUNDED, title="How many points have another point that near", title_justify="left")
+    table.add_column("distance at most", justify="right")
+    table.add_column("of the points", justify="right")
+    table.add_column("")
+    for distance, share in proposal.density:
+        note = "same vector" if distance == 0.0 else "the proposed cut" if distance == proposal.cut else ""
+        style = "bold" if distance == proposal.cut else ""
+        table.add_row(
+            f"{distance:.4f}" if note == "the proposed cut" else f"{distance:.2f}", _share(share), note, style=style
+        )
+    return table
+
+
+def _decision(proposal: Proposal) -> Text:
+    text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
+    return text.append(_by_rule(proposal) if proposal.fit is None else _by_labels(proposal.fit))
+
+
+def _by_rule(proposal: Proposal) -> str:
+    rule = RelativeThreshold()
+    return (
+        f"{rule.relative:.2f} × the pools' mean median distance ({proposal.mean_median:.3f}), never below {rule.min:.2f} "
+        f"nor above {rule.max:.2f}. It is a rule that held up on other collections; only labelled pairs (--pairs) or your "
+        "reading of the pairs below can tell about this one."
+    )
+
+
+def _by_labels(fit: Fit) -> str:
+    missing = f" ({fit.missing} more name points that are gone or have no vector)" if fit.missing else ""
+    return (
+        f"the largest at which at least {_share(fit.wanted)} of the labelled pairs that it merges are copies. Of "
+        f"{fit.labelled} pairs{missing} it merges {fit.merged}, {fit.right} of them copies: precision {fit.precision:.3f}, "
+        f"with 95 % confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
+        f"It finds {_share(fit.recall)} of the labelled copies."
+    )
+
+
+def _rule(found: RuleFit, collection: str) -> Text:
+    text = Text.assemble(
+        ("The calibrated rule ", "bold"), f"on {found.labelled} labelled pairs, {found.copies} of them copies"
+    )
+    text.append(f" ({found.missing} more have no text or are gone). " if found.missing else ". ")
+    low, high = found.interval
+    text.append(
+        f"Fitted shift {found.shift:+.2f}, with 95 % confidence {low:+.2f} to {high:+.2f}. "
+        if not found.coefficients
+        else ""
+    )
+    text.append(
+        f"Mean logarithmic loss {found.shipped.loss:.3f} as shipped, {found.left_out.loss:.3f} fitted without each pair; of the pairs told as "
+    )
+    text.append(f"copies {_known(found.shipped.right)} and {_known(found.left_out.right)} are, ")
+    text.append(f"and {_share(found.shipped.found)} and {_share(found.left_out.found)} of the copies are told. ")
+    lines = snippet(found)
+    if not lines:
+        return text.append("The shipped rule does as well: nothing to set.")
+    text.append("Settings for it:\n\n")
+    name = collection.replace("'", "''")
+    members = "\n".join(f"      {line}" for line in lines)
+    return text.append(f"rules:\n  - collection: '{name}'\n    policy:\n{members}", style="cyan")
+
+
+def _known(share: float) -> str:
+    return "none" if math.isnan(share) else _share(share)
+
+
+def _effects(proposal: Proposal) -> Table:
+    title = f"Of the first {PAGE} results around a point, by vectors alone"
+    table = Table(box=box.ROUNDED, title=title, title_justify="left")
+    table.add_column("")
+    table.add_column("are copies", justify="right")
+    table.add_column("pages with one", justify="right")
+    profile = " (the profile)"
+    rows: list[tuple[str, Effect]] = [("the default, by each pool's own distances", proposal.default_effect)]
+    if proposal.fit is None:
+        rows.append((f"the default, at the typical distance {proposal.typical:.3f}{profile}", proposal.typical_effect))
+        profile = ""
+    rows.append((f"the cut fixed at {proposal.cut:.4f}{profile}", proposal.cut_effect))
+    for name, effect in rows:
+        table.add_row(name, _share(effect.copies), _share(effect.pages))
+    return table
+
+
+def _pairs(pairs: tuple[Pair, ...]) -> RenderableType:
+    if not pairs:
+        return Text("No two points of any pool lie near the cut: nothing hangs on where exactly it is.")
+    table = Table(box=box.ROUNDED, title="Pairs around the cut", title_justify="left", expand=True)
+    table.add_column("distance", justify="right", no_wrap=True)
+    table.add_column("one", ratio=1)
+    table.add_column("other", ratio=1)
+    for number, pair in enumerate(pairs):
+        last_merged = pair.merged and (number + 1 == len(pairs) or not pairs[number + 1].merged)
+        style = "green" if pair.merged else "yellow"
+        distance = Text(f"{pair.distance:.4f}\n{'merged' if pair.merged else 'kept apart'}", style=style)
+        table.add_row(distance, *(_side(pair, at) for at in (0, 1)), end_section=last_merged)
+    return table
+
+
+def _side(pair: Pair, at: int) -> Text:
+    text = pair.texts[at]
+    shown = printable(text) if text is not None else "(no text: name its field with --text-field)"
+    return Text.assemble((one_line(str(pair.ids[at])), "bold"), "\n", (shown, "dim" if text is None else ""))
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a payload may contain."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _how_to_read(findings: Findings) -> Text:
+    if not findings.pairs:
+        return Text()
+    return Text(
+        "Read the pairs from the line outwards. Where those above it say different things, take a smaller cut: the "
+        "distance of the last pair that is a copy. Where those below it still say the same, take a larger one. Better than "
+        'reading ten is a file of pairs with your verdict, for --pairs: {"a": id, "b": id, "copy": true} a line.',
+        style="dim",
+    )
+
+
+def _what_now(findings: Findings, written: Path | None) -> Text:
+    text = Text.assemble(("What now", "bold"), "\n")
+    if written is None:
+        text.append(
+            "Nothing was written. For a profile run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
+        )
+    else:
+        text.append(
+            f"The profile was written to {written}. With these settings {_what_it_does(findings.proposal)}, and "
+        )
+        text.append("warns when the embedding model changes:\n\n")
+        text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="cyan")
+        text.append("\nA policy with a fixed threshold ignores it. To fix the cut, this one or your own:")
+    name = findings.collection.replace("'", "''")
+    text.append(f"\n\nrules:\n  - collection: '{name}'\n    policy:\n", style="cyan")
+    text.append(f"      threshold: {{fixed: {findings.proposal.cut:.4f}}}\n", style="cyan")
+    return text
+
+
+def _what_it_does(proposal: Proposal) -> str:
+    if proposal.fit is not None:
+        return "the proxy uses the fitted cut"
+    return "the proxy reads its thresholds at this collection's typical distance instead of each pool's own"
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}"

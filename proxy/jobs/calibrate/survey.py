@@ -1,4 +1,4 @@
-"""A collection's distances, from a sample: nearest neighbours, pools as a search would fetch them, unrelated points.
+"""A sample of a collection: its distances, the cut that they suggest, the effect of that cut beside the default's, and pairs to judge.
 
 Pools around stored points represent those of live queries: over eight labelled sets their median distances differ by 5 % on
 average (at most 13 %), and at most 4 % of live pools of 40 candidates are outside the sampled range widened by a quarter.
@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from itertools import takewhile
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
+from vecsieve.config.policy import PolicySettings, RelativeThreshold
+from vecsieve.proxy.jobs.calibrate.labels import Fit, RuleFit
 from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
+from vecsieve.proxy.search.collections.profiles import VERSION, PoolMedians, Profile
+from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.distances import relative_distances
-from vecsieve.proxy.selection.geometry import SCALE_FROM, measure, median_distance
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector
+from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, measure, median_distance
+from vecsieve.proxy.selection.policy import Fixed, Policy
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +194,238 @@ def _stacked(points: Sequence[Point]) -> Vectors:
 def _pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+PAGE = 8  # results a page, as in every figure of docs/policies.md
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """Of selection on the first pages of the sampled pools, by vectors alone: a survey does not keep whole texts.
+
+    ``pages``: share of pages with a copy. ``copies``: share of results that are copies.
+    """
+
+    pages: float
+    copies: float
+
+
+def effect_of_default(pools: Sequence[Pool], *, metric: Metric, scale: float | None) -> Effect:
+    """``scale``: the median distance for the default's threshold; None for each pool's own."""
+    return _effect(pools, _default(), metric=metric, scale=scale)
+
+
+def effect_of_cut(pools: Sequence[Pool], *, metric: Metric, cut: float) -> Effect:
+    return _effect(pools, replace(_default(), threshold=Fixed(value=cut)), metric=metric, scale=None)
+
+
+def _default() -> Policy:
+    return replace(resolved(PolicySettings(), mode=None).selection, text=None)
+
+
+def _effect(pools: Sequence[Pool], policy: Policy, *, metric: Metric, scale: float | None) -> Effect:
+    found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
+    results = sum(min(PAGE, len(pool.ids)) for pool in pools)
+    if not results:
+        return Effect(pages=0.0, copies=0.0)
+    return Effect(pages=sum(1 for copies in found if copies) / len(found), copies=sum(found) / results)
+
+
+def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
+    """How many results of the backend's first page are copies."""
+    falling = np.linspace(1.0, 0.0, len(pool.ids))  # the default policy reads only the rank of scores
+    candidates = Candidates(scores=falling, vectors=pool.vectors, metric=metric)
+    fates = select(candidates, top_k=PAGE, policy=policy, scale=scale).fates[:PAGE]
+    return int(np.isin(fates, (Fate.COLLAPSED, Fate.FILLED)).sum())
+
+
+# Pairs to read, spread from 60 to 140 % of the cut, so that the distance where copies end is visible even if it is not the cut.
+BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)
+ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
+SHOWN_CHARACTERS = 280
+KEPT_SHARED = 40  # characters of a shared beginning, for orientation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two points of one pool. ``merged``: by the cut. ``texts``: excerpts from where they first differ; None without text."""
+
+    ids: tuple[PointId, PointId]
+    texts: tuple[str | None, str | None]
+    distance: float
+    merged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    distance: float
+    pool: int
+    row: int
+    column: int
+
+
+def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
+    """At most ten pairs, nearest first. No point comes twice, so that one large family does not fill the list."""
+    found = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
+    distances = np.array([each.distance for each in found], np.float64)
+    used: set[PointId] = set()
+    pairs: list[Pair] = []
+    for share in (*BELOW, *ABOVE):
+        merged = share <= 1.0
+        for at in np.argsort(np.abs(distances - share * cut), kind="stable").tolist():
+            ids = _ids(pools, found[at])
+            if (found[at].distance <= cut + NOISE) is merged and used.isdisjoint(ids):
+                used.update(ids)
+                pairs.append(_pair(pools, found[at], merged=merged))
+                break
+    return tuple(sorted(pairs, key=lambda pair: pair.distance))
+
+
+def _between(pools: Sequence[Pool], low: float, high: float) -> list[_Found]:
+    """Every pair in that range of distances, by pool and rank."""
+    found: list[_Found] = []
+    for number, pool in enumerate(pools):
+        rows, columns = np.nonzero(np.triu((pool.distance >= low) & (pool.distance <= high), 1))
+        found.extend(
+            _Found(float(pool.distance[row, column]), number, row, column)
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        )
+    return found
+
+
+def _ids(pools: Sequence[Pool], found: _Found) -> tuple[PointId, PointId]:
+    ids = pools[found.pool].ids
+    return ids[found.row], ids[found.column]
+
+
+def _pair(pools: Sequence[Pool], found: _Found, *, merged: bool) -> Pair:
+    texts = pools[found.pool].texts
+    return Pair(
+        ids=_ids(pools, found),
+        texts=differing(texts[found.row], texts[found.column]),
+        distance=found.distance,
+        merged=merged,
+    )
+
+
+def differing(one: str | None, other: str | None) -> tuple[str | None, str | None]:
+    """Both texts shortened, without a long beginning that they share."""
+    if one is None or other is None:
+        return one and one[:SHOWN_CHARACTERS], other and other[:SHOWN_CHARACTERS]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    start = shared - KEPT_SHARED if shared > SHOWN_CHARACTERS // 2 else 0
+    return _from(one, start), _from(other, start)
+
+
+def _from(text: str, start: int) -> str:
+    return f"{'… ' if start else ''}{text[start : start + SHOWN_CHARACTERS]}"
+
+
+DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """``typical``: the median of the pools' medians, which a profile without labels gives to thresholds.
+
+    ``default_effect``: of the default policy, by each pool's own median; ``typical_effect``: by ``typical``;
+    ``cut_effect``: of the cut. ``density``: pairs of a distance and the share of points with another point within it.
+    """
+
+    cut: float
+    how: Literal["rule", "labelled"]
+    fit: Fit | None
+    mean_median: float
+    typical: float
+    default_effect: Effect
+    typical_effect: Effect
+    cut_effect: Effect
+    density: tuple[tuple[float, float], ...]
+
+
+def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
+    """The fitted cut, else the relative rule with the mean of the pools' medians instead of each pool's own.
+
+    The mean is as good: over eleven sets it removed 0.460 of the redundancy, each pool's own median 0.461.
+    """
+    medians, pools, metric = survey.medians, survey.pools, survey.shape.metric
+    mean = float(np.mean([pool.cosine_median for pool in pools])) if pools else 0.0
+    typical = float(np.median(medians)) if len(medians) else 0.0
+    cut = by_rule(mean) if fitted is None else fitted.cut
+    return Proposal(
+        cut=cut,
+        how="rule" if fitted is None else "labelled",
+        fit=fitted,
+        mean_median=mean,
+        typical=typical,
+        default_effect=effect_of_default(pools, metric=metric, scale=None),
+        typical_effect=effect_of_default(pools, metric=metric, scale=typical),
+        cut_effect=effect_of_cut(pools, metric=metric, cut=cut),
+        density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
+    )
+
+
+def by_rule(median: float) -> float:
+    """The cut of the default relative threshold for this median distance."""
+    rule = RelativeThreshold()
+    return min(max(rule.relative * median, rule.min), rule.max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """``rule``: the calibrated rule fitted to labels; None without, or for too few."""
+
+    collection: str
+    survey: Survey
+    proposal: Proposal
+    pairs: tuple[Pair, ...]
+    rule: RuleFit | None = None
+
+
+def profile_of(findings: Findings) -> Profile:
+    survey, shape = findings.survey, findings.survey.shape
+    return Profile(
+        version=VERSION,
+        collection=findings.collection,
+        vector_name=shape.vector_name,
+        dimension=shape.dimension,
+        distance=cast(Literal["Cosine", "Dot", "Euclid", "Manhattan"], shape.distance),  # checked by the model
+        cut=round(findings.proposal.cut, 6),
+        how=findings.proposal.how,
+        mean_unrelated_similarity=round(survey.unrelated, 6),
+        pool_median=_quantiles(survey),
+        pools=len(survey.pools),
+        sample=len(survey.nearest),
+        created_by=f"vecsieve {version('vecsieve')}",
+    )
+
+
+def as_json(findings: Findings) -> dict[str, object]:
+    survey, proposal = findings.survey, findings.proposal
+    return {
+        "profile": profile_of(findings).model_dump(),
+        "points": survey.sample.listed,
+        "without_usable_vector": survey.unusable,
+        "nearest_neighbour_distance": _named_quantiles(survey.nearest, (0.01, 0.05, 0.25, 0.5, 0.75)),
+        "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
+        "effects": {
+            "default": asdict(proposal.default_effect),
+            "default_at_typical_distance": asdict(proposal.typical_effect),
+            "fixed_cut": asdict(proposal.cut_effect),
+        },
+        "fit": None if proposal.fit is None else asdict(proposal.fit),
+        "rule": None if findings.rule is None else asdict(findings.rule),
+        "borderline": [asdict(pair) for pair in findings.pairs],
+    }
+
+
+def _quantiles(survey: Survey) -> PoolMedians:
+    medians = survey.medians
+    low, middle, high = np.quantile(medians, [0.01, 0.5, 0.99]).tolist() if len(medians) else (0.0, 0.0, 0.0)
+    return PoolMedians(percentile_1=round(low, 6), percentile_50=round(middle, 6), percentile_99=round(high, 6))
+
+
+def _named_quantiles(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: Sequence[float]) -> dict[str, float]:
+    """By name, of the finite values."""
+    known = values[np.isfinite(values)]
+    return {f"percentile_{share * 100:g}": float(np.quantile(known, share)) for share in at} if len(known) else {}

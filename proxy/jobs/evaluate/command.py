@@ -14,14 +14,12 @@ import typer
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.evaluate import gates
-from vecsieve.proxy.jobs.evaluate.contenders import CONFIGURED, DEFAULT, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out, reliability
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
-from vecsieve.proxy.jobs.evaluate.pictures import FRONTIER, frontier
-from vecsieve.proxy.jobs.evaluate.pictures import reliability as draw_reliability
-from vecsieve.proxy.jobs.evaluate.reading import read_set, set_folders
-from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
-from vecsieve.proxy.jobs.evaluate.sample import sample_set, seeded_set
+from vecsieve.proxy.jobs.evaluate.reading import read_set, sample_set, seeded_set, set_folders
+from vecsieve.proxy.jobs.evaluate.rendering import FRONTIER, Findings, Terms, as_json, frontier, report
+from vecsieve.proxy.jobs.evaluate.rendering import reliability as draw_reliability
+from vecsieve.proxy.jobs.evaluate.searching import CONFIGURED, DEFAULT, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.process.runtime import ended_by_signals

@@ -139,7 +139,7 @@ def fit_report(model: Model, known: Sequence[Examples], by_set: Mapping[str, Mod
     names = [*FEATURES, *(name for name in VECTOR_FEATURES if name not in FEATURES)]
     bins = list(reliability(known, lambda each: by_set.get(each.name, model)))
     for name, each in zip_longest(names, bins):
-        coefficients = [_written(table_.get(name)) if name else "" for table_ in (by_text, by_vectors)]
+        coefficients = [f"{each[name]:+.3f}" if name in each else "" for each in (by_text, by_vectors)]
         right = (
             ("", "", "")
             if each is None
@@ -147,10 +147,6 @@ def fit_report(model: Model, known: Sequence[Examples], by_set: Mapping[str, Mod
         )
         table.add_row(MEANINGS.get(name or "", name or ""), *coefficients, *right)
     return table
-
-
-def _written(value: float | None) -> str:
-    return "" if value is None else f"{value:+.3f}"
 
 
 def predicted(features: Matrix, coefficients: Sequence[float]) -> Matrix:

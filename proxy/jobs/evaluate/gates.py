@@ -28,9 +28,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.evaluate.contenders import Contender
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query
-from vecsieve.proxy.jobs.evaluate.searching import Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import Contender, Found, Points, Trial, Upstream, neighbours
 from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -244,13 +243,11 @@ def _table(verdict: Verdict) -> Table:
     table.add_column("")
     for gate in GATES:
         value, sign = gate.of(verdict.figures), "≤" if gate.is_most else "≥"
-        table.add_row(gate.says, f"{value:.3f}", f"{sign} {gate.limit:.2f}", _said(gate.passes(verdict.figures)))
+        table.add_row(
+            gate.says, f"{value:.3f}", f"{sign} {gate.limit:.2f}", "pass" if gate.passes(verdict.figures) else "FAIL"
+        )
     table.add_row("distance of meaning, all results", f"{verdict.figures.delta_mean:.3f}", "", "")
     return table
-
-
-def _said(passed: bool) -> str:
-    return "pass" if passed else "FAIL"
 
 
 def as_json(verdicts: Sequence[Verdict], *, top_k: int, every: int, seed: int) -> Mapping[str, object]:
@@ -261,11 +258,13 @@ def as_json(verdicts: Sequence[Verdict], *, top_k: int, every: int, seed: int) -
         "seed": seed,
         "passed": all(verdict.passed for verdict in verdicts),
         "verdicts": [
-            asdict(verdict) | {"gates": {gate.figure: _as_json(gate, verdict.figures) for gate in GATES}}
+            {
+                **asdict(verdict),
+                "gates": {
+                    gate.figure: {"limit": gate.limit, "is_most": gate.is_most, "passed": gate.passes(verdict.figures)}
+                    for gate in GATES
+                },
+            }
             for verdict in verdicts
         ],
     }
-
-
-def _as_json(gate: Gate, figures: Figures) -> Mapping[str, object]:
-    return {"limit": gate.limit, "is_most": gate.is_most, "passed": gate.passes(figures)}

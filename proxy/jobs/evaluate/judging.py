@@ -7,12 +7,21 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, Contender
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
-from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import (
+    PLAIN,
+    Contender,
+    Evidence,
+    Found,
+    Points,
+    Trial,
+    Upstream,
+    neighbours,
+)
 from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.selection.values import FloatVector
 from vecsieve.proxy.telemetry.tracing import Clock
@@ -122,9 +131,12 @@ def _discounted(gains: Sequence[float]) -> float:
     return float(np.dot(gains, discounts(len(gains)))) if gains else 0.0
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One answer. Not a number (NaN): the question does not arise for this query.
+class Measures(Generic[T]):
+    """Of one answer, or of an answer to each query, (queries,) float64. Not a number (NaN): the question does not arise for the query.
 
     ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant
     items that are gone, NaN where there were none. ``documents``: distinct documents by returned items. ``retained``: 1.0
@@ -134,27 +146,31 @@ class Judged:
     evidence.
     """
 
-    returned: float
-    redundancy: float
-    collapsed: float
-    documents: float
-    recall: float
-    alpha_ndcg: float
-    ndcg: float
-    hit: float
-    retained: float
-    kept: float
-    lost: float
-    dropped: float
-    wrong: float
-    same_text: float
-    same_text_wrong: float
-    contained: float
-    contained_wrong: float
-    near: float
-    near_wrong: float
-    choosing_seconds: float
-    added_seconds: float
+    returned: T
+    redundancy: T
+    collapsed: T
+    documents: T
+    recall: T
+    alpha_ndcg: T
+    ndcg: T
+    hit: T
+    retained: T
+    kept: T
+    lost: T
+    dropped: T
+    wrong: T
+    same_text: T
+    same_text_wrong: T
+    contained: T
+    contained_wrong: T
+    near: T
+    near_wrong: T
+    choosing_seconds: T
+    added_seconds: T
+
+
+Judged = Measures[float]
+Columns = Measures[FloatVector]
 
 
 class Judge:
@@ -179,7 +195,7 @@ class Judge:
         size = max(len(rows), 1)
         dropped, wrong = self._drops(rows)
         by = {kind: [row for row in dropped if found.evidence.get(row) is kind] for kind in Evidence}
-        return Judged(
+        return Measures(
             returned=len(rows),
             redundancy=repeats / size,
             collapsed=1.0 - repeats / self._redundant if self._redundant else math.nan,
@@ -221,41 +237,10 @@ class Judge:
         return redundant([self._labelled.items[row].atoms for row in found.rows])
 
 
-# The measures of all queries of a set under one policy, a number per query: what means and intervals are made of.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """Each (queries,) float64, in the queries' order; NaN and meaning as in Judged."""
-
-    returned: FloatVector
-    redundancy: FloatVector
-    collapsed: FloatVector
-    documents: FloatVector
-    recall: FloatVector
-    alpha_ndcg: FloatVector
-    ndcg: FloatVector
-    hit: FloatVector
-    retained: FloatVector
-    kept: FloatVector
-    lost: FloatVector
-    dropped: FloatVector
-    wrong: FloatVector
-    same_text: FloatVector
-    same_text_wrong: FloatVector
-    contained: FloatVector
-    contained_wrong: FloatVector
-    near: FloatVector
-    near_wrong: FloatVector
-    choosing_seconds: FloatVector
-    added_seconds: FloatVector
-
-
 def columns(judged: Sequence[Judged]) -> Columns:
-    """The rows turned into columns."""
-    return Columns(
-        **{field.name: np.array([getattr(one, field.name) for one in judged], np.float64) for field in fields(Columns)}
-    )
+    """The measures of all queries of a set under one policy, in the queries' order: what means and intervals are made of."""
+    names = [field.name for field in fields(Measures)]
+    return Measures(**{name: np.array([getattr(one, name) for one in judged], np.float64) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from vecsieve.config.addresses import Address, parse_address
-from vecsieve.proxy.demo.pinecone import READY
+from vecsieve.proxy.demo.backends import READY
 
 
 def main() -> None:

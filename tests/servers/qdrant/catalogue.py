@@ -12,16 +12,18 @@ from servers.qdrant.limits import Rates
 
 from vecsieve.proxy.demo.embedded import collections
 from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry, write_whole
-from vecsieve.proxy.demo.embedded.configs import (
+from vecsieve.proxy.demo.embedded.engine import (
     PLACEHOLDER,
+    Shard,
+    Translated,
     choose,
     dense_settings,
+    edge,
     edge_config,
     read_dense,
     read_sparse,
     wants_index,
 )
-from vecsieve.proxy.demo.embedded.engine import Shard, Translated, edge
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,

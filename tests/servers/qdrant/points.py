@@ -28,7 +28,6 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
     texts,
 )
-from vecsieve.proxy.demo.embedded.filters import read_filter
 from vecsieve.proxy.demo.embedded.points import (
     Reader,
     applied,
@@ -39,9 +38,8 @@ from vecsieve.proxy.demo.embedded.points import (
     targeted,
     write,
 )
-from vecsieve.proxy.demo.embedded.queries import read_vectors, vector_name
-from vecsieve.proxy.demo.embedded.replies import shown_id, shown_score
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT
+from vecsieve.proxy.demo.embedded.replies import read_filter, shown_id, shown_score
+from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, read_vectors, vector_name
 
 # The product's writes as they are: with these, every verb about points stands here.
 upsert, delete, set_payload = points.upsert, points.delete, points.set_payload

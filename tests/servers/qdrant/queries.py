@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vecsieve.proxy.demo.embedded.configs import choose
-from vecsieve.proxy.demo.embedded.engine import edge
+from vecsieve.proxy.demo.embedded.engine import choose, edge
 from vecsieve.proxy.demo.embedded.fields import (
     Body,
     Json,
@@ -25,8 +24,8 @@ from vecsieve.proxy.demo.embedded.fields import (
     required,
     text,
 )
-from vecsieve.proxy.demo.embedded.filters import geo_point, read_condition
-from vecsieve.proxy.demo.embedded.queries import KINDS, Kind, Kinds, Level
+from vecsieve.proxy.demo.embedded.replies import geo_point, read_condition
+from vecsieve.proxy.demo.embedded.searches import KINDS, Kind, Kinds, Level
 
 # A score formula in JSON, as the engine's expression tree.
 

@@ -26,9 +26,17 @@ from vecsieve.proxy.demo.embedded.fields import (
     required_limit,
     text,
 )
-from vecsieve.proxy.demo.embedded.queries import tag_of
 from vecsieve.proxy.demo.embedded.replies import read_payload_selector, read_vector_selector, record, scored
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, SHARED, Find, batch, from_search, ranked, read_search
+from vecsieve.proxy.demo.embedded.searches import (
+    DEFAULT_LIMIT,
+    SHARED,
+    Find,
+    batch,
+    from_search,
+    ranked,
+    read_search,
+    tag_of,
+)
 
 
 def query(registry: Registry, call: Call) -> Json:

@@ -12,8 +12,7 @@ import pytest
 
 from support.api import served
 from vecsieve.proxy.api.messages import MOST_CHARACTERS, MOST_CHUNKS, OptimizeRequest, optimizing
-from vecsieve.proxy.api.problems import ProblemError
-from vecsieve.proxy.api.reading import MOST_OBJECTS
+from vecsieve.proxy.api.problems import MOST_OBJECTS, ProblemError
 from vecsieve.proxy.search.context.tokens import estimated
 
 WORK = optimizing(estimated)

@@ -13,11 +13,12 @@ from inspect import getsource
 import pytest
 
 from vecsieve.config.backends import DEFAULT_BACKEND
-from vecsieve.proxy.demo import command
+from vecsieve.proxy.demo import command, database
+from vecsieve.proxy.demo.backends import PINECONE, QDRANT
+from vecsieve.proxy.demo.children import Addresses
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, Arguments, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
-from vecsieve.proxy.demo.database import Addresses, DatabaseRefusedError, Store
-from vecsieve.proxy.demo.pinecone import PINECONE
+from vecsieve.proxy.demo.database import DatabaseRefusedError, Store
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,8 +66,14 @@ def test_of_either_backend_nothing_is_said_before_the_question_is_found(
 
 
 @contextmanager
-def nothing_running() -> Iterator[Addresses]:
-    yield Addresses(engine="http://e", proxy="http://p", admin="http://a")
+def nothing_running() -> Iterator[str]:
+    yield "http://e"
+
+
+@contextmanager
+def nothing_before_it(engine: str, *, backend: str) -> Iterator[Addresses]:
+    assert backend in command.DATABASES
+    yield Addresses(engine=engine, proxy="http://p", admin="http://a:1")
 
 
 def refusing(url: str) -> Store:
@@ -76,7 +83,8 @@ def refusing(url: str) -> Store:
 def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_opening(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "DATABASES", {"pinecone": replace(PINECONE, running=nothing_running, opened=refusing)})
+    monkeypatch.setattr(command, "DATABASES", {"pinecone": replace(PINECONE, engine=nothing_running, opened=refusing)})
+    monkeypatch.setattr(database, "fronted", nothing_before_it)
     assert run(Arguments(query=None, keep=False, backend="pinecone")) == 1
     caught = capsys.readouterr()
     assert caught.err == "vecsieve demo: GET http://e was answered with 500: no\n"
@@ -87,19 +95,14 @@ def test_a_database_that_refuses_ends_with_code_1_and_its_words_after_the_openin
 def test_keep_says_where_the_inspector_is_and_open_starts_a_browser_on_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], browse: bool, starts: bool
 ) -> None:
-    at = Addresses(engine="http://e", proxy="http://p", admin="http://a:1")
     opened: list[str] = []
 
     def opens(url: str) -> bool:
         opened.append(url)
         return starts
 
-    @contextmanager
-    def running() -> Iterator[Addresses]:
-        yield at
-
-    database = replace(command.DATABASES["qdrant"], running=running)
-    monkeypatch.setattr(command, "DATABASES", {"qdrant": database})
+    monkeypatch.setattr(command, "DATABASES", {"qdrant": replace(QDRANT, engine=nothing_running)})
+    monkeypatch.setattr(database, "fronted", nothing_before_it)
     monkeypatch.setattr(command, "_play", lambda *_: None)
     monkeypatch.setattr(threading.Event, "wait", lambda _: None)
     monkeypatch.setattr(webbrowser, "open", opens)

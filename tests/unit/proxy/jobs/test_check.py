@@ -23,7 +23,7 @@ from support.ports import free_ports
 from support.streams import serving
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.demo.chroma import chroma_server as running_chroma
+from vecsieve.proxy.demo.backends import chroma_server as running_chroma
 from vecsieve.proxy.jobs import check
 from vecsieve.proxy.jobs.check import WIRES, CheckError, connect
 

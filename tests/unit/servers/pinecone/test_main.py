@@ -13,7 +13,7 @@ from bench.processes import free_port
 from servers.pinecone.__main__ import main
 
 from support.stack import exchange, serve
-from vecsieve.proxy.demo.pinecone import EMULATOR, READY
+from vecsieve.proxy.demo.backends import EMULATOR, READY
 
 PROGRAM = "tests/servers/pinecone"
 DOCUMENT = (Path(__file__).resolve().parents[4] / "docs" / "pinecone.md").read_text(encoding="utf-8")

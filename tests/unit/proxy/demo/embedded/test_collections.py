@@ -13,7 +13,7 @@ from support.embedded_core import Core, core
 from support.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.collections import Registry
-from vecsieve.proxy.demo.embedded.configs import choose, dense_settings, shown_config, wants_index
+from vecsieve.proxy.demo.embedded.engine import choose, dense_settings, shown_config, wants_index
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 PLAIN: dict[str, Any] = {"vectors": {"size": 2, "distance": "Dot"}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from support.memory_source import families as planted
 from support.searched_source import gathered_of
-from vecsieve.proxy.jobs.analyze.families import CUTS, first_copies, leaders
+from vecsieve.proxy.jobs.analyze.families import CUTS, Density, density_at, first_copies, leaders
 from vecsieve.proxy.jobs.analyze.report import Share
-from vecsieve.proxy.jobs.analyze.run import SIZES, curve, exact_share, families_found, near_share
+from vecsieve.proxy.jobs.analyze.run import SIZES, curve, exact_share, families_found
 
 
 def test_every_size_falls_into_one_range() -> None:
@@ -18,14 +18,14 @@ def test_shares_count_points_with_a_copy_and_those_that_could_go() -> None:
     gathered = gathered_of(planted(6, 3), texts=[0, 0, *range(2, 18)])
     firsts = first_copies(gathered)
     assert exact_share(gathered, firsts) == Share(with_copy=2, redundant=1)
-    assert near_share(gathered, firsts, leaders(gathered, firsts, 0.05), 0.05) == Share(with_copy=18, redundant=12)
+    assert density_at(gathered, firsts, 0.05) == Density(cut=0.05, with_copy=18, redundant=12)
 
 
 def test_a_sample_does_not_say_how_many_could_go() -> None:
     gathered = gathered_of(planted(6, 3), looked=range(0, 18, 3))
     firsts = first_copies(gathered)
     assert exact_share(gathered, firsts).redundant is None
-    assert near_share(gathered, firsts, leaders(gathered, firsts, 0.05), 0.05) == Share(with_copy=6, redundant=None)
+    assert density_at(gathered, firsts, 0.05) == Density(cut=0.05, with_copy=6, redundant=None)
 
 
 def test_families_are_counted_by_size_and_those_of_one_not_at_all() -> None:

@@ -32,7 +32,7 @@ class Closable(MemorySource):
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Closable:
     made = Closable(points(families(40, 3)))
-    monkeypatch.setattr(command, "_opened", lambda *_: made)
+    monkeypatch.setattr(command, "opened", lambda *_, **_named: made)
     return made
 
 
@@ -113,7 +113,7 @@ def test_a_source_that_fails_is_a_failure_with_its_word(
         def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
             raise SourceError("the database went away")
 
-    monkeypatch.setattr(command, "_opened", lambda *_: Failing(points(families(40, 3))))
+    monkeypatch.setattr(command, "opened", lambda *_, **_named: Failing(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 1
     assert capsys.readouterr().err.strip().endswith("vecsieve calibrate: the database went away")
     assert list(tmp_path.iterdir()) == []
@@ -126,7 +126,7 @@ def test_an_interruption_leaves_no_file_and_says_so(
         def neighbours(self, vectors: object, *, count: int) -> list[list[tuple[object, float]]]:  # type: ignore[override]  # - never returns
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_opened", lambda *_: Interrupted(points(families(40, 3))))
+    monkeypatch.setattr(command, "opened", lambda *_, **_named: Interrupted(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 130
     assert "no file is half-written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.calibrate.labels import MOST_PROBLEMS, Label, read_labels, resolved
+from vecsieve.proxy.jobs.calibrate.labels import MOST_PROBLEMS, Label, distances_of, read_labels
 from vecsieve.proxy.jobs.source import Point
 
 
@@ -103,7 +103,7 @@ def test_any_bytes_are_labels_or_a_clear_refusal(tmp_path_factory: pytest.TempPa
 
 def test_distances_are_those_of_the_collection() -> None:
     source = MemorySource(points(families(20, 2)))
-    labelled = resolved((pair(0, 1), pair(0, 2, copy=False), Label(copy=True, pair=None, distance=0.5)), source)
+    labelled = distances_of((pair(0, 1), pair(0, 2, copy=False), Label(copy=True, pair=None, distance=0.5)), source)
     assert labelled.distances[0] < 0.01
     assert labelled.distances[1] > 0.2
     assert labelled.distances[2] == 0.5
@@ -115,13 +115,13 @@ def test_pairs_of_points_that_are_gone_or_bare_are_counted() -> None:
     held = points(families(20, 2))
     held[4] = Point(id=4, vector=None, payload={})
     held[6] = Point(id=6, vector=np.zeros(48, np.float32), payload={})
-    labelled = resolved((pair(0, 1), pair(0, 999), pair("x", 1), pair(4, 5), pair(6, 7)), MemorySource(held))
+    labelled = distances_of((pair(0, 1), pair(0, 999), pair("x", 1), pair(4, 5), pair(6, 7)), MemorySource(held))
     assert len(labelled.distances) == 1
     assert labelled.missing == 4
 
 
 def test_many_pairs_are_read_in_pages() -> None:
     source = MemorySource(points(families(300, 2)))
-    labelled = resolved(tuple(pair(2 * each, 2 * each + 1) for each in range(300)), source)
+    labelled = distances_of(tuple(pair(2 * each, 2 * each + 1) for each in range(300)), source)
     assert len(labelled.distances) == 300
     assert source.requests == 6

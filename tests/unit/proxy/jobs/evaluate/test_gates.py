@@ -15,9 +15,9 @@ import pytest
 
 from support.labelled_folders import BY_TEXT, BY_VECTORS, labelled_folder
 from vecsieve.proxy.jobs.evaluate import gates
-from vecsieve.proxy.jobs.evaluate.contenders import contenders
 from vecsieve.proxy.jobs.evaluate.gates import GATES, Figures, Gate, Verdict, covered, judged, overlap
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, unit
+from vecsieve.proxy.jobs.evaluate.searching import contenders
 
 PASSING = Figures(
     collapse=0.35, documents=0.6, sections=0.7, questions=0.7, delta_best=0.45, delta_mean=0.9, stability=1.0

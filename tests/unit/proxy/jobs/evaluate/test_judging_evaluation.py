@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.labelled_folders import BY_VECTORS, CORPUS, QUERIES, labelled_folder
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN, contenders
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
+from vecsieve.proxy.jobs.evaluate.searching import PLAIN, contenders
 
 
 def outcome(labelled: LabelledSet, *given: str, every: int = 1) -> tuple[SetOutcome, int]:

@@ -8,8 +8,8 @@ import orjson
 
 from support.outcomes import of, outcome
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.jobs.evaluate.contenders import contenders
 from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json
+from vecsieve.proxy.jobs.evaluate.searching import contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 
 TERMS = Terms(top_k=8, every=2, pool=None, draws=10, seed=3)

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from support.labelled_folders import BY_TEXT, BY_VECTORS, COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
-from vecsieve.proxy.jobs.evaluate.contenders import contenders
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
-from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found, Points, Trial, Upstream, neighbours
+from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found, Points, Trial, Upstream, contenders, neighbours
 from vecsieve.proxy.search.policy import ResolvedPolicy
 
 DISTINCT = [[1.0, 0.0, 0.0], [0.9, 0.0, 0.44], [0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]

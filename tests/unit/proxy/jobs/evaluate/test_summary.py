@@ -7,8 +7,8 @@ import math
 import pytest
 
 from support.outcomes import of, outcome
-from vecsieve.proxy.jobs.evaluate.contenders import PLAIN
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
+from vecsieve.proxy.jobs.evaluate.searching import PLAIN
 from vecsieve.proxy.jobs.evaluate.summary import MANY_DROPS, Summary, summarised
 
 NAN = float("nan")

@@ -1,0 +1,389 @@
+"""The demo's databases: Qdrant's embedded engine through the official client, Chroma's own server, and an emulator of Pinecone's REST API."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import cached_property
+from http.client import HTTPException
+from importlib.util import find_spec
+from pathlib import Path
+
+from vecsieve.proxy.demo.children import ANY_PORT, Addresses, ChildFailedError, child
+from vecsieve.proxy.demo.corpus import Corpus, Vectors
+from vecsieve.proxy.demo.database import (
+    NAME,
+    Answer,
+    Database,
+    DatabaseMissingError,
+    DatabaseRefusedError,
+    Host,
+    batches,
+)
+
+_BATCH = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests
+_TIMEOUT_SECONDS = 20
+_ENGINE = "vecsieve embedded listening on"
+
+
+class QdrantCollection:
+    """The demo's collection on one server. Point ids are corpus rows."""
+
+    def __init__(self, url: str) -> None:
+        from qdrant_client import QdrantClient
+
+        # trust_env: proxy variables of the environment must not apply between two ports of this machine.
+        self._client = QdrantClient(url=url, timeout=_TIMEOUT_SECONDS, check_compatibility=False, trust_env=False)
+
+    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+        from qdrant_client import models
+
+        parameters = models.VectorParams(size=corpus.vectors.shape[1], distance=models.Distance.COSINE)
+        self._client.create_collection(NAME, vectors_config=parameters)
+        for rows in batches(corpus, _BATCH, progress):
+            points = [
+                models.PointStruct(id=row, vector=corpus.vectors[row].tolist(), payload=corpus.chunks[row].payload())
+                for row in rows
+            ]
+            self._client.upsert(NAME, points=points, wait=True)
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        query = vector.tolist()
+        started = time.perf_counter()
+        points = self._client.query_points(NAME, query=query, limit=limit, with_payload=True).points
+        milliseconds = (time.perf_counter() - started) * 1000.0
+        rows = tuple(int(point.id) for point in points)
+        return Answer(rows=rows, scores=tuple(point.score for point in points), milliseconds=milliseconds)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def qdrant_instructions(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
+    body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "title"]}}'
+    return f"""\
+Still running until Ctrl-C:
+
+  the engine   {at.engine}
+  VecSieve     {at.proxy}   point any Qdrant client here
+  its metrics  {at.admin}/metrics
+
+The same search both ways, the neighbours of chunk {row}:
+
+curl -s {at.engine}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+curl -s {at.proxy}/collections/{NAME}/points/query -H 'content-type: application/json' -d '{body}'
+
+The same in Python, with the vector of question {question + 1}:
+
+from qdrant_client import QdrantClient
+from vecsieve.proxy.demo.corpus import load
+vector = load().question_vectors[{question}].tolist()
+for url in ("{at.engine}", "{at.proxy}"):
+    points = QdrantClient(url=url).query_points("{NAME}", query=vector, limit={limit}).points
+    print(url, *(point.payload["document"] for point in points), sep="\\n  ")
+
+"""
+
+
+@contextmanager
+def _embedded() -> Iterator[str]:
+    with child(("embedded", "--listen", ANY_PORT), announces=(_ENGINE,)) as engine:
+        yield engine[_ENGINE]
+
+
+QDRANT = Database(
+    backend="qdrant",
+    command="vecsieve demo",
+    engine=_embedded,
+    opened=QdrantCollection,
+    instructions=qdrant_instructions,
+    caution=(
+        "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
+        "vectors costs it more than it costs a Qdrant server."
+    ),
+)
+
+
+COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+PACKAGE = "chromadb"
+_PROGRAM = (sys.executable, "-c", "import sys; from chromadb.cli.cli import app; sys.argv[0] = 'chroma'; app()")
+_BANNER = "Connect to Chroma at"  # printed before the port is open
+_READY_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+class ChromaCollection:
+    """The demo's collection on one server, over REST. Record ids are corpus rows.
+
+    The official client is not used: it loads half a gigabyte of code for embedding texts.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._host = Host(url)
+
+    @cached_property
+    def path(self) -> str:
+        """The collection's path, which has the server's id for it. Raises DatabaseRefusedError."""
+        described, _ = self._host.sent("GET", f"{COLLECTIONS}/{NAME}")
+        return f"{COLLECTIONS}/{described['id']}"
+
+    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+        configuration = {"hnsw": {"space": "cosine"}}
+        self._host.sent("POST", COLLECTIONS, {"name": NAME, "configuration": configuration})
+        for rows in batches(corpus, _BATCH, progress):
+            payloads = [corpus.chunks[row].payload() for row in rows]
+            records = {
+                "ids": [str(row) for row in rows],
+                "embeddings": [corpus.vectors[row] for row in rows],
+                "documents": [payload.pop("text") for payload in payloads],
+                "metadatas": payloads,
+            }
+            self._host.sent("POST", f"{self.path}/add", records)
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        include = ["metadatas", "documents", "distances"]
+        asked = {"query_embeddings": [vector], "n_results": limit, "include": include}
+        answer, milliseconds, pool_size = self._host.searched(f"{self.path}/query", asked)
+        return Answer(
+            rows=tuple(int(row) for row in answer["ids"][0]),
+            scores=tuple(answer["distances"][0]),
+            milliseconds=milliseconds,
+            pool_size=pool_size,
+        )
+
+    def close(self) -> None:
+        self._host.close()
+
+
+def chroma_instructions(at: Addresses, path: str, *, question: int, limit: int) -> str:
+    """``path``: the collection's, with its id. Chroma searches by vectors alone, and a vector is too long to paste:
+    curl gets it from the demo's files.
+    """
+    vector = f"from vecsieve.proxy.demo.corpus import load; print(load().question_vectors[{question}].tolist())"
+    body = f'{{"query_embeddings": [$VECTOR], "n_results": {limit}, "include": ["metadatas"]}}'.replace('"', '\\"')
+    fields = "-H 'content-type: application/json'"
+    return f"""\
+Still running until Ctrl-C:
+
+  Chroma       {at.engine}
+  VecSieve     {at.proxy}   point any Chroma client here
+  its metrics  {at.admin}/metrics
+
+The same search both ways, with the vector of question {question + 1}:
+
+VECTOR=$(python -c '{vector}')
+curl -s {at.engine}{path}/query {fields} -d "{body}"
+curl -s {at.proxy}{path}/query {fields} -d "{body}"
+
+The same with Chroma's own client:
+
+import chromadb
+from vecsieve.proxy.demo.corpus import load
+vector = load().question_vectors[{question}].tolist()
+for url in ("{at.engine}", "{at.proxy}"):
+    host, port = url.removeprefix("http://").split(":")
+    answer = chromadb.HttpClient(host=host, port=int(port)).get_collection("{NAME}").query(vector, n_results={limit})
+    print(url, *(metadata["document"] for metadata in answer["metadatas"][0]), sep="\\n  ")
+
+"""
+
+
+@contextmanager
+def chroma_server() -> Iterator[str]:
+    """The URL of a server on a free port, once it answers. Its data is deleted after the block.
+
+    Raises DatabaseMissingError without the package, ChildFailedError.
+    """
+    if find_spec(PACKAGE) is None:
+        raise DatabaseMissingError(
+            f"Chroma's own package is not installed, and it is the server: pip install {PACKAGE} (about 500 MB)"
+        )
+    port = _free_port()
+    # ignore_cleanup_errors: a server that ends may still write after its folder was removed.
+    with tempfile.TemporaryDirectory(prefix="vecsieve-chroma-", ignore_cleanup_errors=True) as folder:
+        arguments = ("run", "--host", "127.0.0.1", "--port", str(port), "--path", folder)
+        with child(arguments, announces=(_BANNER,), program=_PROGRAM):
+            url = f"http://127.0.0.1:{port}"
+            _wait_for(url)
+            yield url
+
+
+def _free_port() -> int:
+    """The server accepts no port 0. If another process takes this port first, the server fails and says so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(url: str) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        with closing(Host(url)) as host:
+            try:
+                host.sent("GET", "/api/v2/heartbeat")
+            except (OSError, HTTPException, DatabaseRefusedError) as error:
+                if time.monotonic() > deadline:
+                    raise ChildFailedError(f"Chroma did not come up in {_READY_SECONDS:g} s: {error}") from error
+            else:
+                return
+        time.sleep(_POLL_SECONDS)
+
+
+def _instructions_of_chroma(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
+    with closing(ChromaCollection(at.engine)) as direct:
+        return chroma_instructions(at, direct.path, question=question, limit=limit)
+
+
+CHROMA = Database(
+    backend="chroma",
+    command="vecsieve demo --backend chroma",
+    engine=chroma_server,
+    opened=ChromaCollection,
+    instructions=_instructions_of_chroma,
+    caution=(
+        "Chroma answers in JSON, vectors as digits: most of the added time is its writing and our reading of them, and grows "
+        "with the dimension."
+    ),
+)
+
+
+API_KEY = "demo"  # the emulator takes any key, and requires one as the service does
+_FIELDS = {"Api-Key": API_KEY, "X-Pinecone-Api-Version": "2025-10"}
+_PINECONE_BATCH = (
+    100  # the service's advice; 384 numbers and a text each make 0.6 MB of the 2 MB that a request may have
+)
+
+# The emulator belongs to the tests: only a checkout has it.
+EMULATOR = Path(__file__).resolve().parents[2] / "tests" / "servers" / "pinecone"
+READY = "vecsieve emulator listening on"
+
+
+class PineconeIndex:
+    """The demo's index, found through one control plane. Record ids are corpus rows.
+
+    The official client is not used: the demo would have to follow its next major version.
+    """
+
+    def __init__(self, control_plane: str) -> None:
+        self._control_plane = Host(control_plane, _FIELDS)
+        self._index: Host | None = None
+
+    @property
+    def host(self) -> str:
+        """The index's host, from the control plane. Raises DatabaseRefusedError."""
+        described, _ = self._control_plane.sent("GET", f"/indexes/{NAME}")
+        host: str = described["host"]
+        return host
+
+    def load(self, corpus: Corpus, *, progress: Callable[[int], None]) -> None:
+        spec = {"serverless": {"cloud": "aws", "region": "us-east-1"}}
+        index = {"name": NAME, "dimension": corpus.vectors.shape[1], "metric": "cosine", "spec": spec}
+        self._control_plane.sent("POST", "/indexes", index)
+        for rows in batches(corpus, _PINECONE_BATCH, progress):
+            records = [
+                {"id": str(row), "values": corpus.vectors[row], "metadata": corpus.chunks[row].payload()}
+                for row in rows
+            ]
+            self._opened().sent("POST", "/vectors/upsert", {"vectors": records})
+
+    def ask(self, vector: Vectors, *, limit: int) -> Answer:
+        asked = {"vector": vector, "topK": limit, "includeMetadata": True}
+        answer, milliseconds, pool_size = self._opened().searched("/query", asked)
+        return Answer(
+            rows=tuple(int(match["id"]) for match in answer["matches"]),
+            scores=tuple(match["score"] for match in answer["matches"]),
+            milliseconds=milliseconds,
+            pool_size=pool_size,
+        )
+
+    def close(self) -> None:
+        for host in (self._control_plane, self._index):
+            if host is not None:
+                host.close()
+
+    def _opened(self) -> Host:
+        if self._index is None:
+            self._index = Host(self.host, _FIELDS)
+        return self._index
+
+
+def pinecone_instructions(at: Addresses, hosts: tuple[str, str], *, row: int, question: int, limit: int) -> str:
+    """``hosts``: the index's, as the emulator tells it and as it is told through VecSieve."""
+    direct, proxied = hosts
+    fields = f"-H 'Api-Key: {API_KEY}' -H 'content-type: application/json'"
+    body = f'{{"id": "{row}", "topK": {limit}, "includeMetadata": true}}'
+    return f"""\
+Still running until Ctrl-C:
+
+  the emulator  {at.engine}   its control plane; it is not Pinecone's service
+  VecSieve      {at.proxy}   point any Pinecone client here; any key will do
+  its metrics   {at.admin}/metrics
+
+The same search both ways, the neighbours of chunk {row}:
+
+curl -s {direct}/query {fields} -d '{body}'
+curl -s {proxied}/query {fields} -d '{body}'
+
+The same with Pinecone's own client (pip install pinecone), with the vector of question {question + 1}:
+
+from pinecone import Pinecone
+from vecsieve.proxy.demo.corpus import load
+vector = load().question_vectors[{question}].tolist()
+for url in ("{at.engine}", "{at.proxy}"):
+    index = Pinecone(api_key="{API_KEY}", host=url).Index("{NAME}")
+    matches = index.query(vector=vector, top_k={limit}, include_metadata=True).matches
+    print(url, *(match.metadata["document"] for match in matches), sep="\\n  ")
+
+"""
+
+
+@contextmanager
+def _emulator() -> Iterator[str]:
+    """The URL of its control plane, through which clients find indexes."""
+    if not EMULATOR.is_dir():
+        raise DatabaseMissingError(
+            f"the demo over Pinecone asks an emulator that only a checkout of VecSieve has, and {EMULATOR} is not there"
+        )
+    with child((), announces=(READY,), program=(sys.executable, str(EMULATOR)), name="emulator") as emulator:
+        yield emulator[READY]
+
+
+def _closing(at: Addresses) -> str:
+    """What the proxy fetched beyond the plain answers: Pinecone bills bytes."""
+    with closing(Host(at.admin)) as admin:
+        spent, _ = admin.sent("GET", "/egress")
+    each = spent["extra_bytes"] / max(1, spent["searches"]) / 1000
+    return (
+        "All of this was answered by the emulator, not by Pinecone's service. Pinecone meters what its answers weigh, "
+        f"and candidates come with their vectors: over {spent['searches']} searches VecSieve fetched {each:.0f} kB a "
+        "search more than it handed on."
+    )
+
+
+def _instructions_of_pinecone(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
+    with closing(PineconeIndex(at.engine)) as direct, closing(PineconeIndex(at.proxy)) as proxied:
+        hosts = direct.host, proxied.host
+    return pinecone_instructions(at, hosts, row=row, question=question, limit=limit)
+
+
+PINECONE = Database(
+    backend="pinecone",
+    command="vecsieve demo --backend pinecone",
+    engine=_emulator,
+    opened=PineconeIndex,
+    instructions=_instructions_of_pinecone,
+    caution=(
+        "The emulator compares with every record, and says nothing of how fast Pinecone is: there the network adds to both "
+        "times, and most to the larger answer."
+    ),
+    opening=(
+        "This is an emulator of Pinecone's REST API, in memory on this machine. It is not Pinecone's service: no account, no "
+        "key, nothing leaves this machine."
+    ),
+    closing=_closing,
+)

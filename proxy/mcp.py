@@ -1,0 +1,367 @@
+"""`vecsieve mcp`: tools for language models over the Model Context Protocol, by the official package (extra `mcp`), over standard input and
+output or over HTTP (streamable). Nothing here writes to a database.
+
+optimize  the work of `/v1/optimize`
+search    a vector search through VecSieve or the database, by the database's official client
+analyze   the job of that name
+explain   the last searches of a running VecSieve, from its admin port
+
+Over HTTP it listens on loopback unless there is a token, and the package refuses requests for other hosts there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import aiohttp
+import msgspec
+import numpy as np
+import orjson
+import typer
+from msgspec import Meta, Struct
+
+from vecsieve.config.addresses import Address, parse_address
+from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.addresses import binding
+from vecsieve.proxy.admin.access import is_held, token_in
+from vecsieve.proxy.api.messages import OptimizeRequest, optimizing
+from vecsieve.proxy.api.problems import ProblemError, decoded
+from vecsieve.proxy.api.routes import schema_of
+from vecsieve.proxy.jobs.analyze.command import USUAL_SOURCES
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import as_json
+from vecsieve.proxy.jobs.analyze.run import Asked, analyze
+from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, Wanted, opened
+from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
+from vecsieve.proxy.search.context.tokens import tokenizer
+
+ADMIN_SECONDS = 5.0
+LARGEST_BYTES = 16 * 1024 * 1024
+MOST_RESULTS = 100
+
+
+class ToolError(Exception):
+    """Why a tool gives nothing, for the model to read. The text holds no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where the tools go. ``url``: of a data port of VecSieve, or of the database. ``admin``: of VecSieve's admin port; with
+    ``admin_token`` as its bearer. ``environment``: where the database's key is.
+    """
+
+    backend: str
+    url: str
+    admin: str
+    admin_token: str | None
+    tokenizer: str | None
+    api_key_env: str | None
+    environment: Mapping[str, str]
+
+    def collection(self, name: str, vector: str | None) -> Wanted:
+        return Wanted(
+            backend=self.backend,
+            url=self.url,
+            collection=name,
+            vector=vector,
+            requests_per_second=20.0,
+            api_key_env=self.api_key_env,
+        )
+
+
+class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A vector search."""
+
+    collection: str
+    vector: Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The query's embedding.")]
+    top_k: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] = 8
+    vector_name: Annotated[str | None, Meta(description="Which named vector; not needed when there is one.")] = None
+
+
+class AnalyzeArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which collection to look at."""
+
+    collection: str
+    vector_name: Annotated[str | None, Meta(description="Which named vector; not needed when there is one.")] = None
+    text_field: Annotated[str | None, Meta(description="Payload field with the text, dots for a way.")] = None
+    points: Annotated[int, Meta(ge=2, le=100_000, description="Look at so many, evenly spread.")] = 2000
+
+
+class ExplainArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which searches to show."""
+
+    collection: Annotated[str | None, Meta(description="Only searches of this collection.")] = None
+    count: Annotated[int, Meta(ge=1, le=50, description="The last so many.")] = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """``takes``: the type of its arguments. ``call``: gives the answer's JSON. Raises ToolError, ProblemError."""
+
+    name: str
+    description: str
+    takes: type[Struct]
+    call: Callable[[bytes], Awaitable[bytes]]
+
+
+def tools_of(places: Places) -> tuple[Tool, ...]:
+    """Raises SettingsError for a tokenizer that cannot be had."""
+    optimize = optimizing(tokenizer(places.tokenizer, setting="--tokenizer"))
+    return (
+        Tool(
+            name="optimize",
+            description="Remove repeated chunks of text, choose different ones and fit them into a token budget.",
+            takes=OptimizeRequest,
+            call=lambda body: asyncio.to_thread(optimize, body),
+        ),
+        Tool(
+            name="search",
+            description="Search a collection by a vector. Through VecSieve the results are different from each other.",
+            takes=SearchArguments,
+            call=lambda body: asyncio.to_thread(_search, places, body),
+        ),
+        Tool(
+            name="analyze",
+            description="Find the copies in a collection: how many, in which families, from which sources. Reads only.",
+            takes=AnalyzeArguments,
+            call=lambda body: asyncio.to_thread(_analyze, places, body),
+        ),
+        Tool(
+            name="explain",
+            description="Show the last searches of a running VecSieve: which results were left out, and why.",
+            takes=ExplainArguments,
+            call=partial(_explain, places),
+        ),
+    )
+
+
+_SEARCH = msgspec.json.Decoder(SearchArguments)
+_ANALYZE = msgspec.json.Decoder(AnalyzeArguments)
+_EXPLAIN = msgspec.json.Decoder(ExplainArguments)
+
+
+def _search(places: Places, body: bytes) -> bytes:
+    asked = decoded(_SEARCH, body)
+    vector = np.array([asked.vector], np.float32)
+    try:
+        with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
+            dimension = source.shape().dimension
+            if dimension != vector.shape[1]:
+                raise ToolError(f"vector: saw {vector.shape[1]} numbers, wanted {dimension}, as the collection has")
+            (found,) = source.neighbours(vector, count=asked.top_k)
+    except SourceError as error:
+        raise ToolError(str(error)) from None
+    results = [
+        {"id": point.id, "distance": round(far, 6) if np.isfinite(far) else None, "payload": dict(point.payload)}
+        for point, far in found
+    ]
+    return msgspec.json.encode({"results": results}, enc_hook=str)
+
+
+def _analyze(places: Places, body: bytes) -> bytes:
+    asked = decoded(_ANALYZE, body)
+    try:
+        with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
+            return as_json(analyze(source, _job(asked)))
+    except SourceError as error:
+        raise ToolError(str(error)) from None
+
+
+def _job(asked: AnalyzeArguments) -> Asked:
+    text = USUAL_FIELDS if asked.text_field is None else (asked.text_field,)
+    return Asked(
+        collection=asked.collection,
+        cut=None,
+        origin="relative",
+        fields=FieldNames(text=text, source=USUAL_SOURCES),
+        limit=asked.points,
+        state=None,
+    )
+
+
+async def _explain(places: Places, body: bytes) -> bytes:
+    asked = decoded(_EXPLAIN, body)
+    head = {} if places.admin_token is None else {"Authorization": f"Bearer {places.admin_token}"}
+    timeout = aiohttp.ClientTimeout(total=ADMIN_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
+            session.get(f"{places.admin}/explain", headers=head, allow_redirects=False) as answer,
+        ):
+            status, content = answer.status, await _bounded(answer.content)
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        raise ToolError(f"no VecSieve answers at {places.admin}: say with --admin where its admin port is") from None
+    if status != 200:
+        hint = ": say with --admin-token-file which token it wants" if status == 401 else ""
+        raise ToolError(f"{places.admin}/explain answers {status}{hint}")
+    try:
+        explained = orjson.loads(content)
+        records = [each for each in explained["records"] if asked.collection in {None, each["collection"]}]
+    except (ValueError, KeyError, TypeError):
+        raise ToolError(f"{places.admin}/explain gave no explanation: is it VecSieve's admin port?") from None
+    return orjson.dumps({"keep": explained["keep"], "records": records[: asked.count]})
+
+
+async def _bounded(stream: aiohttp.StreamReader) -> bytes:
+    """A whole body, or the beginning of one that is too large to be an explanation."""
+    found = bytearray()
+    async for piece in stream.iter_any():
+        found += piece
+        if len(found) > LARGEST_BYTES:
+            break
+    return bytes(found)
+
+
+async def called(known: Mapping[str, Tool], name: str, arguments: object) -> bytes:
+    """The answer of a tool. Raises ToolError."""
+    tool = known.get(name)
+    if tool is None:
+        raise ToolError(f"there is no tool {name!r}; there are {', '.join(known)}")
+    try:
+        return await tool.call(msgspec.json.encode(arguments))
+    except ProblemError as error:
+        where = "" if error.problem.where is None else f" (at {error.problem.where})"
+        raise ToolError(error.problem.detail + where) from None
+
+
+PATH = "/mcp"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+BODY_BYTES = 16 * 1024 * 1024  # as api.body_bytes
+SESSIONS = 64
+Message = MutableMapping[str, Any]
+Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+
+
+def server_of(tools: tuple[Tool, ...]) -> Any:
+    """The package's server with these tools. Raises ModuleNotFoundError without the package."""
+    from mcp import types
+    from mcp.server import Server
+
+    known = {tool.name: tool for tool in tools}
+    listed = types.ListToolsResult(
+        tools=[
+            types.Tool(name=tool.name, description=tool.description, input_schema=schema_of(tool.takes))
+            for tool in tools
+        ]
+    )
+
+    async def on_list_tools(_context: object, _params: object) -> types.ListToolsResult:
+        return listed
+
+    async def on_call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            answer = (await called(known, params.name, params.arguments or {})).decode()
+        except ToolError as error:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+        text = types.TextContent(type="text", text=answer)
+        return types.CallToolResult(content=[text], structured_content=orjson.loads(answer))
+
+    return Server("vecsieve", version=version("vecsieve"), on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+
+
+async def serve_stdio(server: Any) -> None:
+    """Serve until standard input ends."""
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+def guarded(app: Asgi, token: bytes | None) -> Asgi:
+    """The application, for holders of the token alone."""
+    if token is None:
+        return app
+
+    async def ask(
+        scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        given = dict(scope.get("headers") or ()).get(b"authorization", b"").decode("latin-1")
+        if scope["type"] == "http" and not is_held(token, given):
+            head = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 401, "headers": head})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app(scope, receive, send)
+
+    return ask
+
+
+def serve_http(server: Any, at: Address, token: bytes | None) -> None:
+    """Serve until told to stop. Raises UnusableAddressError."""
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    own = TransportSecuritySettings(
+        enable_dns_rebinding_protection=at.is_loopback,
+        allowed_hosts=[f"{host}:*" for host in LOOPBACK],
+        allowed_origins=[f"http://{host}:*" for host in LOOPBACK],
+    )
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, transport_security=own, max_request_body_size=BODY_BYTES, max_sessions=SESSIONS
+    )
+    family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+    with binding(at.host, at.port, flag="--listen HOST:PORT"):
+        listening = socket.create_server((at.host, at.port), family=family)
+    name = f"[{at.host}]" if ":" in at.host else at.host
+    sys.stdout.write(f"vecsieve mcp listening on http://{name}:{listening.getsockname()[1]}{PATH}\n")
+    sys.stdout.flush()
+    config = uvicorn.Config(guarded(app, token), log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Of `mcp`. ``listen``: None for standard input and output."""
+
+    url: Annotated[str, typer.Option(help="A data port of VecSieve, or the database; Pinecone: of the index.")] = (
+        f"http://{Settings().listen}"
+    )
+    backend: BackendOption = DEFAULT_BACKEND
+    admin: Annotated[str, typer.Option(help="URL of VecSieve's admin port, for explain.")] = (
+        f"http://{Settings().admin}"
+    )
+    admin_token_file: Annotated[str | None, typer.Option(help="The token of explain.token_file, as a file.")] = None
+    tokenizer: Annotated[str | None, typer.Option(help="Counts tokens, as api.tokenizer.", show_default=False)] = None
+    listen: Annotated[
+        str | None, typer.Option(help="host:port for HTTP instead of standard input and output.", show_default=False)
+    ] = None
+    token_file: Annotated[str | None, typer.Option(help="File with a token that HTTP requests then need.")] = None
+    api_key_env: KeyOption = None
+
+
+def run(arguments: Arguments) -> int:
+    """Serve until told to stop; the exit code is 0. Raises SettingsError."""
+    admin_token = token_in(arguments.admin_token_file, "--admin-token-file")
+    places = Places(
+        backend=arguments.backend,
+        url=arguments.url,
+        admin=arguments.admin.rstrip("/"),
+        admin_token=None if admin_token is None else admin_token.decode("latin-1"),
+        tokenizer=arguments.tokenizer,
+        api_key_env=arguments.api_key_env,
+        environment=os.environ,
+    )
+    token, listen = token_in(arguments.token_file, "--token-file"), arguments.listen
+    server = server_of(tools_of(places))
+    if listen is None:
+        asyncio.run(serve_stdio(server))
+        return 0
+    try:
+        at = parse_address(listen)
+    except ValueError:
+        raise SettingsError([Problem("--listen", repr(listen), "host:port such as 127.0.0.1:9467")]) from None
+    if token is None and not at.is_loopback:
+        raise SettingsError([Problem("--listen", listen, "an address on loopback, because there is no --token-file")])
+    serve_http(server, at, token)
+    return 0

@@ -1,0 +1,77 @@
+"""Statistics of the write gate: sums of counters, and a query that anyone may write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from vecsieve.proxy.api.points import Statistics
+from vecsieve.proxy.api.problems import ProblemError
+from vecsieve.proxy.telemetry.labels import WriteTier
+from vecsieve.proxy.telemetry.metrics import Metrics
+
+
+def told(registry: CollectorRegistry, query: bytes = b"") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(asyncio.run(Statistics(registry, None).tell(query, None)))
+    return found
+
+
+def test_statistics_are_the_counters_of_the_gate() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, backend="qdrant")
+    assert set(told(registry).values()) == {0, None}
+    for count, tier in enumerate(WriteTier, 1):
+        metrics.write_points_total.labels("qdrant", tier).inc(count)
+    metrics.write_copies_total.inc(5)
+    metrics.write_points_held_total.inc(6)
+    metrics.write_points_added_total.inc(7)
+    metrics.write_points_left_out_total.inc(8)
+    metrics.write_points_merged_total.inc(9)
+    metrics.write_points_removed_total.inc(10)
+    metrics.writes_rejected_total.inc(11)
+    metrics.write_wait_seconds.observe(0.25)
+    metrics.write_wait_seconds.observe(0.75)
+    assert told(registry) == {
+        "totalEntries": None,
+        "totalChecks": 10,
+        "exact": 1,
+        "semantic": 2,
+        "related": 3,
+        "unique": 4,
+        "duplicates": 5,
+        "held": 6,
+        "added": 7,
+        "skipped": 8,
+        "merged": 9,
+        "evicted": 10,
+        "rejectedWrites": 11,
+        "durationMs": 500.0,
+    }
+
+
+def test_a_backend_without_a_gate_has_none_to_tell() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, backend="weaviate")
+    assert told(registry)["totalChecks"] == 0
+
+
+@given(query=st.binary(max_size=40) | st.sampled_from([b"collection=", b"collection=a&collection=b", b"%ff=%"]))
+def test_any_query_is_answered_or_a_problem(query: bytes) -> None:
+    """Invariant: an answer or a ProblemError, nothing else."""
+    registry = CollectorRegistry()
+    Metrics(registry, backend="qdrant")
+    with suppress(ProblemError):
+        assert told(registry, query)["totalChecks"] == 0
+
+
+@pytest.mark.parametrize("query", [b"collection=c", b"other=1"])
+def test_a_query_that_cannot_be_answered_is_a_problem(query: bytes) -> None:
+    with pytest.raises(ProblemError):
+        told(CollectorRegistry(), query)

@@ -1,0 +1,312 @@
+"""What is printed, at the widths of a narrow and a wide terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console, RenderableType
+
+from support.demo_policies import SHIPPED
+from support.tiny_corpus import A, B, C, D, answer, chunk, corpus_of
+from vecsieve.proxy.demo.command import LISTED, answers_table, legend, summary_table, timing_lines
+from vecsieve.proxy.demo.comparison import (
+    Alike,
+    CameIn,
+    Comparison,
+    CopyOf,
+    Counts,
+    Doubtful,
+    KeptApart,
+    Note,
+    PassedOver,
+    Side,
+    Summary,
+    Timing,
+    compare,
+)
+from vecsieve.proxy.demo.corpus import Chunk, Corpus
+from vecsieve.proxy.demo.reasons import Pool
+from vecsieve.proxy.selection.values import Link, Veto
+
+SUMMARY = Summary(
+    questions=40,
+    results=320,
+    by_vector=(96, 0),
+    by_wording=(110, 8),
+    by_either=(112, 9),
+    with_repeats=(30, 7),
+    changed=30,
+    first_kept=39,
+    left_out={Link.IDENTICAL: 60, Link.DISTANCE: 20, Link.CONTAINMENT: 5},
+    doubtful=(Doubtful(row=1, above=0, similarity=0.5, cut=0.444), Doubtful(row=3, above=2, similarity=0.93, cut=0.64)),
+    kept_apart=4,
+)
+NOTHING = Summary(
+    questions=0,
+    results=0,
+    by_vector=(0, 0),
+    by_wording=(0, 0),
+    by_either=(0, 0),
+    with_repeats=(0, 0),
+    changed=0,
+    first_kept=0,
+    left_out={},
+    doubtful=(),
+    kept_apart=0,
+)
+
+
+def printed(renderable: RenderableType, *, width: int = 120, encoding: str = "utf-8") -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    Console(file=stream, width=width).print(renderable)
+    stream.seek(0)
+    return stream.read()
+
+
+def side(*notes: Note | None, repeats: int = 0, first_text: int = 0) -> Side:
+    return Side(
+        rows=tuple(range(len(notes))),
+        texts=tuple(f"text {first_text + row}" for row in range(len(notes))),
+        notes=tuple(() if note is None else (note,) for note in notes),
+        counts=Counts(results=len(notes), by_vector=0, by_wording=0, by_either=repeats, kept_apart=0),
+    )
+
+
+def compared(direct: Side, proxied: Side) -> Comparison:
+    return Comparison(direct=direct, proxied=proxied, cuts=(0.85, 0.4), yardstick=0.1234)
+
+
+def table(corpus: Corpus, direct: Side, proxied: Side, *, width: int = 120) -> str:
+    return printed(answers_table(corpus, compared(direct, proxied)), width=width)
+
+
+def copy(link: Link, *, similarity: float = 0.9, is_longer: bool = False) -> CopyOf:
+    return CopyOf(place=0, link=link, similarity=similarity, cut=0.444, is_longer=is_longer)
+
+
+FOUR = corpus_of([A, B, C, D])
+VETOES = {
+    Veto.TENANT: "another tenant's",
+    Veto.SOURCE: "its source stays",
+    Veto.VERSION: "versions differ",
+    Veto.DATE: "dates differ",
+    Veto.AMOUNT: "amounts differ",
+    Veto.NUMBER: "numbers differ",
+    Veto.NEGATION: "opposite words",
+    Veto.UNREAD: "too much to read",
+    Veto.SUBJECT: "names differ",
+    Veto.TEMPLATE: "of one template",
+}
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (copy(Link.IDENTICAL, similarity=1.0), "= same text as 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83), "= contained in 1"),
+        (copy(Link.CONTAINMENT, similarity=0.83, is_longer=True), "= contains 1"),
+        (copy(Link.SPAN, similarity=0.8), "= overlaps 1: 80% of the shorter"),
+        (copy(Link.DISTANCE, similarity=0.876), "= near 1 (0.88, cut 0.44)"),
+        (copy(Link.JACCARD, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.INDEL, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.MINHASH, similarity=0.95), "= words 95% like 1"),
+        (copy(Link.SIMHASH, similarity=0.95), "= words much like 1"),
+        (copy(Link.NEAR_TEXT, similarity=0.95), "= words 95% like 1"),
+        *(
+            (KeptApart(place=0, veto=veto, from_copy=False), f"! kept beside 1: {words}")
+            for veto, words in VETOES.items()
+        ),
+        (Alike(place=0, distance=0.2, share=None), "~ like 1: 0.200 apart"),
+        (Alike(place=0, distance=0.2, share=0.5625), "~ 56% of its words are in 1"),
+        (PassedOver(), "- left out, nothing stands for it"),
+        (CameIn(rank=12), "+ came in, was number 12"),
+        (CameIn(rank=None), "+ came in from further down"),
+    ],
+)
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_every_note_is_said_in_words_that_fit(note: Note, words: str, width: int) -> None:
+    assert words in table(FOUR, side(None, note), side(None), width=width)
+
+
+@pytest.mark.parametrize("width", [100, 120])
+def test_who_differs_from_a_copy_says_so(width: int) -> None:
+    note = KeptApart(place=0, veto=Veto.NEGATION, from_copy=True)
+    assert "! kept beside a copy of 1: opposite words" in table(FOUR, side(None, note), side(None), width=width)
+
+
+def test_every_guard_has_its_words() -> None:
+    assert set(VETOES) == set(Veto) - {Veto.NONE}
+
+
+def test_what_came_in_and_is_kept_apart_says_both() -> None:
+    proxied = dataclasses.replace(
+        side(None, None), notes=((), (CameIn(rank=9), KeptApart(place=0, veto=Veto.VERSION, from_copy=False)))
+    )
+    shown = table(FOUR, side(None, None), proxied)
+    assert "+ came in, was number 9" in shown
+    assert "! kept beside 1: versions differ" in shown
+
+
+def test_the_headings_say_how_many_results_repeat_and_how_many_changed_places() -> None:
+    shown = table(FOUR, side(None, None, None, repeats=2), side(None, None, None, first_text=1))
+    assert "Asked directly" in shown
+    assert "Asked through VecSieve" in shown
+    assert "2 of 3 repeat a result above, 1 left out" in shown
+    assert "no repeats, 1 came in" in shown
+
+
+def test_the_headings_of_equal_answers_say_nothing_of_changes() -> None:
+    shown = table(FOUR, side(None, None), side(None, None))
+    assert "left out" not in shown
+    assert "came in" not in shown
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    corpus = corpus_of([A, B], texts=["word " * 100, "x" * 500])
+    shown = table(corpus, side(None, PassedOver()), side(CameIn(rank=3), None), width=width)
+    assert max(len(line) for line in shown.splitlines()) <= width
+
+
+def test_lists_of_different_length_stand_side_by_side() -> None:
+    shown = table(FOUR, side(None, None, None, None), side(None))
+    assert shown.count("module.name0") == 2
+    assert shown.count("module.name3") == 1
+
+
+def test_a_docstring_is_named_by_its_object_and_an_excerpt_by_its_page_and_title() -> None:
+    page = Chunk(text="text", source="docs", document="library/heapq.html", title="heapq.merge", position=4)
+    corpus = corpus_of([A, B])
+    mixed = Corpus(
+        chunks=(chunk("text", document="heapq.merge"), page),
+        vectors=corpus.vectors,
+        questions=corpus.questions,
+        question_vectors=corpus.question_vectors,
+    )
+    shown = table(mixed, side(None, None), side(None))
+    assert "heapq.merge (docstring)" in shown
+    assert "heapq.html: heapq.merge" in shown
+
+
+def test_text_that_looks_like_markup_is_shown_as_it_stands() -> None:
+    corpus = corpus_of([A], texts=["[bold]random.seed([x]) [/nothing]"])
+    assert "[bold]random.seed([x]) [/nothing]" in table(corpus, side(None), side(None))
+
+
+def test_a_terminal_without_line_characters_gets_plain_ones() -> None:
+    comparison = compared(side(None), side(None))
+    shown = printed(answers_table(FOUR, comparison), encoding="ascii")
+    assert shown.isascii()
+    assert "module.name0" in shown
+
+
+def test_the_legend_says_by_what_repeats_are_counted_and_nothing_of_signs_that_do_not_occur() -> None:
+    shown = printed(legend(compared(side(None), side(None))), width=200)
+    assert "vectors within 0.123 of a result above, or 50% of its wording in one" in shown
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("note", "words", "names_the_cut"),
+    [
+        (copy(Link.IDENTICAL), "= a copy: the result it names stands for it", False),
+        (copy(Link.DISTANCE), "= a copy: the result it names stands for it", True),
+        (KeptApart(place=0, veto=Veto.NUMBER, from_copy=False), "! a look-alike that a guard keeps", False),
+        (copy(Link.CONTAINMENT), "= a copy: the result it names stands for it", True),
+        (copy(Link.SPAN), "= a copy: the result it names stands for it", False),
+        (Alike(place=0, distance=0.2, share=None), "~ a look-alike that stays: not certain enough at its place", False),
+    ],
+)
+def test_the_legend_explains_the_signs_that_occur(note: Note, words: str, names_the_cut: bool) -> None:
+    shown = printed(legend(compared(side(None, None, None, note), side(None))), width=300)
+    assert words in shown
+    cut = "reaches the cut at its place: here 0.85 below 1 result, 0.40 below 3."
+    assert (cut in shown) is names_the_cut
+
+
+def test_the_added_time_is_said_with_its_sign_and_both_medians() -> None:
+    shown = printed(
+        timing_lines(Timing(rounds=25, direct_milliseconds=2.0, proxied_milliseconds=5.25), "take care"), width=300
+    )
+    assert "+3.2 ms" in shown
+    assert "medians of 25: 2.0 ms directly, 5.2 ms through VecSieve" in shown
+    assert shown.splitlines()[-1] == "take care"
+
+
+def test_a_negative_difference_is_shown_as_it_was_measured() -> None:
+    shown = printed(timing_lines(Timing(rounds=1, direct_milliseconds=2.0, proxied_milliseconds=1.0), ""), width=300)
+    assert "-1.0 ms" in shown
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_summary_shows_counts_and_shares_of_both_sides(width: int) -> None:
+    shown = printed(summary_table(FOUR, SUMMARY), width=width)
+    assert "All 40 questions, 320 results" in shown
+    assert "96 (30%)" in shown
+    assert "0 (0%)" in shown
+    assert "110 (34%)" in shown
+    assert "8 (2%)" in shown
+    assert "112 (35%)" in shown
+    assert "9 (3%)" in shown
+
+
+def test_the_summary_says_what_changed_and_what_did_not() -> None:
+    shown = printed(summary_table(FOUR, SUMMARY), width=300)
+    assert "30 answers changed" in shown
+    assert "10 had nothing to collapse and came back unchanged" in shown
+    assert "first result stayed first in 39 of 40" in shown
+
+
+def test_the_summary_says_why_results_were_left_out_and_which_repeats_stay() -> None:
+    shown = printed(summary_table(FOUR, SUMMARY), width=300)
+    assert "Left out for a result above: 85 (same text 60, contained 5, near 20)." in shown
+    assert "Repeats that stay: 9, 4 of them because a guard says they differ." in shown
+
+
+def test_the_summary_lists_the_doubtful_pairs_with_what_they_reached_and_what_they_had_to() -> None:
+    lines = printed(summary_table(FOUR, SUMMARY), width=300).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("Only near, so check these pairs:"))
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+        "module.name1 (docstring) for module.name0 (docstring) (0.50, cut 0.44)",
+        "module.name3 (docstring) for module.name2 (docstring) (0.93, cut 0.64)",
+    ]
+    assert lines[at + 3].startswith("Repeats that stay")
+
+
+@pytest.mark.parametrize(("count", "more"), [(LISTED, None), (LISTED + 1, "and 1 more"), (LISTED + 30, "and 30 more")])
+def test_of_many_doubtful_pairs_the_first_are_listed_and_the_rest_counted(count: int, more: str | None) -> None:
+    many = tuple(Doubtful(row=1, above=0, similarity=0.5 + place / 100, cut=0.4) for place in range(count))
+    shown = printed(summary_table(FOUR, dataclasses.replace(SUMMARY, doubtful=many)), width=300)
+    listed = [line for line in shown.splitlines() if line.startswith("  module.name1 (docstring) for ")]
+    assert len(listed) == LISTED
+    assert "(0.50, cut 0.40)" in listed[0]
+    assert (" more\n" in shown) is (more is not None)
+    assert more is None or more in shown
+
+
+def test_without_a_doubtful_pair_there_is_no_list() -> None:
+    assert "Only near" not in printed(summary_table(FOUR, NOTHING), width=300)
+
+
+def test_the_summary_names_its_yardstick() -> None:
+    shown = printed(summary_table(FOUR, SUMMARY), width=400)
+    assert "not the one VecSieve chooses by" in shown
+    assert "within 0.20 x the typical distance" in shown
+
+
+def test_a_summary_of_nothing_divides_by_nothing_and_gives_no_reasons() -> None:
+    shown = printed(summary_table(FOUR, NOTHING), width=300)
+    assert "0 (0%)" in shown
+    assert "Left out" not in shown
+    assert "Repeats that stay: 0." in shown
+
+
+def test_a_real_comparison_can_be_shown() -> None:
+    corpus = corpus_of([A, A, B, C])
+    pool = Pool(answer=answer(0, 1, 2, 3), first=4, policy=SHIPPED)
+    seen = compare(corpus, pool, direct=answer(0, 1, 2), proxied=answer(0, 2, 3))
+    shown = printed(answers_table(corpus, seen))
+    assert "1 of 3 repeat a result above" in shown
+    assert "+ came in, was number 4" in shown

@@ -1,0 +1,144 @@
+"""Which policies are compared, and that what cannot be one is told where the user wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.config.policy import PolicySettings
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.evaluate.searching import Contender, contenders
+from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.selection.diversifiers.mmr import Mmr
+from vecsieve.proxy.selection.policy import Fixed, Short, When
+
+
+def names(found: tuple[Contender, ...]) -> list[str]:
+    return [each.name for each in found]
+
+
+def told(*given: str, config: Path | None = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        contenders(given=given, config=config)
+    return str(caught.value)
+
+
+def test_the_usual_ones_are_the_default_its_variants_and_the_classical_recipe() -> None:
+    found = contenders()
+    assert names(found) == ["default", "default, not filled", "default, vectors only, not filled", "classical"]
+    default, short, vectors, classical = (each.policy.selection for each in found)
+    assert default == resolved(PolicySettings(), mode=None).selection
+    assert short.short is Short.ALLOW
+    assert (default.text is None, vectors.text) == (False, None)
+    assert (classical.threshold, classical.when) == (Fixed(value=0.15), When.ALWAYS)
+    assert isinstance(classical.diversifier, Mmr)
+
+
+def test_a_configured_policy_is_compared_with_the_default(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("policy: {threshold: {fixed: 0.07}}\n")
+    found = contenders(config=config)
+    assert names(found)[:3] == ["default", "configured", "configured, not filled"]
+    assert names(found)[3:] == ["configured, vectors only, not filled", "classical"]
+    assert found[1].policy.selection.threshold == Fixed(value=0.07)
+    assert found[3].policy.selection.threshold == Fixed(value=0.07)
+    assert found[0].policy.selection.threshold != Fixed(value=0.07)
+
+
+def test_given_policies_are_laid_on_the_base_in_their_order(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("policy: {short: allow, when: always}\n")
+    found = contenders(given=["old=classical", "now={}", "b = {when: redundant}"], config=config)
+    assert names(found) == ["old", "now", "b"]
+    assert [each.policy.selection.short for each in found] == [Short.FILL, Short.ALLOW, Short.ALLOW]
+    assert [each.policy.selection.when for each in found] == [When.ALWAYS, When.ALWAYS, When.REDUNDANT]
+
+
+def test_the_settings_are_kept_beside_the_policy() -> None:
+    (found,) = contenders(given=["own={threshold: {fixed: 0.05}}"])
+    assert resolved(found.settings, mode=None).selection == found.policy.selection
+
+
+def test_a_pool_is_exact_beyond_the_policy_s_own_bounds() -> None:
+    fetch = contenders(given=["own={fetch: {cap: 50}}"], pool=300)[0].policy.fetch
+    assert (fetch.exact, fetch.cap) == (300, 300)
+    assert contenders(given=["own={}"])[0].policy.fetch.exact is None
+
+
+def test_a_named_vector_is_of_no_account_here() -> None:
+    assert contenders(given=["own={vector: image}"])[0].policy.vector is None
+
+
+@pytest.mark.parametrize("given_", ["", "classical", "=classical", " ={}"])
+def test_what_has_no_name_is_told(given_: str) -> None:
+    assert told(given_).startswith("--policy: wanted NAME=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ("a=clasical", "--policy a: wanted a preset (exact, careful, default, "),
+        (
+            "a=balanced",
+            'vectors; threshold: {fixed: 0.15} gives the cut of the former balanced; saw "balanced"',
+        ),
+        ("a={threshold: {growing: 0.15}}", "--policy a, threshold.growing: wanted policy.certainty, such as "),
+        ("a={text: {short_factor: 1.5}}", "--policy a, text.short_factor: wanted nothing: "),
+        ("a={certainty: 2}", "--policy a, certainty: wanted a number from 0 to 1, or {first: …, last: …}; saw 2"),
+        ("a=[1]", "; saw [1]"),
+        ("a=", "; saw null"),
+        ("a=7", "; saw 7"),
+        ("a={threshold: {fixed: 3}}", "--policy a, threshold.fixed: wanted "),
+        ("a={treshold: {fixed: 0.1}}", "--policy a, treshold: "),
+        ("a={when: sometimes, linkage: none}", "--policy a, when: "),
+        ("a={when: [", "--policy a: wanted a preset"),
+        ("a={when: always, when: always}", "--policy a, when: wanted the key once; saw it again"),
+    ],
+)
+def test_what_is_no_policy_is_told_in_the_user_s_own_place(given_: str, expected: str) -> None:
+    assert expected in told(given_)
+    assert "rules" not in told(given_)
+
+
+def test_every_fault_of_a_policy_is_told() -> None:
+    assert told("a={when: sometimes, linkage: tight}").count("--policy a, ") == 2
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        (("a={}", "b={}", "a=classical"), "--policy: wanted a name of its own for each; saw a twice"),
+        (("plain={}",), "--policy: wanted another name: the plain answer is always there; saw plain"),
+    ],
+)
+def test_two_of_one_name_are_told(given_: tuple[str, ...], expected: str) -> None:
+    assert told(*given_) == expected
+
+
+def test_a_settings_file_that_is_wrong_is_told_as_ever(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("policy: {when: sometimes}\n")
+    assert told(config=config).startswith(f"{config}:1: policy.when: wanted ")
+
+
+def test_the_environment_has_no_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VECSIEVE_POLICY_WHEN", "always")
+    monkeypatch.setenv("VECSIEVE_EVAL_DATA", str(tmp_path))
+    config = tmp_path / "settings.yaml"
+    config.write_text("policy: {when: redundant}\n")
+    assert contenders(config=config)[1].policy.selection.when is When.REDUNDANT
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_policy_or_told(text: str) -> None:
+    """Invariant: a contender of that name, or a SettingsError of printable lines."""
+    try:
+        found = names(contenders(given=[f"own={text}"]))
+    except SettingsError as error:
+        found = ["own"]
+        lines = str(error).split("\n")
+        assert all(line.isprintable() for line in lines), lines
+    assert found == ["own"]

@@ -1,0 +1,146 @@
+"""The tools by the official client, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import jsonschema
+import mcp
+import pytest
+
+from support.streams import serving
+from vecsieve.proxy.mcp import Places, server_of, tools_of
+
+NOWHERE = "http://127.0.0.1:1"
+TOKEN = "a token of a good length"
+RECORDS = {"keep": 50, "records": [{"number": n, "collection": c} for n, c in ((3, "docs"), (2, "other"), (1, "docs"))]}
+
+
+def places(**changed: Any) -> Places:
+    own: dict[str, Any] = {
+        "backend": "qdrant",
+        "url": NOWHERE,
+        "admin": NOWHERE,
+        "admin_token": None,
+        "tokenizer": None,
+        "api_key_env": None,
+        "environment": {},
+    }
+    return Places(**{**own, **changed})
+
+
+@asynccontextmanager
+async def client(**changed: Any) -> AsyncIterator[mcp.Client]:
+    async with mcp.Client(server_of(tools_of(places(**changed)))) as made:
+        yield made
+
+
+def said(result: Any) -> str:
+    (content,) = result.content
+    return str(content.text)
+
+
+@asynccontextmanager
+async def admin(answer: bytes, status: str = "200 OK") -> AsyncIterator[tuple[str, list[bytes]]]:
+    """An admin port that answers so; and the heads it was sent."""
+    heads: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(answer), answer))
+        await writer.drain()
+
+    async with serving(handle) as port:
+        yield f"http://127.0.0.1:{port}", heads
+
+
+async def test_there_are_four_tools_whose_arguments_are_described() -> None:
+    async with client() as model:
+        listed = (await model.list_tools()).tools
+        assert [tool.name for tool in listed] == ["optimize", "search", "analyze", "explain"]
+        for tool in listed:
+            jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+            assert tool.input_schema["type"] == "object"
+            assert tool.description
+        assert listed[0].input_schema["properties"]["target_k"]["type"] == "integer"
+
+
+async def test_optimize_is_the_work_of_the_endpoint() -> None:
+    chunks = [{"id": 1, "text": "a text"}, {"id": 2, "text": "A text."}]
+    async with client() as model:
+        result = await model.call_tool("optimize", {"chunks": chunks})
+        assert not result.is_error
+        assert result.structured_content == json.loads(said(result))
+        assert [each["id"] for each in result.structured_content["chunks"]] == [1]
+        assert result.structured_content["removed"] == [{"id": 2, "stage": "exact", "repeats": 1}]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("optimize", {}, "chunks"),
+        ("optimize", {"chunks": [{"id": 1}]}, "$.chunks[0]"),
+        ("search", {"collection": "docs", "vector": []}, "$.vector"),
+        ("search", {"vector": [1.0]}, "collection"),
+        ("analyze", {"collection": "docs", "points": 1}, "$.points"),
+        ("explain", {"count": 0}, "$.count"),
+        ("explain", {"colour": "red"}, "colour"),
+        ("sing", {}, "there is no tool 'sing'; there are optimize, search, analyze, explain"),
+    ],
+)
+async def test_arguments_that_cannot_be_used_are_an_error_for_the_model(
+    tool: str, arguments: dict[str, Any], words: str
+) -> None:
+    async with client() as model:
+        result = await model.call_tool(tool, arguments)
+        assert result.is_error
+        assert words in said(result)
+
+
+@pytest.mark.parametrize("tool", ["search", "analyze"])
+async def test_a_database_that_does_not_answer_is_an_error_for_the_model(tool: str) -> None:
+    arguments = {"collection": "docs", **({"vector": [1.0]} if tool == "search" else {})}
+    async with client() as model:
+        result = await model.call_tool(tool, arguments)
+        assert result.is_error
+        assert NOWHERE in said(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"), [({}, [3, 2, 1]), ({"count": 1}, [3]), ({"collection": "docs", "count": 2}, [3, 1])]
+)
+async def test_explain_shows_the_last_searches_of_a_collection(arguments: dict[str, Any], numbers: list[int]) -> None:
+    async with admin(json.dumps(RECORDS).encode()) as (url, heads), client(admin=url, admin_token=TOKEN) as model:
+        result = await model.call_tool("explain", arguments)
+        assert [each["number"] for each in result.structured_content["records"]] == numbers
+        assert result.structured_content["keep"] == 50
+        assert b"Authorization: Bearer a token of a good length\r\n" in heads[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "words"),
+    [
+        ("401 Unauthorized", b"{}", "--admin-token-file"),
+        ("404 Not Found", b"{}", "answers 404"),
+        ("302 Found", b"", "answers 302"),
+        ("200 OK", b"<html>", "is it VecSieve's admin port?"),
+        ("200 OK", b'{"records": 1}', "is it VecSieve's admin port?"),
+    ],
+)
+async def test_an_admin_port_that_explains_nothing_is_an_error_for_the_model(
+    status: str, answer: bytes, words: str
+) -> None:
+    async with admin(answer, status) as (url, heads), client(admin=url) as model:
+        result = await model.call_tool("explain", {})
+        assert result.is_error
+        assert words in said(result)
+        assert b"Authorization" not in heads[0]
+
+
+async def test_without_a_vecsieve_explain_says_where_to_name_one() -> None:
+    async with client() as model:
+        assert "--admin" in said(await model.call_tool("explain", {}))
