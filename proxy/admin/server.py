@@ -260,28 +260,16 @@ async def _body(request: web.BaseRequest) -> bytes:
     return await request.read()
 
 
-def _livez(_pages: Pages, _request: web.BaseRequest) -> RawResponse:
-    return answer(200, b"ok\n")
-
-
-def _readyz(pages: Pages, _request: web.BaseRequest) -> RawResponse:
-    return answer(200, b"ok\n") if pages.is_ready() else answer(503, b"not ready\n")
-
-
 def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
     scraped = pages.metrics(request.headers.get("Accept", ""))
     return answer(200, scraped.body, ("Content-Type", scraped.content_type))
 
 
-def _status(pages: Pages, _request: web.BaseRequest) -> RawResponse:
-    return answer(200, pages.status().as_json(), ("Content-Type", "application/json"))
-
-
 _PAGES: Mapping[str, Callable[[Pages, web.BaseRequest], RawResponse]] = MappingProxyType(
     {
-        "/livez": _livez,
-        "/readyz": _readyz,
+        "/livez": lambda _pages, _request: answer(200, b"ok\n"),
+        "/readyz": lambda pages, _: answer(200, b"ok\n") if pages.is_ready() else answer(503, b"not ready\n"),
         "/metrics": _metrics,
-        "/status": _status,
+        "/status": lambda pages, _: answer(200, pages.status().as_json(), ("Content-Type", "application/json")),
     }
 )

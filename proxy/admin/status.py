@@ -100,14 +100,9 @@ def read_status(
     """One reading. With several workers, numbers are sums, and the breaker is the one in the worst state."""
     gauges, breakers = _gauges(registry)
     return Status(
-        version=facts.version,
+        **asdict(facts),
         state=state.value,
         uptime_seconds=round(uptime_seconds, 1),
-        backend=facts.backend,
-        mode=facts.mode,
-        upstream=facts.upstream,
-        settings_hash=facts.settings_hash,
-        index_ports=facts.index_ports,
         requests_in_flight=int(gauges.get("requests_in_flight", 0)),
         searches_in_flight=int(gauges.get("searches_in_flight", 0)),
         breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),

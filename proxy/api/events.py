@@ -78,15 +78,12 @@ class LineWork(Protocol):
 
     def begin(self, line: bytes) -> None:
         """The first line, with the options. Raises ProblemError."""
-        ...
 
     def feed(self, lines: list[bytes]) -> tuple[bytes, ProblemError | None]:
         """The events of further lines, up to a line that cannot be used."""
-        ...
 
     def end(self) -> bytes:
         """The events at the end."""
-        ...
 
 
 def event(name: str, data: bytes) -> bytes:

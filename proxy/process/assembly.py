@@ -184,7 +184,12 @@ class Process:
             self._feed,
         )
         self._gates: list[WriteGate] = []
-        self._webhook = self._own_webhook(metrics)
+        url = settings.webhook.url
+        self._webhook = (
+            None
+            if url is None
+            else Webhook(settings.webhook, url, settings.upstream, self._feed, metrics=metrics, now=time.time)
+        )
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
@@ -207,7 +212,12 @@ class Process:
             rules=self._rules,
             limits=limits,
             clock=clock,
-            admission=_admission(limits, turns),
+            admission=Admission(
+                limit=limits.in_flight,
+                wait_seconds=limits.in_flight_queue_seconds,
+                turns=turns,
+                lag_seconds=limits.in_flight_lag_seconds,
+            ),
             turns=turns,
             memory=_memory_guard(metrics, clock, workers=workers),
             learned=self.learned,
@@ -218,8 +228,15 @@ class Process:
             hedges=Hedging(attempt_timeout=attempt_timeout, own=self.own_reads, replays=replays),
             shadow=self._shadow,
             work=self._work,
-            bounds=_bounds(limits),
-            held=_held(limits, metrics, clock),
+            bounds=Bounds(
+                searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting
+            ),
+            held=HeldBytes(
+                limits.searches_bytes_in_flight,
+                reply_bytes=limits.reply_body_bytes,
+                changed=metrics.selection_bytes_held,
+                clock=clock,
+            ),
             breaker=self.breaker,
             replays=replays,
             own=self.own_reads,
@@ -278,13 +295,6 @@ class Process:
             backlog=Backlog(self._settings.limits.answers_bytes_waiting),
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
-
-    def _own_webhook(self, metrics: Metrics) -> Webhook | None:
-        """None where it is off."""
-        own = self._settings.webhook
-        if own.url is None:
-            return None
-        return Webhook(own, own.url, self._settings.upstream, self._feed, metrics=metrics, now=time.time)
 
     def _own_api(self, metrics: Metrics, registry: CollectorRegistry | None) -> Api | None:
         """None where it is off."""
@@ -427,28 +437,6 @@ class Process:
         await self._upstream.close()
         await self._services.sessions.close()
         await self._services.tracing.close()
-
-
-def _bounds(limits: LimitSettings) -> Bounds:
-    return Bounds(searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting)
-
-
-def _held(limits: LimitSettings, metrics: Metrics, clock: Clock) -> HeldBytes:
-    return HeldBytes(
-        limits.searches_bytes_in_flight,
-        reply_bytes=limits.reply_body_bytes,
-        changed=metrics.selection_bytes_held,
-        clock=clock,
-    )
-
-
-def _admission(limits: LimitSettings, turns: Turns) -> Admission:
-    return Admission(
-        limit=limits.in_flight,
-        wait_seconds=limits.in_flight_queue_seconds,
-        turns=turns,
-        lag_seconds=limits.in_flight_lag_seconds,
-    )
 
 
 def _routes(settings: Settings, backend: Backend) -> Routes:

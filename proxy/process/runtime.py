@@ -51,11 +51,9 @@ class Plane(Protocol):
 
     def drain(self) -> None:
         """From now on every answer closes its connection."""
-        ...
 
     def stop_accepting(self) -> None:
         """Close the listening socket; open connections stay."""
-        ...
 
 
 class Lifecycle:

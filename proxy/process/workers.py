@@ -43,19 +43,15 @@ class Processes(Protocol):
 
     def start(self, place: int) -> int:
         """Start the process of a place; returns its id. Raises OSError when the machine has no process left."""
-        ...
 
     def send(self, pid: int, number: int) -> None:
         """Signal a process; it may be gone already."""
-        ...
 
     def ended(self, place: int) -> None:
         """Clean up after a place's process, before the next one starts."""
-        ...
 
     def stop_accepting(self) -> None:
         """Close the parent's copy of the data sockets: it starts no new worker."""
-        ...
 
 
 @dataclass(slots=True)

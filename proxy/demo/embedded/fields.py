@@ -26,40 +26,22 @@ class RefusalError(Exception):
         self.is_timed = is_timed
 
 
-def bad_input(text: str) -> RefusalError:
-    return RefusalError(400, f"Wrong input: {text}")
+def _refusing(status: int, prefix: str, *, is_timed: bool = True) -> Callable[[str], RefusalError]:
+    return lambda text: RefusalError(status, f"{prefix}: {text}", is_timed=is_timed)
 
 
-def bad_request(text: str) -> RefusalError:
-    """Also the prefix of strict mode."""
-    return RefusalError(400, f"Bad request: {text}")
-
-
-def not_found(text: str) -> RefusalError:
-    return RefusalError(404, f"Not found: {text}")
+bad_input = _refusing(400, "Wrong input")
+bad_request = _refusing(400, "Bad request")  # also of strict mode
+not_found = _refusing(404, "Not found")
+conflict = _refusing(409, "Wrong input")
+service_error = _refusing(500, "Service internal error")
+not_served = _refusing(501, "Not implemented by the embedded server")  # features of the real server
+bad_format = _refusing(400, "Format error in JSON body", is_timed=False)  # of the JSON parser
 
 
 def no_collection(name: str) -> RefusalError:
     """Clients look for this sentence."""
     return not_found(f"Collection `{name}` doesn't exist!")
-
-
-def conflict(text: str) -> RefusalError:
-    return RefusalError(409, f"Wrong input: {text}")
-
-
-def service_error(text: str) -> RefusalError:
-    return RefusalError(500, f"Service internal error: {text}")
-
-
-def not_served(text: str) -> RefusalError:
-    """For features of the real server."""
-    return RefusalError(501, f"Not implemented by the embedded server: {text}")
-
-
-def bad_format(text: str) -> RefusalError:
-    """Of the JSON parser."""
-    return RefusalError(400, f"Format error in JSON body: {text}", is_timed=False)
 
 
 def bad_value(field: str, text: str, *, where: str = "JSON body") -> RefusalError:
