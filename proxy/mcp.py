@@ -43,6 +43,7 @@ from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import Asked, analyze
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, Wanted, opened
+from vecsieve.proxy.jobs.files import bounded
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
 from vecsieve.proxy.search.context.tokens import tokenizer
 
@@ -199,7 +200,7 @@ async def _explain(places: Places, body: bytes) -> bytes:
             aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
             session.get(f"{places.admin}/explain", headers=head, allow_redirects=False) as answer,
         ):
-            status, content = answer.status, await _bounded(answer.content)
+            status, content = answer.status, await bounded(answer.content, LARGEST_BYTES)
     except (TimeoutError, aiohttp.ClientError, OSError):
         raise ToolError(f"no VecSieve answers at {places.admin}: say with --admin where its admin port is") from None
     if status != 200:
@@ -211,16 +212,6 @@ async def _explain(places: Places, body: bytes) -> bytes:
     except (ValueError, KeyError, TypeError):
         raise ToolError(f"{places.admin}/explain gave no explanation: is it VecSieve's admin port?") from None
     return orjson.dumps({"keep": explained["keep"], "records": records[: asked.count]})
-
-
-async def _bounded(stream: aiohttp.StreamReader) -> bytes:
-    """A whole body, or the beginning of one that is too large to be an explanation."""
-    found = bytearray()
-    async for piece in stream.iter_any():
-        found += piece
-        if len(found) > LARGEST_BYTES:
-            break
-    return bytes(found)
 
 
 async def called(known: Mapping[str, Tool], name: str, arguments: object) -> bytes:

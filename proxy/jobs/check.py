@@ -25,13 +25,14 @@ from vecsieve.config.load import load
 from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
+from vecsieve.proxy.jobs.files import bounded
 from vecsieve.proxy.telemetry.talk import fault_of
 
 SECONDS = 5.0  # for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Wire:
     """How a database is asked. ``variable``: where its key usually is. ``header``: that carries it, ``{}`` is the key.
 
@@ -74,7 +75,7 @@ class _Database:
                 headers=headers,
                 allow_redirects=False,
             ) as response:
-                content, status = await _bounded(response.content), response.status
+                content, status = await bounded(response.content, LARGEST_BYTES), response.status
         except TimeoutError:
             raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -97,15 +98,6 @@ class _Database:
                 "variable with --api-key-env; clients send their own through VecSieve"
             )
         return f"{where} refused the key in {self.variable} (status {status})"
-
-
-async def _bounded(content: aiohttp.StreamReader) -> bytes:
-    held = bytearray()
-    async for piece in content.iter_chunked(65_536):
-        held += piece
-        if len(held) > LARGEST_BYTES:
-            break  # not read as JSON then
-    return bytes(held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +134,7 @@ def run(arguments: Arguments) -> int:
         typer.echo(effective(settings), nl=False)
     if arguments.connect:
         try:
-            connect(settings, os.environ, arguments.api_key_env, typer.echo)
+            asyncio.run(connect(settings, os.environ, arguments.api_key_env, typer.echo))
         except CheckError as error:
             typer.echo(str(error), err=True)
             return 1
@@ -151,16 +143,10 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def connect(
+async def connect(
     settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]
 ) -> None:
     """Say each step that went well. ``variable``: the key's, None for the usual one. Raises CheckError."""
-    asyncio.run(_connect(settings, environment, variable, say))
-
-
-async def _connect(
-    settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]
-) -> None:
     wire = WIRES[settings.backend]
     name = variable or wire.variable
     key = environment.get(name) or None
@@ -297,29 +283,17 @@ CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # else it would be GraphQL of its own
 
 WIRES: Mapping[str, Wire] = {
-    "qdrant": Wire(
-        variable="QDRANT_API_KEY", header=("api-key", "{}"), listing=("GET", "/collections"), search=_in_qdrant
-    ),
+    "qdrant": Wire("QDRANT_API_KEY", ("api-key", "{}"), ("GET", "/collections"), _in_qdrant),
     "pinecone": Wire(
-        variable="PINECONE_API_KEY",
-        header=("Api-Key", "{}"),
-        listing=("GET", "/indexes"),
-        search=_in_pinecone,
-        headers=(("X-Pinecone-Api-Version", "2025-10"),),
+        "PINECONE_API_KEY",
+        ("Api-Key", "{}"),
+        ("GET", "/indexes"),
+        _in_pinecone,
+        (("X-Pinecone-Api-Version", "2025-10"),),
     ),
-    "chroma": Wire(
-        variable="CHROMA_API_KEY", header=("x-chroma-token", "{}"), listing=("GET", CHROMA), search=_in_chroma
-    ),
+    "chroma": Wire("CHROMA_API_KEY", ("x-chroma-token", "{}"), ("GET", CHROMA), _in_chroma),
     "milvus": Wire(
-        variable="MILVUS_TOKEN",
-        header=("Authorization", "Bearer {}"),
-        listing=("POST", "/v2/vectordb/collections/list"),
-        search=_in_milvus,
+        "MILVUS_TOKEN", ("Authorization", "Bearer {}"), ("POST", "/v2/vectordb/collections/list"), _in_milvus
     ),
-    "weaviate": Wire(
-        variable="WEAVIATE_API_KEY",
-        header=("Authorization", "Bearer {}"),
-        listing=("GET", "/v1/schema"),
-        search=_in_weaviate,
-    ),
+    "weaviate": Wire("WEAVIATE_API_KEY", ("Authorization", "Bearer {}"), ("GET", "/v1/schema"), _in_weaviate),
 }

@@ -1,4 +1,4 @@
-"""What every job shares: files written atomically, the console, progress bars, the API key of a database."""
+"""What jobs share: files written atomically, the console, progress bars, the API key of a database, bounded answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
+from aiohttp import StreamReader
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -122,3 +123,13 @@ def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str
             [Problem("--api-key-env", f"{variable!r}, which is not set", "a variable that holds a key")]
         )
     return environment[variable]
+
+
+async def bounded(stream: StreamReader, most_bytes: int) -> bytes:
+    """A whole body, or the beginning of one that is larger than any answer that is expected."""
+    held = bytearray()
+    async for piece in stream.iter_any():
+        held += piece
+        if len(held) > most_bytes:
+            break
+    return bytes(held)

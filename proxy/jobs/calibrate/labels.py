@@ -217,8 +217,8 @@ MOST = 1000  # labels: their pools are 300 MB at 1536 dimensions
 SHIFT_SPREAD = 1.0  # how far collections are from the shipped constant: of twelve labelled sets half are within .7
 SPREAD = 0.5  # the same of a coefficient, of its feature's own spread
 LARGEST_SHIFT, LARGEST = 4.0, 20.0  # as the settings allow
-ROUNDS = 30
-SMALLEST_STEP = 1e-6
+ROUNDS = 50
+SMALLEST_STEP = 1e-8
 _BATCH = 2  # pools in one request, as in the survey
 
 Matrix = npt.NDArray[np.float64]
@@ -320,16 +320,8 @@ class _Freedom:
     high: FloatVector
 
     def fitted(self, known: FloatVector, weights: FloatVector, start: FloatVector) -> tuple[FloatVector, Matrix]:
-        """The likeliest change within its bounds, by Newton's method, and the curvature there (k, k)."""
-        change, curve = start.copy(), np.diag(self.tight)
-        for _ in range(ROUNDS):
-            told = _probability(self.offset + self.design @ change)
-            slope = self.design.T @ (weights * (told - known)) + self.tight * change
-            curve = (self.design * (weights * told * (1.0 - told))[:, None]).T @ self.design + np.diag(self.tight)
-            step = np.linalg.solve(curve, slope)
-            change -= step
-            if float(np.abs(step).max()) < SMALLEST_STEP:
-                break
+        """The likeliest change within its bounds, and the curvature there (k, k)."""
+        change, curve = newton(self.design, known, weights, self.tight, offset=self.offset, start=start)
         return np.clip(change, self.low, self.high), curve
 
     def left_out(self, known: FloatVector, change: FloatVector) -> FloatVector:
@@ -402,9 +394,29 @@ def _told(logits: FloatVector, known: FloatVector) -> Told:
     return Told(loss=loss, right=right, found=float(is_likely[is_copy].mean()))
 
 
-def _probability(logits: FloatVector) -> FloatVector:
-    found: FloatVector = 1.0 / (1.0 + np.exp(-np.clip(logits, -30.0, 30.0)))
-    return found
+def newton(
+    design: Matrix,
+    known: FloatVector,
+    weights: FloatVector,
+    tight: FloatVector,
+    *,
+    offset: FloatVector,
+    start: FloatVector,
+) -> tuple[FloatVector, Matrix]:
+    """The coefficients (k,) of a logistic model with a ridge, by Newton's method, and the curvature there (k, k).
+
+    Logits (n,) are ``offset`` + ``design`` (n, k) @ coefficients. ``tight``: (k,) the ridge. ``start``: the first guess.
+    """
+    found, curve = start.copy(), np.diag(tight)
+    for _ in range(ROUNDS):
+        told = 1.0 / (1.0 + np.exp(-np.clip(offset + design @ found, -30.0, 30.0)))
+        slope = design.T @ (weights * (told - known)) + tight * found
+        curve = (design * (weights * told * (1.0 - told))[:, None]).T @ design + np.diag(tight)
+        step = np.linalg.solve(curve, slope)
+        found -= step
+        if float(np.abs(step).max()) < SMALLEST_STEP:
+            break
+    return found, curve
 
 
 def snippet(found: RuleFit) -> tuple[str, ...]:

@@ -210,20 +210,11 @@ class Effect:
     copies: float
 
 
-def effect_of_default(pools: Sequence[Pool], *, metric: Metric, scale: float | None) -> Effect:
-    """``scale``: the median distance for the default's threshold; None for each pool's own."""
-    return _effect(pools, _default(), metric=metric, scale=scale)
-
-
-def effect_of_cut(pools: Sequence[Pool], *, metric: Metric, cut: float) -> Effect:
-    return _effect(pools, replace(_default(), threshold=Fixed(value=cut)), metric=metric, scale=None)
-
-
-def _default() -> Policy:
-    return replace(resolved(PolicySettings(), mode=None).selection, text=None)
-
-
-def _effect(pools: Sequence[Pool], policy: Policy, *, metric: Metric, scale: float | None) -> Effect:
+def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None, cut: float | None = None) -> Effect:
+    """Of the default policy, by each pool's own median or by ``scale``; with a fixed ``cut``, if there is one, instead of its threshold."""
+    policy = replace(resolved(PolicySettings(), mode=None).selection, text=None)
+    if cut is not None:
+        policy = replace(policy, threshold=Fixed(value=cut))
     found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
     results = sum(min(PAGE, len(pool.ids)) for pool in pools)
     if not results:
@@ -358,9 +349,9 @@ def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
         fit=fitted,
         mean_median=mean,
         typical=typical,
-        default_effect=effect_of_default(pools, metric=metric, scale=None),
-        typical_effect=effect_of_default(pools, metric=metric, scale=typical),
-        cut_effect=effect_of_cut(pools, metric=metric, cut=cut),
+        default_effect=effect(pools, metric=metric),
+        typical_effect=effect(pools, metric=metric, scale=typical),
+        cut_effect=effect(pools, metric=metric, cut=cut),
         density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
     )
 

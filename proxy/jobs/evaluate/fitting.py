@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rich import box
 from rich.table import Table
 
+from vecsieve.proxy.jobs.calibrate.labels import newton
 from vecsieve.proxy.jobs.evaluate.judging import NEW_SHARE
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
 from vecsieve.proxy.jobs.evaluate.searching import neighbours
@@ -43,8 +44,6 @@ RIDGE = 1e-4  # on standardised features
 # logarithm of the odds of short pairs by two fifths. On sets left out of the fit a quarter removes .01 more, with up to .006
 # more wrong drops in the mean, and opinions have .28 of more than a hundred.
 SHORT_CAUTION = float(np.exp(0.4))
-ROUNDS = 50
-SMALLEST_STEP = 1e-8
 
 # Of a probability's bins in the table of reliability.
 BINS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0])
@@ -235,22 +234,12 @@ def _fit(
 
 
 def _logistic(features: Matrix, copies: Matrix, weights: Matrix) -> Matrix:
-    """Newton's method; the constant in the first column has no ridge."""
+    """The constant in the first column has no ridge."""
     spread = features.std(axis=0)
     spread[spread == 0.0] = 1.0
-    scaled = features / spread
     ridge = np.full(features.shape[1], RIDGE)
     ridge[0] = 0.0
-    found = np.zeros(features.shape[1])
-    for _ in range(ROUNDS):
-        told = 1.0 / (1.0 + np.exp(-np.clip(scaled @ found, -30.0, 30.0)))
-        slope = scaled.T @ (weights * (told - copies)) + ridge * found
-        curve = (
-            (scaled * (weights * told * (1.0 - told))[:, None]).T @ scaled + np.diag(ridge) + 1e-12 * np.eye(len(ridge))
-        )
-        step = np.linalg.solve(curve, slope)
-        found -= step
-        if float(np.abs(step).max()) < SMALLEST_STEP:
-            break
+    nothing = np.zeros(len(copies))
+    found, _ = newton(features / spread, copies, weights, ridge + 1e-12, offset=nothing, start=np.zeros(len(ridge)))
     result: Matrix = found / spread
     return result

@@ -59,7 +59,7 @@ def fails(url: str, *, backend: str = "qdrant", key: str | None = None, variable
     environment = {} if key is None else {variable or WIRES[backend].variable: key}
     settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
     with pytest.raises(CheckError) as caught:
-        connect(settings, environment, variable, lambda _: None)
+        asyncio.run(connect(settings, environment, variable, lambda _: None))
     assert KEY not in str(caught.value)
     return str(caught.value)
 
@@ -134,7 +134,7 @@ def test_a_refused_key_is_named_by_its_variable_and_not_shown() -> None:
 def test_a_variable_that_is_not_set_is_told_before_anything_is_sent() -> None:
     settings = Settings.model_validate({"upstream": {"url": "http://127.0.0.1:9"}})
     with pytest.raises(CheckError, match="--api-key-env: MY_KEY is not set"):
-        connect(settings, {}, "MY_KEY", lambda _: None)
+        asyncio.run(connect(settings, {}, "MY_KEY", lambda _: None))
 
 
 @pytest.mark.parametrize("backend", WIRES)
@@ -149,7 +149,7 @@ def test_the_key_is_sent_as_the_backend_takes_it(backend: str) -> None:
     said: list[str] = []
     with database(reply) as url:
         settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
-        connect(settings, {WIRES[backend].variable: KEY}, None, said.append)
+        asyncio.run(connect(settings, {WIRES[backend].variable: KEY}, None, said.append))
     assert seen == [(WIRES[backend].listing[1], form.format(KEY))]
     assert [line.split()[0] for line in said] == ["reach", "credentials", "search"]
     assert "not tried" in said[2]
@@ -173,7 +173,7 @@ def test_an_answer_of_something_else_is_quoted(answer: tuple[int, bytes], words:
 def test_an_odd_list_of_collections_is_no_crash(content: bytes) -> None:
     said: list[str] = []
     with database(lambda _: (200, content)) as url:
-        connect(Settings.model_validate({"upstream": {"url": url}}), {}, None, said.append)
+        asyncio.run(connect(Settings.model_validate({"upstream": {"url": url}}), {}, None, said.append))
     assert said[-1].endswith("there is no collection with a dense vector")
 
 
@@ -208,7 +208,7 @@ def searched(backend: str, url: str, key: str | None = None) -> str:
     """The last line, of the search."""
     said: list[str] = []
     settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
-    connect(settings, {} if key is None else {WIRES[backend].variable: key}, None, said.append)
+    asyncio.run(connect(settings, {} if key is None else {WIRES[backend].variable: key}, None, said.append))
     return said[-1]
 
 

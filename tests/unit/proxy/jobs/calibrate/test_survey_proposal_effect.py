@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.memory_source import families
-from vecsieve.proxy.jobs.calibrate.survey import PAGE, Effect, Pool, effect_of_cut, effect_of_default
+from vecsieve.proxy.jobs.calibrate.survey import PAGE, Effect, Pool, effect
 from vecsieve.proxy.jobs.source import Vectors
 from vecsieve.proxy.selection.geometry import measure, median_distance
 from vecsieve.proxy.selection.values import Metric
@@ -32,45 +32,43 @@ CLEAN = pool(families(50, 1))
 
 
 def test_half_of_a_page_of_pairs_is_copies() -> None:
-    assert effect_of_cut([PAIRS], metric=Metric.COSINE, cut=0.1) == Effect(pages=1.0, copies=0.5)
-    assert effect_of_default([PAIRS], metric=Metric.COSINE, scale=None).copies == pytest.approx(0.5)
+    assert effect([PAIRS], metric=Metric.COSINE, cut=0.1) == Effect(pages=1.0, copies=0.5)
+    assert effect([PAIRS], metric=Metric.COSINE).copies == pytest.approx(0.5)
 
 
 def test_a_clean_pool_has_none() -> None:
-    assert effect_of_cut([CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
+    assert effect([CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
 
 
 def test_pages_and_results_are_counted_over_all_pools() -> None:
-    assert effect_of_cut([PAIRS, CLEAN, CLEAN, CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(
-        pages=0.25, copies=0.125
-    )
+    assert effect([PAIRS, CLEAN, CLEAN, CLEAN], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.25, copies=0.125)
 
 
 def test_a_cut_of_zero_takes_exact_copies_alone() -> None:
     exact = pool(families(25, 2, noise=0.0))
-    assert effect_of_cut([exact], metric=Metric.COSINE, cut=0.0).copies == 0.5
-    assert effect_of_cut([PAIRS], metric=Metric.COSINE, cut=0.0).copies == 0.0
+    assert effect([exact], metric=Metric.COSINE, cut=0.0).copies == 0.5
+    assert effect([PAIRS], metric=Metric.COSINE, cut=0.0).copies == 0.0
 
 
 def test_the_scale_moves_the_default() -> None:
     loose = pool(families(25, 2, noise=0.04))
-    narrow, wide = (effect_of_default([loose], metric=Metric.COSINE, scale=scale).copies for scale in (0.01, 2.0))
+    narrow, wide = (effect([loose], metric=Metric.COSINE, scale=scale).copies for scale in (0.01, 2.0))
     assert narrow < wide
 
 
 def test_without_pools_there_is_no_effect() -> None:
-    assert effect_of_cut([], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
+    assert effect([], metric=Metric.COSINE, cut=0.1) == Effect(pages=0.0, copies=0.0)
 
 
 @given(st.integers(2, 20), st.integers(1, 3), st.floats(0.0, 2.0))
 def test_shares_are_shares(families_count: int, copies: int, cut: float) -> None:
     """Whatever the pool and the cut, both numbers lie in [0, 1], and one of a page's results is always itself."""
-    effect = effect_of_cut([pool(families(families_count, copies))], metric=Metric.COSINE, cut=cut)
-    assert 0.0 <= effect.copies <= (PAGE - 1) / PAGE
-    assert effect.pages in {0.0, 1.0}
-    assert (effect.pages > 0) is (effect.copies > 0)
+    found = effect([pool(families(families_count, copies))], metric=Metric.COSINE, cut=cut)
+    assert 0.0 <= found.copies <= (PAGE - 1) / PAGE
+    assert found.pages in {0.0, 1.0}
+    assert (found.pages > 0) is (found.copies > 0)
 
 
 def test_the_same_pools_have_the_same_effect() -> None:
     made = pool(np.concatenate([families(10, 2), families(10, 1, seed=5)]))
-    assert len({effect_of_default([made], metric=Metric.COSINE, scale=None) for _ in range(3)}) == 1
+    assert len({effect([made], metric=Metric.COSINE) for _ in range(3)}) == 1
