@@ -26,7 +26,7 @@ from vecsieve.proxy.admin.inspector import TOKEN_FILE, InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge, asking, egress_of, open_to_admin
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
-from vecsieve.proxy.api.webhook import SECRET_FILE
+from vecsieve.proxy.api.events import SECRET_FILE
 from vecsieve.proxy.http.tls import context_of
 from vecsieve.proxy.process import resources
 from vecsieve.proxy.process.assembly import Process, api_key_of

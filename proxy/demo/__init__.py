@@ -4,8 +4,7 @@ command     the command, its tables and texts
 corpus      the committed texts, questions and vectors; which question is asked
 comparison  two answers side by side, and the summary of all questions
 reasons     why each candidate is kept or left out
-children    child processes
-database    what the demo must know of a backend
+database    what the demo must know of a backend; child processes
 backends    Qdrant, Chroma and Pinecone
 embedded    a Qdrant-compatible server over Qdrant's embedded engine
 """

@@ -13,16 +13,19 @@ from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 
-from vecsieve.proxy.demo.children import ANY_PORT, Addresses, ChildFailedError, child
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import (
+    ANY_PORT,
     NAME,
+    Addresses,
     Answer,
+    ChildFailedError,
     Database,
     DatabaseMissingError,
     DatabaseRefusedError,
     Host,
     batches,
+    child,
 )
 
 _BATCH = 250  # 250 x 384 numbers are about 1 MB of JSON: small steps for the progress bar, few requests

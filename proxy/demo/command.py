@@ -28,7 +28,6 @@ from vecsieve.config.problems import shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import alternatives
 from vecsieve.proxy.demo.backends import CHROMA, PINECONE, QDRANT
-from vecsieve.proxy.demo.children import Addresses, ChildFailedError
 from vecsieve.proxy.demo.comparison import (
     NEAR,
     WORDING_SHARE,
@@ -47,7 +46,16 @@ from vecsieve.proxy.demo.comparison import (
     timing,
 )
 from vecsieve.proxy.demo.corpus import Choice, Chunk, Corpus, CorpusDamagedError, UnknownQuestionError, choose, load
-from vecsieve.proxy.demo.database import NAME, Answer, Database, DatabaseMissingError, DatabaseRefusedError, Store
+from vecsieve.proxy.demo.database import (
+    NAME,
+    Addresses,
+    Answer,
+    ChildFailedError,
+    Database,
+    DatabaseMissingError,
+    DatabaseRefusedError,
+    Store,
+)
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k

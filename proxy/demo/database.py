@@ -1,21 +1,219 @@
-"""What the demo must know of a backend: how to start it, how to search it, and what to print about it."""
+"""What the demo must know of a backend: how to start it, how to search it, and what to print about it. And child processes, started
+through the command line and always ended.
+
+A child prints where it listens in lines such as ``vecsieve serve listening on http://127.0.0.1:40123``.
+"""
 
 from __future__ import annotations
 
+import os
+import queue
 import re
+import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
 
-from vecsieve.proxy.demo.children import Addresses, fronted
 from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.search.report import REPORT_HEADER
+
+ANY_PORT = "127.0.0.1:0"
+# The demo's texts are public; the file is written where somebody judges a pair on the page.
+INSPECTED = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl"}
+_PROXY = "vecsieve serve listening on"
+_ADMIN = "vecsieve serve admin on"
+PROGRAM = (sys.executable, "-m", "vecsieve.proxy")
+_LAST_LINES = 20
+_LAST_OUTPUT_SECONDS = 1.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_URL = re.compile(r"http://\S+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildTimeouts:
+    """For a child to start, and to end after SIGTERM."""
+
+    start_seconds: float = 30.0  # a cold start on a busy two-core machine took 4 s
+    stop_seconds: float = 5.0  # no request is in flight when the demo ends: a child that takes longer hangs
+
+
+class ChildFailedError(Exception):
+    """A process ended, or timed out, before it was ready. The message has its last lines."""
+
+
+CHILD_TIMEOUTS = ChildTimeouts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """URLs of the demo's processes. ``proxy``: the data port; ``admin``: health and metrics."""
+
+    engine: str
+    proxy: str
+    admin: str
+
+
+@contextmanager
+def fronted(engine: str, *, backend: str) -> Iterator[Addresses]:
+    """Run ``vecsieve serve`` in front of ``engine``, with its defaults, but for what the inspector shows and keeps.
+
+    Raises ChildFailedError.
+    """
+    arguments = ("serve", "--backend", backend, "--upstream", engine, "--listen", ANY_PORT, "--admin", ANY_PORT)
+    with child(arguments, announces=(_PROXY, _ADMIN), settings=INSPECTED) as proxy:
+        yield Addresses(engine=engine, proxy=proxy[_PROXY], admin=proxy[_ADMIN])
+
+
+@contextmanager
+def child(
+    arguments: Sequence[str],
+    *,
+    announces: Sequence[str],
+    program: Sequence[str] = PROGRAM,
+    name: str = "",
+    settings: Mapping[str, str] | None = None,
+    timeouts: ChildTimeouts = CHILD_TIMEOUTS,
+) -> Iterator[Mapping[str, str]]:
+    """Run ``vecsieve <arguments>`` during the block. Yields the URLs by the line starts of ``announces``.
+
+    ``name``: for messages; "" for the first argument. ``settings``: variables of its environment. Raises ChildFailedError.
+
+    The process always ends with the block. It has its own session: Ctrl-C reaches the demo alone, which ends its
+    children in order.
+    """
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _signals_deferred():
+            process = _start([*program, *arguments], settings or {})
+        assert process.stdout is not None  # noqa: S101 - _start asks for a pipe
+        with closing(_Lines(process.stdout, name=f"output of {name or arguments[0]}")) as lines:
+            try:
+                urls = _announced(lines, announces, deadline=time.monotonic() + timeouts.start_seconds)
+                if urls is None:
+                    raise ChildFailedError(_failure(process, name or arguments[0], lines.last))
+                yield urls
+            finally:
+                _end(process, timeouts)  # before the reader is closed, which reads until the process is gone
+    finally:
+        if process is not None:
+            _end(process, timeouts)
+            if process.stdout is not None:
+                process.stdout.close()  # still open if a signal came before it was read
+
+
+def _start(command: Sequence[str], settings: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module, arguments are ours
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**_environment(os.environ), **settings},
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Defer signals that would interrupt us until the block ends.
+
+    A handler that raises inside Popen, between fork and return, would leak the process. A signal mask is no
+    alternative: the child would inherit it and could not be ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs handlers in the main thread only
+        return
+    held: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for number in held:
+        signal.raise_signal(number)
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Without the user's own settings: the demo shows the defaults."""
+    kept = {name: value for name, value in inherited.items() if not name.startswith("VECSIEVE_")}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def _announced(lines: _Lines, announces: Sequence[str], *, deadline: float) -> dict[str, str] | None:
+    """The URLs by line start; None if the output ended, or time ran out, before all of them were printed."""
+    found: dict[str, str] = {}
+    while len(found) < len(announces):
+        line = lines.next_line(timeout_seconds=deadline - time.monotonic())
+        if line is None:
+            return None
+        start = next((start for start in announces if line.startswith(start)), None)
+        url = _URL.search(line)
+        if start is not None and url is not None:
+            found[start] = url.group()
+    return found
+
+
+def _failure(process: subprocess.Popen[str], name: str, last: Iterable[str]) -> str:
+    try:
+        how = f"ended with code {process.wait(timeout=_LAST_OUTPUT_SECONDS)}"  # its output may end just before the process
+    except subprocess.TimeoutExpired:
+        how = "is still silent"
+    return f"vecsieve {name} did not come up: it {how}. It said:" + "".join(f"\n  {line}" for line in last)
+
+
+def _end(process: subprocess.Popen[str], timeouts: ChildTimeouts) -> None:
+    """Terminate, wait, then kill, also when a second Ctrl-C interrupts the wait. Does nothing to an ended process."""
+    process.terminate()
+    try:
+        process.wait(timeout=timeouts.stop_seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+class _Lines:
+    """Reads a child's output to its end, so that a full pipe never blocks the child. ``last``: its last lines."""
+
+    def __init__(self, stream: IO[str], *, name: str) -> None:
+        self.last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._stream = stream
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._read, name=name, daemon=True)
+        self._thread.start()
+
+    def next_line(self, *, timeout_seconds: float) -> str | None:
+        """None at the end of the output and on timeout."""
+        try:
+            return self._waiting.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self._thread.join(timeout=_LAST_OUTPUT_SECONDS)
+        self._stream.close()
+
+    def _read(self) -> None:
+        for line in self._stream:
+            self.last.append(line.rstrip())
+            self._waiting.put(line.rstrip())
+        self._waiting.put(None)
+
 
 NAME = "python-docs"  # of the collection or index
 _TIMEOUT_SECONDS = 20

@@ -5,9 +5,7 @@ source     a collection as jobs read it: the contract, and the text and vector o
 databases  which databases the jobs read, and how one is opened
 points     points as a database has them, whole: read, deleted, stored again; Qdrant's and Weaviate's
 qdrant     a Qdrant collection as a source
-chroma     a Chroma collection as a source, and its points
-milvus     a Milvus collection as a source, and its points
-pinecone   a namespace of a Pinecone index as a source, and its points
+clients    collections of Chroma, Milvus and Pinecone as sources, and their points
 files      files, the console, progress bars, credentials
 check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies

@@ -1,6 +1,6 @@
 """Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract; Qdrant's; Weaviate's, for `undo` alone.
 
-chroma.py, milvus.py and pinecone.py implement it beside their sources. Qdrant's official client would read the points into objects, and
+clients.py implements it for Chroma, Milvus and Pinecone. Qdrant's official client would read the points into objects, and
 here their own bytes are needed; Weaviate's wants older versions of its libraries than VecSieve has. So both are asked over REST.
 """
 

@@ -1,6 +1,6 @@
 """A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes; points.py does.
 
-qdrant.py implements the contract; chroma.py, milvus.py and pinecone.py by way of ListedSource; tests in memory.
+qdrant.py implements the contract; clients.py by way of ListedSource; tests in memory.
 """
 
 from __future__ import annotations

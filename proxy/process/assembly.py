@@ -16,10 +16,10 @@ from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
 from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import token_in
+from vecsieve.proxy.api.events import Webhook
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Sender, Statistics
 from vecsieve.proxy.api.routes import routes_of
-from vecsieve.proxy.api.webhook import Webhook
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import CountedEvents

@@ -7,8 +7,7 @@ import json
 import shlex
 
 from vecsieve.proxy.demo.backends import chroma_instructions
-from vecsieve.proxy.demo.children import Addresses
-from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.database import NAME, Addresses
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 PATH = "/api/v2/tenants/t/databases/d/collections/97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"

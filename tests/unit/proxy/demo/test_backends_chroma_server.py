@@ -14,8 +14,7 @@ import pytest
 from support.chroma_server import NEEDS_CHROMA
 from vecsieve.proxy.demo import backends as module
 from vecsieve.proxy.demo.backends import chroma_server
-from vecsieve.proxy.demo.children import ChildFailedError
-from vecsieve.proxy.demo.database import DatabaseMissingError
+from vecsieve.proxy.demo.database import ChildFailedError, DatabaseMissingError
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from support.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.backends import PINECONE
-from vecsieve.proxy.demo.children import Addresses
-from vecsieve.proxy.demo.database import Database, Host
+from vecsieve.proxy.demo.database import Addresses, Database, Host
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 

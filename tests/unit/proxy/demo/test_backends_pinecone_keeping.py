@@ -7,8 +7,7 @@ import json
 import shlex
 
 from vecsieve.proxy.demo.backends import API_KEY, pinecone_instructions
-from vecsieve.proxy.demo.children import Addresses
-from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.database import NAME, Addresses
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 HOSTS = ("http://127.0.0.1:1004", "http://127.0.0.1:1002/_i/127.0.0.1:1004")

@@ -6,8 +6,7 @@ from contextlib import closing
 
 from support.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.backends import QDRANT, qdrant_instructions
-from vecsieve.proxy.demo.children import Addresses
-from vecsieve.proxy.demo.database import Database
+from vecsieve.proxy.demo.database import Addresses, Database
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 

@@ -7,9 +7,8 @@ import json
 import shlex
 
 from vecsieve.proxy.demo.backends import qdrant_instructions
-from vecsieve.proxy.demo.children import Addresses
 from vecsieve.proxy.demo.command import invitation
-from vecsieve.proxy.demo.database import NAME
+from vecsieve.proxy.demo.database import NAME, Addresses
 
 AT = Addresses(engine="http://127.0.0.1:1001", proxy="http://127.0.0.1:1002", admin="http://127.0.0.1:1003")
 TEXT = qdrant_instructions(AT, row=77, question=35, limit=8)

@@ -15,10 +15,9 @@ import pytest
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.proxy.demo import command, database
 from vecsieve.proxy.demo.backends import PINECONE, QDRANT
-from vecsieve.proxy.demo.children import Addresses
 from vecsieve.proxy.demo.command import DEFAULT_QUESTION, Arguments, run
 from vecsieve.proxy.demo.corpus import Choice, choose, load
-from vecsieve.proxy.demo.database import DatabaseRefusedError, Store
+from vecsieve.proxy.demo.database import Addresses, DatabaseRefusedError, Store
 
 
 def test_an_unknown_number_ends_with_code_2_and_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:

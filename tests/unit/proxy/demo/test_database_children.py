@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.demo.children import ChildFailedError, ChildTimeouts, child
+from vecsieve.proxy.demo.database import ChildFailedError, ChildTimeouts, child
 
 PYTHON = (sys.executable, "-c")
 READY = "fake listening on"

@@ -20,8 +20,8 @@ from support.streams import serving
 from vecsieve.config.applications import WebhookSettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.api import webhook
-from vecsieve.proxy.api.webhook import Webhook
+from vecsieve.proxy.api import events as webhook
+from vecsieve.proxy.api.events import Webhook
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
 

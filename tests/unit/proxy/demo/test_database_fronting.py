@@ -8,7 +8,7 @@ import pytest
 
 from support.emulated import emulated
 from support.stack import exchange
-from vecsieve.proxy.demo.children import ChildFailedError, fronted
+from vecsieve.proxy.demo.database import ChildFailedError, fronted
 
 
 def test_the_proxy_leads_to_the_engine_and_its_admin_pages_are_there() -> None:
