@@ -113,7 +113,7 @@ class Instance:
         self._settings = settings
         self._metrics = metrics
         self.facts = facts_of(settings)
-        self.in_force = InForce.of(settings)
+        self.in_force = InForce(settings)
         self._process = Process(
             settings,
             metrics=metrics,
@@ -401,7 +401,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     """Run the admin process, which answers even while workers are stuck."""
     started, board = time.monotonic(), worker.board
     registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
-    facts, in_force = facts_of(settings), InForce.of(settings)
+    facts, in_force = facts_of(settings), InForce(settings)
 
     def reload() -> None:
         nonlocal facts

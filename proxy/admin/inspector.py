@@ -64,16 +64,11 @@ class Asked:
         return _whole(parse_qs(self.query).get(name, ["0"])[0])
 
 
-@dataclass(slots=True)
 class InForce:
     """The settings that the page shows; a reload replaces them."""
 
-    settings: Settings
-    policies: Policies
-
-    @classmethod
-    def of(cls, settings: Settings) -> InForce:
-        return cls(settings, Policies(settings))
+    def __init__(self, settings: Settings) -> None:
+        self.take(settings)
 
     def take(self, settings: Settings) -> None:
         self.settings, self.policies = settings, Policies(settings)

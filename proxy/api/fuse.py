@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -118,27 +117,20 @@ def fuse(body: bytes) -> bytes:
     """The work of the endpoint. Raises ProblemError."""
     began = time.perf_counter()
     request = decoded(_DECODER, body)
-    found = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
+    results, within, after = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
     count = sum(len(each.results) for each in request.lists)
     answer = FuseResponse(
-        results=found.results,
-        removed=found.within + found.after,
+        results=results,
+        removed=within + after,
         stats=FuseStats(
             input_count=count,
-            output_count=len(found.results),
-            removed_within=len(found.within),
-            removed_after=sum(each.stage is not Stage.TARGET for each in found.after),
+            output_count=len(results),
+            removed_within=len(within),
+            removed_after=sum(each.stage is not Stage.TARGET for each in after),
             latency_ms=round(1000.0 * (time.perf_counter() - began), 3),
         ),
     )
     return msgspec.json.encode(answer) + b"\n"
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    results: list[FusedResult]
-    within: list[RemovedResult]
-    after: list[RemovedResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +158,10 @@ class _Removed:
         return RemovedResult(place=place, stage=self.stage, repeats=repeats)
 
 
-def _fused(request: FuseRequest, k: int, target_k: int) -> _Found:
+def _fused(
+    request: FuseRequest, k: int, target_k: int
+) -> tuple[list[FusedResult], list[RemovedResult], list[RemovedResult]]:
+    """The results, what was removed within lists, and what was removed from the fused list."""
     within: list[_Removed] = []
     lists: list[list[_Item]] = []
     for items in _items(request):
@@ -193,7 +188,7 @@ def _fused(request: FuseRequest, k: int, target_k: int) -> _Found:
         for item in kept[:target_k]
     ]
     after += [_Removed(item, Stage.TARGET, None) for item in kept[target_k:]]
-    return _Found(
+    return (
         results,
         [removed.told(removed.item.place) for removed in within],
         [removed.told(each.place) for removed in after for each in places[removed.item.key]],
@@ -212,7 +207,8 @@ def _items(request: FuseRequest) -> list[list[_Item]]:
     for number, each in enumerate(request.lists):
         for rank, result in enumerate(each.results):
             check_chunk(result, f"$.lists[{number}].results[{rank}]")
-        vectors = vectors_of([result.embedding for result in each.results], partial(_embedding_of, number))
+        where_of = f"$.lists[{number}].results[{{}}].embedding".format
+        vectors = vectors_of([result.embedding for result in each.results], where_of)
         places = [
             Place(list=number, name=each.name, rank=rank + 1, id=own_id(result))
             for rank, result in enumerate(each.results)
@@ -220,10 +216,6 @@ def _items(request: FuseRequest) -> list[list[_Item]]:
         rows = zip(each.results, places, vectors, strict=True)
         found.append([_Item(result, place, words[number, place.rank - 1], vector) for result, place, vector in rows])
     return found
-
-
-def _embedding_of(number: int, rank: int) -> str:
-    return f"$.lists[{number}].results[{rank}].embedding"
 
 
 def _distinct(

@@ -119,7 +119,10 @@ def optimize(chunks: Chunks, wishes: Wishes, tokens: Tokens) -> Optimized:
     pool = _pool(
         chunks, [ranked[place] for place in walk.kept], [words[place] for place in walk.kept], distances, wishes
     )
-    labels = _labels(pool, distances, wishes)
+    if wishes.linkage is Linkage.LEADER:
+        labels = labels_of(distances, wishes.cluster_cut)
+    else:
+        labels = cluster(pool.distance, wishes.cluster_cut, wishes.linkage)
     standing = _standing(pool, labels, wishes)
     choices = expand(labels, standing, wishes.max_per_cluster)
     picks = _picks(pool, choices, wishes)
@@ -162,12 +165,6 @@ def _pool(
         text_lengths=np.array([len(chunks.texts[number]) for number in numbers], np.int64),
     )
     return _Pool(numbers, words, candidates, distance)
-
-
-def _labels(pool: _Pool, distances: list[FloatVector], wishes: Wishes) -> Indices:
-    if wishes.linkage is Linkage.LEADER:
-        return labels_of(distances, wishes.cluster_cut)
-    return cluster(pool.distance, wishes.cluster_cut, wishes.linkage)
 
 
 def _standing(pool: _Pool, labels: Indices, wishes: Wishes) -> Indices:

@@ -26,7 +26,6 @@ from vecsieve.proxy.api.messages import MOST_NUMBERS, Metadata, Whole, whole
 from vecsieve.proxy.api.problems import Kind as Trouble
 from vecsieve.proxy.api.problems import ProblemError, decoded, invalid
 from vecsieve.proxy.http.exchange import OwnQuestions
-from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.instruments import PREFIX
@@ -122,41 +121,26 @@ _ONE, _SEVERAL = msgspec.json.Decoder(PointRequest), msgspec.json.Decoder(Points
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
-    """The way to the database. ``prefix``: before its own paths."""
-
-    upstream: Upstream
-    prefix: str
-    reply_body_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Write:
-    """A write of ours, and the reads beside it."""
+    """A write of ours, and the reads beside it. ``questions``: makes the way to the database from ``headers`` and ``seconds``."""
 
-    sender: Sender
+    questions: Callable[..., OwnQuestions]
     operation: Operation
     plain: bytes
     key: str | None
     client_timeout_seconds: float | None = None
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
-        own = OwnQuestions(
-            upstream=self.sender.upstream,
-            prefix=self.sender.prefix,
-            headers=() if self.key is None else ((b"api-key", self.key.encode(errors="surrogateescape")),),
-            reply_body_bytes=self.sender.reply_body_bytes,
-            seconds=seconds,
-        )
-        return await own.ask(question)
+        headers = () if self.key is None else ((b"api-key", self.key.encode(errors="surrogateescape")),)
+        return await self.questions(headers=headers, seconds=seconds).ask(question)
 
 
 class Points:
-    """The endpoints. ``gate``: of the backend's REST upserts."""
+    """The endpoints. ``gate``: of the backend's REST upserts. ``questions``: as of `_Write`."""
 
-    def __init__(self, gate: WriteGate, sender: Sender, clock: Callable[[], float]) -> None:
+    def __init__(self, gate: WriteGate, questions: Callable[..., OwnQuestions], clock: Callable[[], float]) -> None:
         self._gate = gate
-        self._sender = sender
+        self._questions = questions
         self._clock = clock
 
     async def check(self, body: bytes, key: str | None) -> bytes:
@@ -179,7 +163,7 @@ class Points:
         seconds = self._gate.any_policy_of(operation).write.deadline_seconds
         target = f"/collections/{quote(collection, safe='')}/points/count"
         question = Question(method="POST", target=target, body=b'{"exact":false}')
-        body = await _asked(_Write(self._sender, operation, b"", key), question, seconds)
+        body = await _asked(_Write(self._questions, operation, b"", key), question, seconds)
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
@@ -200,7 +184,7 @@ class Points:
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=asked.collection)
         policy = self._gate.any_policy_of(operation)
         plain = await self._gate.beside(partial(_upsert, points, asked.vector_name))
-        return _Write(self._sender, operation, plain, key), policy
+        return _Write(self._questions, operation, plain, key), policy
 
     async def _added(
         self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None, began: float

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from io import TextIOWrapper
 from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -57,6 +56,7 @@ from vecsieve.proxy.demo.database import (
     Store,
 )
 from vecsieve.proxy.demo.reasons import Pool
+from vecsieve.proxy.jobs.files import output_console
 from vecsieve.proxy.process.runtime import ended_by_signals
 from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
@@ -90,9 +90,7 @@ def run(arguments: Arguments) -> int:
         wanted = alternatives(tuple(DATABASES))
         sys.stderr.write(f"vecsieve demo: --backend: wanted {wanted}; saw {shown(arguments.backend)}\n")
         return 2
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # for characters that the terminal cannot encode
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console = output_console(PLAIN_WIDTH)
     try:
         corpus = load()
         choice = choose([question.text for question in corpus.questions], DEFAULT_QUESTION if query is None else query)

@@ -118,14 +118,11 @@ def choose(questions: Sequence[str], query: str) -> Choice:
     Raises UnknownQuestionError for a number out of range and for a text without a common word.
     """
     if _NUMBER.fullmatch(query.strip()):
-        return _by_number(questions, int(query))
+        number = int(query)
+        if not 1 <= number <= len(questions):
+            raise UnknownQuestionError(_listing(questions, f"no question {number}: want 1 to {len(questions)}"))
+        return Choice(index=number - 1)
     return _by_words(questions, query)
-
-
-def _by_number(questions: Sequence[str], number: int) -> Choice:
-    if not 1 <= number <= len(questions):
-        raise UnknownQuestionError(_listing(questions, f"no question {number}: want 1 to {len(questions)}"))
-    return Choice(index=number - 1)
 
 
 def _by_words(questions: Sequence[str], text: str) -> Choice:

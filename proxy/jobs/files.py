@@ -20,11 +20,11 @@ UNFINISHED = ".unfinished"  # a temporary file's ending: readers of *.json do no
 PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 
-def output_console() -> Console:
-    """A console on stdout. Characters that the terminal cannot encode are replaced."""
+def output_console(plain_width: int = PLAIN_WIDTH) -> Console:
+    """A console on stdout. ``plain_width``: columns unless it is a terminal. Characters that the terminal cannot encode are replaced."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else plain_width, highlight=False)
 
 
 def check_output(option: str, path: Path | None) -> None:

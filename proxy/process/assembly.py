@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.api.events import Webhook
 from vecsieve.proxy.api.listener import Api
-from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Sender, Statistics
+from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Statistics
 from vecsieve.proxy.api.routes import routes_of
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
@@ -157,6 +158,12 @@ class Process:
             events=events,
             may_be_private=routes.may_be_private,
             most=0 if descriptors is None else descriptors.pool_total,
+        )
+        self._questions = partial(
+            OwnQuestions,
+            upstream=self._upstream,
+            prefix=settings.upstream.path_prefix,
+            reply_body_bytes=limits.reply_body_bytes,
         )
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
@@ -304,8 +311,7 @@ class Process:
         gate = None
         if settings.backend in ASKED_BACKENDS:
             gate = self._write_gate(rest, rest.dialect())
-        sender = Sender(self._upstream, settings.upstream.path_prefix, settings.limits.reply_body_bytes)
-        points = None if gate is None else Points(gate, sender, self._services.clock)
+        points = None if gate is None else Points(gate, self._questions, self._services.clock)
         statistics = None if registry is None else Statistics(registry, points)
         routes = routes_of(settings.api, points, statistics=statistics, feed=self._feed)
         return Api(settings, routes, metrics=metrics, memory=self._services.memory)
@@ -316,13 +322,8 @@ class Process:
         if services.features is None or not own.collections:
             return None
         key = api_key_of(own)
-        questions = OwnQuestions(
-            upstream=self._upstream,
-            prefix=settings.upstream.path_prefix,
-            headers=() if key is None else ((b"api-key", key),),
-            reply_body_bytes=settings.limits.reply_body_bytes,
-            seconds=settings.limits.attempt_timeout_seconds,
-        )
+        headers = () if key is None else ((b"api-key", key),)
+        questions = self._questions(headers=headers, seconds=settings.limits.attempt_timeout_seconds)
         source = Source(
             adapter=self._backend.rest.adapter(),
             send=questions.ask,

@@ -66,6 +66,6 @@ def inspector(recent: Recent, pools: Pools | None = None, **settings: object) ->
     Metrics(registry, backend="qdrant")
     return Inspector(
         Knowledge(recent, no_pools() if pools is None else pools, no_egress()).ask,
-        InForce.of(Settings.model_validate(settings)),
+        InForce(Settings.model_validate(settings)),
         registry,
     )

@@ -106,7 +106,7 @@ class Nothing:
 
 async def administrate(worker: Worker, admin: socket.socket) -> None:
     registry, board = shared_registry(worker.metrics_directory, backend="qdrant"), worker.board
-    in_force = InForce.of(Settings())
+    in_force = InForce(Settings())
     ask = asking(worker.metrics_directory, board.places - 1)
     pages = Pages(
         is_ready=lambda: state_of(board).value == "ready",

@@ -281,7 +281,9 @@ def _judged(source: Source, asked: Asked, reading: Reading, bar: Bar) -> tuple[R
     seen: list[Point] = []
     pools = _pools(source, asked.fields, reading, bar, seen)
     cut = _cut(asked, pools)
-    _note_touched(source, asked.fields, reading, cut.value, bar)
+    places = touched(gathered, cut.value)
+    for points in _read(source, reading, places, PAGE, ("reading the sample's copies", bar)):
+        note(reading, points, asked.fields)
     firsts = first_copies(gathered)
     heads = leaders(gathered, firsts, cut.value)
     examples = _examples(source, asked.fields, reading, (firsts, choose(heads, firsts)), bar)
@@ -349,12 +351,6 @@ def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
         median=median,
         pools=len(pools),
     )
-
-
-def _note_touched(source: Source, fields: FieldNames, reading: Reading, cut: float, bar: Bar) -> None:
-    places = touched(reading.gathered, cut)
-    for points in _read(source, reading, places, PAGE, ("reading the sample's copies", bar)):
-        note(reading, points, fields)
 
 
 def _examples(

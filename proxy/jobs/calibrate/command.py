@@ -66,7 +66,10 @@ class Arguments(Wanted):
 def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection or the labels are unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.collection)
-    _check_out(arguments.out)
+    if arguments.out is not None and arguments.out.suffix != ".json":
+        wanted = "a name that ends in .json: the proxy loads no other"
+        raise SettingsError([Problem("--out", repr(str(arguments.out)), wanted)])
+    check_output("--out", arguments.out)
     try:
         with ended_by_signals(), closing(opened(arguments, os.environ, payload_fields=_fields(arguments))) as source:
             _publish(calibrated(source, arguments, labels), arguments)
@@ -115,12 +118,6 @@ def _publish(findings: Findings, arguments: Arguments) -> None:
 
 def _fields(arguments: Arguments) -> tuple[str, ...]:
     return USUAL_FIELDS if arguments.text_field is None else (arguments.text_field,)
-
-
-def _check_out(out: Path | None) -> None:
-    if out is not None and out.suffix != ".json":
-        raise SettingsError([Problem("--out", repr(str(out)), "a name that ends in .json: the proxy loads no other")])
-    check_output("--out", out)
 
 
 def report(findings: Findings, *, written: Path | None) -> RenderableType:
@@ -290,9 +287,12 @@ def _what_now(findings: Findings, written: Path | None) -> Text:
             "Nothing was written. For a profile run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
         )
     else:
-        text.append(
-            f"The profile was written to {written}. With these settings {_what_it_does(findings.proposal)}, and "
+        does = (
+            "the proxy reads its thresholds at this collection's typical distance instead of each pool's own"
+            if findings.proposal.fit is None
+            else "the proxy uses the fitted cut"
         )
+        text.append(f"The profile was written to {written}. With these settings {does}, and ")
         text.append("warns when the embedding model changes:\n\n")
         text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="cyan")
         text.append("\nA policy with a fixed threshold ignores it. To fix the cut, this one or your own:")
@@ -300,12 +300,6 @@ def _what_now(findings: Findings, written: Path | None) -> Text:
     text.append(f"\n\nrules:\n  - collection: '{name}'\n    policy:\n", style="cyan")
     text.append(f"      threshold: {{fixed: {findings.proposal.cut:.4f}}}\n", style="cyan")
     return text
-
-
-def _what_it_does(proposal: Proposal) -> str:
-    if proposal.fit is not None:
-        return "the proxy uses the fitted cut"
-    return "the proxy reads its thresholds at this collection's typical distance instead of each pool's own"
 
 
 def _share(share: float) -> str:

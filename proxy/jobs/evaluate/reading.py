@@ -127,13 +127,6 @@ class _Meta(msgspec.Struct, frozen=True):
 _Read = TypeVar("_Read", _Row, _Question)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Corpus:
-    ids: tuple[str, ...]
-    items: tuple[Item, ...]
-    vectors: Vectors
-
-
 def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
     """The folders of the sets in ``data``, or ``data`` itself when it is one; ``wanted``: only these. Raises SettingsError."""
     if not data.is_dir():
@@ -153,14 +146,13 @@ def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
 
 def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     """The set in ``folder``. ``geometry``: a folder with other embeddings, a folder per set. Raises SettingsError."""
-    own = _corpus(folder, geometry)
-    queries = _queries(folder, own.ids)
-    items, vectors = own.items, own.vectors
+    ids, items, vectors = _corpus(folder, geometry)
+    queries = _queries(folder, ids)
     extra = _extra(folder)
     if extra is not None:
-        others = _corpus(extra, geometry)
-        _same_width(extra, vectors, others.vectors)
-        items, vectors = items + others.items, np.concatenate((vectors, others.vectors))
+        _, others, others_vectors = _corpus(extra, geometry)
+        _same_width(extra, vectors, others_vectors)
+        items, vectors = items + others, np.concatenate((vectors, others_vectors))
     query_vectors = read_vectors(_beside(folder, geometry), "queries", rows=len(queries))
     _same_width(folder, vectors, query_vectors)
     return LabelledSet(
@@ -168,7 +160,8 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     )  # fmt: skip
 
 
-def _corpus(folder: Path, geometry: Path | None) -> _Corpus:
+def _corpus(folder: Path, geometry: Path | None) -> tuple[list[str], tuple[Item, ...], Vectors]:
+    """Ids, items and their vectors."""
     path = folder / CORPUS
     ids: list[str] = []
     items: list[Item] = []
@@ -182,11 +175,7 @@ def _corpus(folder: Path, geometry: Path | None) -> _Corpus:
         ids.append(row.id)
         items.append(Item(doc=row.doc, atoms=row.atoms, payload=_payload(line)))
     _raise(problems)
-    return _Corpus(
-        ids=tuple(ids),
-        items=tuple(items),
-        vectors=read_vectors(_beside(folder, geometry), "corpus", rows=len(items)),
-    )
+    return ids, tuple(items), read_vectors(_beside(folder, geometry), "corpus", rows=len(items))
 
 
 def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
