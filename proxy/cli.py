@@ -123,8 +123,6 @@ def _loaded(name: str) -> Callable[..., None]:
 
 
 class ModeFlag(StrEnum):
-    """Values of `--mode`."""
-
     ON = "on"
     SHADOW = "shadow"
     OFF = "off"

@@ -352,7 +352,6 @@ def _bound(host: str, port: int, flag: str) -> socket.socket:
 async def _work(
     worker: Worker, source: Source, settings: Settings, data_ports: tuple[DataPort, ...], parent_log: Logging
 ) -> int:
-    """Run one worker."""
     parent_log.close()
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)

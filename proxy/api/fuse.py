@@ -221,7 +221,7 @@ def _items(request: FuseRequest) -> list[list[_Item]]:
 def _distinct(
     items: Sequence[_Item], request: FuseRequest, *, by_vectors: bool = True
 ) -> tuple[list[_Item], list[_Removed]]:
-    """Those who stand for themselves, in order, and the others."""
+    """The distinct items in order, and the removed ones."""
     walk = Walk(semantic=request.semantic_dedup_threshold, dimension=None)
     leaders = Leaders(request.dedup_threshold)
     heads: dict[int, _Item] = {}

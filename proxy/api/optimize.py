@@ -1,8 +1,8 @@
 """Chunks in, the chunks worth their tokens out. Knows numpy alone: no JSON, no HTTP, no clock, no model.
 
 The chunks are ranked by score, ties by their order. Stages: exact duplicates, semantic duplicates (walk.py), clusters, one
-representative of each and up to ``max_per_cluster`` in all, MMR where more than ``target_k`` are left, white space, token budget. Whoever is
-removed is told, and for whom.
+representative of each and up to ``max_per_cluster`` in all, MMR where more than ``target_k`` are left, white space, token budget. Each
+removed chunk is reported with its stage and the chunk that it repeats.
 """
 
 from __future__ import annotations

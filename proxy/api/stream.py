@@ -60,7 +60,7 @@ class Stream:
         self._spent = 0
 
     def add(self, text: str, vector: FloatMatrix | None) -> Kept | None:
-        """The next chunk; itself if it is kept."""
+        """Takes the next chunk; returns it if it is kept."""
         number = len(self._kept) + len(self._removed)
         self._input_tokens += self._tokens(text)
         removed = self._repeat(number, text, vector)
@@ -159,7 +159,7 @@ class OptimizeLines:
 
 
 def _placed(number: int, read: Callable[[], Any]) -> Any:
-    """What is read of a line; a problem names the line."""
+    """The result of ``read``; its problems name the line."""
     try:
         return read()
     except ProblemError as error:

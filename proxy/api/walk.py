@@ -238,12 +238,12 @@ class Walk:
         self._lexicon = Lexicon()
         self._has_words: list[bool] = []
         self.kept: list[int] = []
-        """Who survived both stages, by the order in which they came."""
+        """The numbers of the chunks that passed both stages, in their order."""
         self.distances: FloatVector = np.empty(0)
         """From the last survivor to those before it."""
 
     def step(self, words: Words, vector: FloatMatrix | None) -> Repeat | None:
-        """Whom the next chunk repeats; None for a survivor. ``vector``: (d,) float32."""
+        """The earlier chunk that the next one repeats; None if it stays. ``vector``: (d,) float32."""
         number, self._came = self._came, self._came + 1
         if words.key:
             first = self._keys.setdefault(words.key, number)
@@ -279,7 +279,7 @@ class Walk:
         return found
 
     def _copied(self, words: Words, distances: FloatVector) -> int | None:
-        """Which survivor the chunk repeats: the first one of the ranking."""
+        """The first survivor of the ranking that the chunk repeats."""
         near = distances < self._semantic
         if not near.any() or not len(words.vocabulary):
             return None

@@ -161,7 +161,6 @@ class Stage:
 
 
 def write(stage: Stage, console: Console) -> None:
-    """Write the corpus into the database directly, with a progress bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("Loading the Python documentation", total=len(stage.corpus.chunks))

@@ -297,17 +297,13 @@ class Host:
         self._connection.close()
 
 
-class Instructions(Protocol):
-    def __call__(self, at: Addresses, /, *, row: int, question: int, limit: int) -> str:
-        """Lines to paste for searching what ``--keep`` leaves running. ``row``: a chunk; ``question``: from 0."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
     """One backend of the demo. ``backend``: its name in the settings. ``command``: how this demo is called.
 
     ``engine``: the URL of the database, which runs for a block; raises ChildFailedError, DatabaseMissingError.
-    ``opened``: a client of the database or the proxy. ``caution``: how far the measured time can be trusted.
+    ``opened``: a client of the database or the proxy. ``instructions``: lines to paste for searching what ``--keep`` leaves running, of the
+    addresses, a ``row`` of the corpus, a ``question`` from 0 and a ``limit``. ``caution``: how far the measured time can be trusted.
     ``opening``: printed before anything starts. ``closing``: makes what is printed at the end.
     """
 
@@ -315,7 +311,7 @@ class Database:
     command: str
     engine: Callable[[], AbstractContextManager[str]]
     opened: Callable[[str], Store]
-    instructions: Instructions
+    instructions: Callable[..., str]
     caution: str
     opening: str | None = None
     closing: Callable[[Addresses], str] | None = None

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -81,17 +81,6 @@ def _said(content: bytes) -> str:
 T = TypeVar("T")
 
 _MOST_NAMED = 20  # collections that an error lists
-
-
-class _Record(Protocol):
-    """The client's Record or ScoredPoint."""
-
-    @property
-    def id(self) -> object: ...
-    @property
-    def vector(self) -> object: ...
-    @property
-    def payload(self) -> Mapping[str, object] | None: ...
 
 
 class QdrantSource:
@@ -184,7 +173,8 @@ class QdrantSource:
         name = self.shape().vector_name
         return [name] if name else True
 
-    def _point(self, record: _Record) -> Point:
+    def _point(self, record: Any) -> Point:
+        """``record``: the client's Record or ScoredPoint."""
         shape = self.shape()
         held: object = record.vector
         if isinstance(held, Mapping):

@@ -96,7 +96,6 @@ class Levels:
     _score_failures: int = 0
 
     def look(self) -> None:
-        """Update the gauges."""
         metrics, census = self.metrics, self.pools()
         # A request is counted before it asks for room, and inside once it has it.
         metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
@@ -412,7 +411,6 @@ class Process:
 
     @property
     def searches_in_flight(self) -> int:
-        """Searches that are being improved."""
         return self.recorder.searches_in_flight
 
     async def close(self, *, grace_seconds: float = 0.0) -> None:

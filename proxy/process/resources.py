@@ -276,8 +276,6 @@ class Trimming:
 
 
 class Pressure(Enum):
-    """Memory pressure."""
-
     NONE = "none"
     HIGH = "high"  # searches pass through
     CRITICAL = "critical"  # new requests are refused

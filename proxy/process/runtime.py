@@ -34,8 +34,6 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class State(StrEnum):
-    """A state of the process."""
-
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
@@ -102,13 +100,11 @@ class Lifecycle:
             self._stop.set()
 
     def listen_to_signals(self) -> None:
-        """Handle SIGTERM, SIGINT and SIGHUP from now on."""
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.add_signal_handler(number, self.told, number)
 
     def ignore_signals(self) -> None:
-        """Restore the default handlers."""
         loop = asyncio.get_running_loop()
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
@@ -258,8 +254,6 @@ PID, PHASE, RESTARTS, HEARTBEAT = range(BOARD_FIELDS)
 
 
 class Phase(IntEnum):
-    """State of a worker place."""
-
     EMPTY = 0  # the process ended, and the next one is due
     STARTING = 1
     READY = 2

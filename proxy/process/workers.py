@@ -108,7 +108,6 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """The running processes."""
         return [place.pid for place in self._places if place.pid is not None]
 
     def start(self) -> None:
@@ -147,7 +146,6 @@ class Supervisor:
             self._send(place, signal.SIGTERM)
 
     def reload(self) -> None:
-        """Tell every worker to reload its settings."""
         for place in self._workers:
             self._send(place, signal.SIGHUP)
 
@@ -227,7 +225,6 @@ class Worker:
     _is_orphan: bool = False
 
     def is_ready(self) -> None:
-        """Report that the worker serves."""
         self.board.set_phase(self.number, Phase.READY)
 
     def beat(self) -> None:

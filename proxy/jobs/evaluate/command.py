@@ -71,7 +71,6 @@ class Arguments:
 
     @property
     def terms(self) -> Terms:
-        """What the figures will hold for."""
         return Terms(top_k=self.top_k, every=self.every, pool=self.pool, draws=self.draws, seed=self.seed)
 
 

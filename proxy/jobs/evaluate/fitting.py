@@ -94,7 +94,6 @@ def examples(labelled: LabelledSet, geometry: str, policy: ResolvedPolicy, *, ev
 
 
 def fitted(known: Sequence[Examples]) -> Model:
-    """The model for these examples."""
     return Model(
         texts=_fit(FEATURES, [(each.features, each.copies) for each in known], caution=SHORT_CAUTION),
         vectors=_fit(VECTOR_FEATURES, [(each.bare, each.copies) for each in known], caution=1.0),

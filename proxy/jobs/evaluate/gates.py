@@ -87,7 +87,6 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all gates let it through."""
         return all(gate.passes(self.figures) for gate in GATES)
 
 

@@ -47,7 +47,6 @@ def redundant(atoms: Sequence[Sequence[str]]) -> int:
 
 
 def met(rows: Collection[int], subtopics: Mapping[str, frozenset[int]]) -> frozenset[str]:
-    """The subtopics that have an item in the list."""
     return frozenset(name for name, satisfying in subtopics.items() if not satisfying.isdisjoint(rows))
 
 
@@ -189,7 +188,6 @@ class Judge:
         self._redundant = self._repeats(plain)
 
     def judged(self, found: Found) -> Judged:
-        """Every measure of one answer."""
         query, rows = self._query, found.rows
         now, repeats, is_hit = met(rows, query.subtopics), self._repeats(found), self._is_hit(found)
         size = max(len(rows), 1)
@@ -252,7 +250,6 @@ class SetOutcome:
 
     @property
     def queries(self) -> int:
-        """How many were asked."""
         return len(self.by_contender[PLAIN].recall)
 
 

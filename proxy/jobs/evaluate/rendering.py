@@ -63,7 +63,6 @@ _Value = Callable[[SetSummary], float | None]
 
 
 def report(findings: Findings, terms: Terms) -> RenderableType:
-    """Everything about one geometry."""
     each = [_by_set(name, summary) for name, summary in findings.summaries.items() if name != PLAIN]
     spaced = [part for table in each for part in (Text(), table)]
     return Group(_headlines(findings, terms), _legend(terms), *spaced)
