@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.schema import Settings, UpstreamSettings
-from vecsieve.proxy.admin.status import Status, WorkerStatus, settings_hash, upstream_address
+from vecsieve.proxy.admin.status import (
+    Facts,
+    Status,
+    WorkerStatus,
+    read_status,
+    settings_hash,
+    state_of,
+    upstream_address,
+    worker_statuses,
+)
+from vecsieve.proxy.process.runtime import Board, Phase, State
+from vecsieve.proxy.telemetry.exposition import own_registry
 from vecsieve.proxy.telemetry.labels import BreakerState
+from vecsieve.proxy.telemetry.metrics import Metrics
 
 STATUS = Status(
     version="1.2.3",
@@ -90,3 +102,71 @@ def test_a_password_does_not_enter_the_hash() -> None:
         for password in ("first", "second")
     )
     assert settings_hash(one) == settings_hash(other)
+
+
+# A status is read off the metrics and the board, for one process and for several alike.
+
+
+FACTS = Facts(
+    version="1.2", backend="qdrant", mode="shadow", upstream="db:6333", settings_hash="abc", index_ports=(8101,)
+)
+
+
+def test_facts_and_numbers_come_together() -> None:
+    registry = own_registry()
+    metrics = Metrics(registry, backend="qdrant")
+    metrics.requests_in_flight.inc(3)
+    metrics.searches_in_flight.inc(2)
+    metrics.learned_collections.set(4)
+    worker = WorkerStatus(index=0, state="ready", pid=1, restarts=0)
+    status = read_status(registry, FACTS, state=State.READY, uptime_seconds=1.26, workers=(worker,))
+    assert (status.requests_in_flight, status.searches_in_flight, status.learned_collections) == (3, 2, 4)
+    assert (status.version, status.backend, status.mode, status.upstream, status.settings_hash) == (
+        "1.2",
+        "qdrant",
+        "shadow",
+        "db:6333",
+        "abc",
+    )
+    assert (status.state, status.uptime_seconds, status.workers) == ("ready", 1.3, (worker,))
+    assert status.index_ports == (8101,)
+
+
+@pytest.mark.parametrize("state", BreakerState)
+def test_the_breakers_state_is_read(state: BreakerState) -> None:
+    registry = own_registry()
+    Metrics(registry, backend="qdrant").breaker_is(state)
+    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is state
+
+
+def test_of_several_breakers_the_worst_is_shown() -> None:
+    registry = own_registry()
+    Metrics(registry, backend="qdrant").breaker_state.labels("open").set(1)  # another worker's is closed still
+    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).breaker is BreakerState.OPEN
+
+
+def test_nothing_written_yet_reads_as_zero() -> None:
+    status = read_status(own_registry(), FACTS, state=State.STARTING, uptime_seconds=0)
+    assert (status.requests_in_flight, status.breaker) == (0, BreakerState.CLOSED)
+
+
+def test_the_proxy_is_ready_while_one_worker_is_and_until_it_drains() -> None:
+    board = Board(3)
+    board.set_phase(2, Phase.READY)
+    assert state_of(board) is State.STARTING, "the admin process is no worker"
+    board.set_phase(1, Phase.READY)
+    assert state_of(board) is State.READY
+    board.drain()
+    assert state_of(board) is State.DRAINING
+
+
+def test_every_worker_and_only_workers_are_listed() -> None:
+    board = Board(3)
+    board.begin(0, 11, now_ms=0)
+    board.set_phase(0, Phase.READY)
+    board.count_restart(1)
+    board.begin(2, 13, now_ms=0)
+    assert worker_statuses(board) == (
+        WorkerStatus(index=0, state="ready", pid=11, restarts=0),
+        WorkerStatus(index=1, state="empty", pid=0, restarts=1),
+    )

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.demo_policies import ANY_CHANCE, CONTAINING, FIXED, choosing
 from support.policies import SCALED_MMR
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
-from vecsieve.proxy.demo.comparison import Alike, CameIn, Comparison, CopyOf, KeptApart, Note, PassedOver, compare
-from vecsieve.proxy.demo.corpus import Corpus
+from vecsieve.proxy.demo.comparison import (
+    WORDING_SHARE,
+    Alike,
+    CameIn,
+    Comparison,
+    CopyOf,
+    Counts,
+    Doubtful,
+    KeptApart,
+    Note,
+    PassedOver,
+    Side,
+    compare,
+    most_shared_earlier,
+    nearest_earlier,
+    nearness,
+    repeats,
+    summarise,
+    timing,
+)
+from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.search.policy import ResolvedPolicy
@@ -204,3 +227,248 @@ def test_an_empty_collection_compares_as_empty() -> None:
     assert seen.direct.rows == seen.proxied.rows == ()
     assert not seen.changed
     assert seen.first_kept
+
+
+# What counts as a repeat.
+
+
+SENTENCE = "insert item x in list a and keep it sorted"
+
+
+def vectors_of(*rows: tuple[float, ...]) -> Vectors:
+    return corpus_of(rows).vectors
+
+
+def vector_repeats(vectors: Vectors, threshold: float) -> int:
+    found = repeats(vectors, [""] * len(vectors), threshold)
+    assert all(repeat.by_wording is None for repeat in found)
+    assert [repeat.is_repeat for repeat in found] == [repeat.by_vector is not None for repeat in found]
+    return sum(repeat.is_repeat for repeat in found)
+
+
+def wording_repeats(texts: Sequence[str]) -> int:
+    far_apart = np.eye(len(texts), dtype=np.float32)
+    found = repeats(far_apart, texts, 0.5)
+    assert all(repeat.by_vector is None for repeat in found)
+    assert [repeat.is_repeat for repeat in found] == [repeat.by_wording is not None for repeat in found]
+    return sum(repeat.is_repeat for repeat in found)
+
+
+def test_the_first_result_has_nothing_above_it() -> None:
+    assert nearest_earlier(vectors_of(A))[0] is None
+
+
+def test_the_nearest_result_above_is_named_with_its_distance() -> None:
+    near = nearest_earlier(vectors_of(A, B, NEAR_A))[2]
+    assert near is not None
+    assert near.place == 0
+    assert near.distance == pytest.approx(0.001, abs=1e-4)
+
+
+def test_of_two_results_as_near_the_higher_is_named() -> None:
+    near = nearest_earlier(vectors_of(A, A, A))[2]
+    assert near is not None
+    assert near.place == 0
+
+
+def test_results_below_do_not_count() -> None:
+    assert vector_repeats(vectors_of(A, B, A), 0.1) == 1
+    assert vector_repeats(vectors_of(B, A, A), 0.1) == 1
+
+
+def test_the_threshold_itself_still_counts() -> None:
+    near = nearest_earlier(vectors_of(A, NEAR_A))[1]
+    assert near is not None
+    assert vector_repeats(vectors_of(A, NEAR_A), near.distance) == 1
+    assert vector_repeats(vectors_of(A, NEAR_A), near.distance / 2) == 0
+
+
+def test_an_empty_list_repeats_nothing() -> None:
+    nothing = np.empty((0, 4), dtype=np.float32)
+    assert nearest_earlier(nothing) == ()
+    assert vector_repeats(nothing, 1.0) == 0
+    assert wording_repeats([]) == 0
+
+
+@given(st.lists(st.sampled_from([A, B, NEAR_A]), max_size=8), st.floats(0.0, 2.0))
+def test_repeats_by_vector_are_what_the_plain_definition_says(rows: list[tuple[float, ...]], threshold: float) -> None:
+    """The count equals the number of rows within the threshold of any earlier row, computed pair by pair."""
+    vectors = vectors_of(*rows) if rows else np.empty((0, 4), dtype=np.float32)
+    distances = 1.0 - vectors @ vectors.T
+    plain = sum(any(max(0.0, distances[row, above]) <= threshold for above in range(row)) for row in range(len(rows)))
+    assert vector_repeats(vectors, threshold) == plain
+
+
+def test_the_same_words_are_a_repeat_whatever_their_case_and_spacing() -> None:
+    assert wording_repeats([SENTENCE, SENTENCE.upper().replace(" ", "  ")]) == 1
+
+
+def test_other_words_are_no_repeat() -> None:
+    assert wording_repeats([SENTENCE, "return the number of seconds since the epoch as a float"]) == 0
+
+
+def test_half_of_the_runs_said_before_is_a_repeat_and_less_is_not() -> None:
+    told = "a b c d e f"  # four runs
+    assert wording_repeats([told, "a b c d x y"]) == 1  # abc bcd | cdx dxy: half
+    assert wording_repeats([told, "a b c x y z"]) == 0  # abc | bcx cxy xyz: a quarter
+
+
+def test_a_result_pieced_together_from_two_others_is_no_repeat() -> None:
+    assert wording_repeats(["a b c d", "w x y z", "a b c m n w x y"]) == 0
+
+
+def test_a_long_result_that_contains_a_short_one_brings_news() -> None:
+    assert wording_repeats(["a b c", "a b c d e f g h i j"]) == 0
+
+
+def test_a_short_result_contained_in_a_long_one_above_is_a_repeat() -> None:
+    assert wording_repeats(["a b c d e f g h i j", "c d e f"]) == 1
+
+
+def test_texts_shorter_than_a_run_are_never_repeats() -> None:
+    assert wording_repeats(["a b", "a b", ""]) == 0
+
+
+@given(st.lists(st.text(alphabet="ab ", max_size=30), max_size=6))
+def test_the_first_result_is_never_a_repeat_by_wording(texts: list[str]) -> None:
+    """There are at most as many repeats as results after the first, and appending a copy never lowers the count."""
+    count = wording_repeats(texts)
+    assert 0 <= count <= max(0, len(texts) - 1)
+    assert wording_repeats([*texts, *texts[:1]]) >= count
+
+
+@given(st.lists(st.text(alphabet="ab ", max_size=30), max_size=6))
+def test_the_text_named_is_the_first_of_those_that_hold_most(texts: list[str]) -> None:
+    """The share lies in [0, 1], is that of the named text, and no earlier text holds more, nor as much further up."""
+    runs = [{tuple(text.split()[at : at + 3]) for at in range(len(text.split()) - 2)} for text in texts]
+    for row, told in enumerate(most_shared_earlier(texts)):
+        if told is None:
+            assert row == 0 or not runs[row]
+            continue
+        shared = [len(runs[row] & earlier) for earlier in runs[:row]]
+        assert told.place == shared.index(max(shared))
+        assert told.share == shared[told.place] / len(runs[row])
+
+
+def test_the_text_that_holds_most_is_named_with_its_share() -> None:
+    told = most_shared_earlier(["a b c d x", "a b c d e", "a b c d e f"])[2]
+    assert told is not None
+    assert (told.place, told.share) == (1, 0.75)
+
+
+def test_a_result_may_repeat_one_by_vector_and_another_by_wording() -> None:
+    found = repeats(vectors_of(A, B, NEAR_A), ["one text here", SENTENCE, SENTENCE], 0.1)[2]
+    assert found.by_vector is not None
+    assert found.by_wording is not None
+    assert (found.by_vector.place, found.by_wording.place) == (0, 1)
+    assert found.by_wording.share >= WORDING_SHARE
+
+
+def test_nearness_is_a_fifth_of_the_typical_distance_within_bounds() -> None:
+    assert nearness(0.5) == pytest.approx(0.1)
+    assert nearness(0.0) == pytest.approx(0.02)
+    assert nearness(2.0) == pytest.approx(0.30)
+
+
+# Adding up, and medians.
+
+
+def side(*rows: int, notes: tuple[Note, ...] = (), **counts: int) -> Side:
+    """``notes``: of the last results, one each."""
+    known = {"by_vector": 0, "by_wording": 0, "by_either": 0, "kept_apart": 0} | counts
+    told = ((),) * (len(rows) - len(notes)) + tuple((note,) for note in notes)
+    return Side(rows=rows, texts=tuple(map(str, rows)), notes=told, counts=Counts(results=len(rows), **known))
+
+
+def compared(direct: Side, proxied: Side) -> Comparison:
+    return Comparison(direct=direct, proxied=proxied, cuts=(0.85, 0.4), yardstick=0.1)
+
+
+def copy(link: Link, *, similarity: float = 0.9, cut: float = 0.8, place: int = 0) -> CopyOf:
+    return CopyOf(place=place, link=link, similarity=similarity, cut=cut, is_longer=False)
+
+
+CHANGED = compared(
+    side(
+        *(1, 2, 3),
+        by_vector=2,
+        by_wording=1,
+        by_either=2,
+        notes=(copy(Link.IDENTICAL), copy(Link.DISTANCE)),
+    ),
+    side(1, 4, 5, by_wording=1, by_either=1, kept_apart=1, notes=(CameIn(rank=4), copy(Link.DISTANCE))),
+)
+LEFT_ALONE = compared(side(6, 7), side(6, 7))
+OTHER_FIRST = compared(
+    side(1, 2, by_vector=1, by_either=1, notes=(copy(Link.IDENTICAL),)), side(2, 1, by_vector=1, by_either=1)
+)
+
+
+def test_counts_of_both_sides_are_added_up_apart() -> None:
+    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
+    assert (total.questions, total.results) == (3, 7)
+    assert total.by_vector == (3, 1)
+    assert total.by_wording == (1, 1)
+    assert total.by_either == (3, 2)
+    assert total.with_repeats == (2, 2)
+
+
+def test_direct_results_left_out_are_counted_by_reason_and_the_other_answers_are_not() -> None:
+    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
+    assert dict(total.left_out) == {Link.IDENTICAL: 2, Link.DISTANCE: 1}
+
+
+def test_doubtful_are_the_near_ones_of_the_direct_answers_alone() -> None:
+    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
+    assert total.doubtful == (Doubtful(row=3, above=1, similarity=0.9, cut=0.8),)
+    assert total.doubtful[0].margin == pytest.approx(0.1)
+    assert summarise([LEFT_ALONE, OTHER_FIRST]).doubtful == ()
+
+
+def test_the_most_doubtful_pair_stands_first_and_equals_in_the_order_of_the_corpus() -> None:
+    sure, close = copy(Link.DISTANCE, similarity=0.99), copy(Link.DISTANCE, similarity=0.81)
+    higher = copy(Link.DISTANCE, similarity=0.855, cut=0.85, place=1)  # a smaller margin at a greater similarity
+    told = [compared(side(9, 8, notes=(sure,)), side(9)), compared(side(7, 4, 6, 5, notes=(close, higher)), side(7))]
+    told.append(compared(side(7, 3, notes=(close,)), side(7)))
+    assert [(pair.row, pair.above) for pair in summarise(told).doubtful] == [(5, 4), (3, 7), (6, 7), (8, 9)]
+
+
+def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_margin() -> None:
+    sure, close = copy(Link.DISTANCE, similarity=0.9, cut=0.4), copy(Link.DISTANCE, similarity=0.9, cut=0.85)
+    for notes in ((sure, close), (close, sure)):
+        told = [compared(side(1, 2, notes=(note,)), side(1)) for note in notes]
+        assert summarise(told).doubtful == (Doubtful(row=2, above=1, similarity=0.9, cut=0.85),)
+        assert summarise(told).left_out == {Link.DISTANCE: 2}
+
+
+def test_the_same_two_the_other_way_round_are_another_pair() -> None:
+    near = copy(Link.DISTANCE)
+    told = [compared(side(1, 2, notes=(near,)), side(1)), compared(side(2, 1, notes=(near,)), side(2))]
+    assert [(pair.row, pair.above) for pair in summarise(told).doubtful] == [(1, 2), (2, 1)]
+
+
+def test_repeats_that_a_guard_keeps_are_counted_in_the_proxys_answers() -> None:
+    guarded = compared(side(1, 2, by_either=1, kept_apart=1), side(1, 2, by_either=1, kept_apart=1))
+    assert summarise([CHANGED, guarded]).kept_apart == 2
+
+
+def test_changed_and_unchanged_answers_make_up_all_questions() -> None:
+    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
+    assert (total.changed, total.questions) == (2, 3)
+    assert total.first_kept == 2
+
+
+def test_no_questions_add_up_to_nothing() -> None:
+    total = summarise([])
+    assert (total.questions, total.results, total.changed) == (0, 0, 0)
+    assert total.by_vector == total.by_wording == total.by_either == total.with_repeats == (0, 0)
+    assert not total.left_out
+
+
+def test_one_slow_call_does_not_move_the_medians() -> None:
+    pairs = [(answer(1, milliseconds=2.0), answer(1, milliseconds=milliseconds)) for milliseconds in (3.0, 3.5, 900.0)]
+    measured = timing(pairs)
+    assert measured.rounds == 3
+    assert measured.direct_milliseconds == 2.0
+    assert measured.proxied_milliseconds == 3.5
+    assert measured.proxied_milliseconds - measured.direct_milliseconds == pytest.approx(1.5)

@@ -1,7 +1,8 @@
-"""A file is there whole or not at all, whatever happens while it is written."""
+"""Files are there whole or not at all; credentials come from variables; progress bars are for terminals."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from vecsieve.proxy.jobs.files import write_whole
+from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.files import key_from, progress_bar, write_whole
 
 WRITER = """
 import itertools, pathlib, sys
@@ -97,3 +100,57 @@ def test_a_signal_in_the_middle_of_writing_never_leaves_half_a_file(tmp_path: Pa
         assert number is signal.SIGKILL or list(tmp_path.iterdir()) == [path]
         path.unlink()
     assert not list(tmp_path.glob("*.json"))
+
+
+# Keys come from named variables; a variable that was named must be there.
+
+
+def test_without_a_name_the_usual_variable_is_read() -> None:
+    assert key_from({"QDRANT_API_KEY": "k"}, None, usual="QDRANT_API_KEY") == "k"
+    assert key_from({}, None, usual="QDRANT_API_KEY") is None
+    assert key_from({"QDRANT_API_KEY": ""}, None, usual="QDRANT_API_KEY") is None
+
+
+def test_a_named_variable_is_read_alone() -> None:
+    assert key_from({"QDRANT_API_KEY": "k", "READER": "r"}, "READER", usual="QDRANT_API_KEY") == "r"
+
+
+@pytest.mark.parametrize("environment", [{"QDRANT_API_KEY": "sesame"}, {"QDRANT_API_KEY": "sesame", "READER": ""}])
+def test_a_named_variable_without_a_key_is_told_of(environment: dict[str, str]) -> None:
+    with pytest.raises(
+        SettingsError, match="--api-key-env: wanted a variable that holds a key; saw 'READER'"
+    ) as caught:
+        key_from(environment, "READER", usual="QDRANT_API_KEY")
+    assert "sesame" not in str(caught.value)
+
+
+# Progress shows on a terminal and nowhere else.
+
+
+def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, force_terminal=terminal, width=100), out
+
+
+def test_a_terminal_sees_how_far_it_is() -> None:
+    shown, out = console(terminal=True)
+    with progress_bar("reading", 40, console=shown) as advance:
+        advance(10)
+        advance(30)
+    assert "reading" in out.getvalue()
+    assert "40/40" in out.getvalue()
+
+
+@pytest.mark.parametrize("total", [40, None])
+def test_a_file_or_a_pipe_sees_nothing(total: int | None) -> None:
+    shown, out = console(terminal=False)
+    with progress_bar("reading", total, console=shown) as advance:
+        advance(10)
+    assert out.getvalue().strip() == ""
+
+
+def test_an_interruption_passes_through_and_gives_the_cursor_back() -> None:
+    shown, out = console(terminal=True)
+    with pytest.raises(KeyboardInterrupt), progress_bar("reading", 40, console=shown):
+        raise KeyboardInterrupt
+    assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.analyzed import planted, report
-from vecsieve.proxy.jobs.analyze.report import as_json
+from support.memory_source import families, points
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import FEW, as_json, cautions, conclusions, cut_said, percent
 from vecsieve.proxy.jobs.source import Point
 
 KEYS = {
@@ -67,3 +74,122 @@ def test_numbers_beyond_53_bits_and_uuids_stay_what_they_are() -> None:
     points = [Point(id=2**63 + 1 + place, vector=each.vector, payload={}) for place, each in enumerate(planted()[:3])]
     leader = json.loads(as_json(report(points)))["families"]["examples"][0]["leader"]
     assert leader["id"] in {2**63 + 1, 2**63 + 2, 2**63 + 3}
+
+
+# The report in sentences: true to its figures, and honest about what they are not.
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [
+        (0, 0, "-"),
+        (0, 9, "0 %"),
+        (1, 1000, "<1 %"),
+        (1, 100, "1 %"),
+        (999, 1000, ">99 %"),
+        (99, 100, "99 %"),
+        (5, 5, "100 %"),
+    ],
+)
+def test_a_share_never_rounds_some_to_none_or_to_all(part: int, whole: int, said: str) -> None:
+    assert percent(part, whole) == said
+
+
+@given(st.integers(1, 10**9), st.data())
+def test_none_and_all_are_said_of_none_and_all_only(whole: int, data: st.DataObject) -> None:
+    """0 % and 100 % are exact; everything else is within half a per cent or says on which side of it."""
+    part = data.draw(st.integers(0, whole))
+    assert (percent(part, whole) == "0 %") == (part == 0)
+    assert (percent(part, whole) == "100 %") == (part == whole)
+
+
+def test_the_figures_stand_in_sentences() -> None:
+    said = conclusions(report())
+    assert said[0] == (
+        "72 % of the points have a copy within a distance of 0.050; 48 % have an exact one. "
+        "If one of each family stayed, 24 of 50 points (48 %) could go."
+    )
+    assert "copies on average" in said[1]
+    assert said[2].startswith("The choice of the cut: ")
+    assert len(said) == 4
+    assert said[3] == (
+        "What to do: 12 points are exact copies and can go where the data is loaded, without anything to judge. "
+        "The other 12 differ in something: read the examples, then leave them to VecSieve, or not."
+    )
+
+
+def test_without_exact_copies_there_is_no_advice_on_loading() -> None:
+    assert not [each for each in conclusions(report(points(families(10, 3)))) if "What to do" in each]
+
+
+def test_a_clean_collection_has_nothing_to_deduplicate() -> None:
+    said = conclusions(report(points(families(60, 1))))
+    assert said[0] == "No point has a copy within a distance of 0.050: there is nothing to deduplicate."
+    assert said[1] == "Of 60 searches around stored points, none has a copy among its first 8 results."
+
+
+def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
+    payloads = [{"text": f"t{place}", "source": "whole" if place % 2 == 0 else "part"} for place in range(2 * FEW)]
+    held = points(families(FEW, 2), payloads)
+    held += [
+        Point(id=1000 + place, vector=vector, payload={"text": f"own {place}", "source": "whole"})
+        for place, vector in enumerate(families(FEW, 1, seed=11))
+    ]
+    assert "100 % of part stands in whole again (50 % the other way round)." in conclusions(report(held))
+
+
+def test_a_source_of_few_points_is_not_judged() -> None:
+    assert not [each for each in conclusions(report()) if "stands in" in each or "repeats itself" in each]
+
+
+def test_a_source_that_repeats_itself_is_named() -> None:
+    payloads = [{"text": f"t{place}", "source": "mill"} for place in range(40)]
+    assert "mill repeats itself: 100 % of it has a copy in the same source." in conclusions(
+        report(points(families(20, 2), payloads))
+    )
+
+
+def test_a_good_reading_of_everything_calls_for_no_caution() -> None:
+    assert cautions(report()) == ()
+
+
+def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
+    fields = FieldNames(text=("body",), source=("origin",))
+    said = cautions(report(fields=fields))
+    assert said[0].startswith("No text under body")
+    assert "--text-field" in said[0]
+    assert said[1].startswith("No source under origin")
+    assert "--source-field" in said[1]
+    sampled = cautions(report(limit=10))
+    assert sampled[0].startswith("A sample of 10 of 50 points")
+    assert "--limit" in sampled[0]
+    crowd = cautions(report(points(families(1, 40))))
+    assert [each for each in crowd if each.startswith("40 points have 20 copies or more")]
+    bare = [Point(id=each.id, vector=None, payload=each.payload) for each in planted()]
+    said = cautions(report(bare, cut=None))
+    assert said[0].startswith("50 points have no vector of this name")
+    assert said[-1].startswith("No pool has two vectors")
+
+
+@pytest.mark.parametrize(("cut", "said"), [(0.05, "0.050 (chosen with --cut)"), (None, "by the relative rule")])
+def test_the_cut_says_where_it_is_from(cut: float | None, said: str) -> None:
+    assert said in cut_said(report(cut=cut))
+
+
+@pytest.mark.parametrize(
+    ("step", "share", "is_much"), [(80, "20 %", False), (51, "49 %", False), (50, "50 %", True), (10, "90 %", True)]
+)
+def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share: str, is_much: bool) -> None:
+    chunks = [
+        replace(
+            each, payload={**each.payload, "doc_id": "d", "token_start": place * step, "token_end": place * step + 100}
+        )
+        for place, each in enumerate(points(families(40, 1)))
+    ]
+    (said,) = [each for each in conclusions(report(chunks)) if "Neighbouring chunks" in each]
+    assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
+    assert ("policy.stitch" in said) is is_much
+
+
+def test_without_spans_nothing_is_said_of_overlaps() -> None:
+    assert not [each for each in conclusions(report(points(families(40, 1)))) if "Neighbouring chunks" in each]

@@ -8,11 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.labelled_folders import BY_TEXT, BY_VECTORS, COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
-from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
-from vecsieve.proxy.jobs.evaluate.searching import Evidence, Found, Points, Trial, Upstream, contenders, neighbours
+from vecsieve.proxy.jobs.evaluate import searching
+from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Query, read_set, unit
+from vecsieve.proxy.jobs.evaluate.searching import (
+    Evidence,
+    Found,
+    Neighbours,
+    Points,
+    Trial,
+    Upstream,
+    contenders,
+    json_floats,
+    neighbours,
+)
 from vecsieve.proxy.search.policy import ResolvedPolicy
 
 DISTINCT = [[1.0, 0.0, 0.0], [0.9, 0.0, 0.44], [0.8, 0.6, 0.0], [0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]
@@ -142,3 +157,184 @@ def test_time_is_that_of_choosing_and_of_all_but_the_database(tmp_path: Path, st
     assert found.choosing_seconds == 3 * step  # three laps
     assert found.added_seconds > found.choosing_seconds
     assert found.added_seconds % step == 0.0
+
+
+# Exact neighbours: the order of a full sort by similarity and row, however few are asked for.
+
+
+def test_ties_are_broken_by_row(tmp_path: Path) -> None:
+    found = dict(neighbours(read_set(labelled_folder(tmp_path / "tiny")), every=1))
+    assert found[0].first(5).tolist() == [A, COPY, B, C, D]
+    assert found[1].first(5).tolist() == [D, B, A, COPY, C]
+
+
+def test_a_closed_list_is_all_there_is(tmp_path: Path) -> None:
+    queries = [{**QUERIES[0], "candidates": ["d", "c", "a2"]}, QUERIES[1]]
+    found = dict(neighbours(read_set(labelled_folder(tmp_path / "tiny", queries=queries)), every=1))
+    assert found[0].first(2).tolist() == [COPY, C]
+    assert found[0].first(9).tolist() == [COPY, C, D]
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.integers(0, 45), st.booleans())
+def test_the_first_few_are_the_head_of_a_full_sort(values: list[int], count: int, closed: bool) -> None:
+    """Invariant: first(n) is the first n of sorted(rows, by falling similarity, then row), ties included."""
+    rows = list(range(0, len(values), 2)) if closed else list(range(len(values)))
+    found = Neighbours(
+        similarities=np.array(values, np.float32) / np.float32(3.0),
+        candidates=np.array(rows, np.intp) if closed else None,
+    )
+    assert found.first(count).tolist() == sorted(rows, key=lambda row: (-values[row], row))[:count]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
+def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    labelled = read_set(
+        labelled_folder(
+            tmp_path / "tiny", queries=QUERIES[:1] * 11, query_vectors=[[1.0, row, 0.0] for row in range(11)]
+        )
+    )
+    whole = list(neighbours(labelled, every=every))
+    monkeypatch.setattr(searching, "BLOCK", 2)
+    blocks = list(neighbours(labelled, every=every))
+    assert [number for number, _ in blocks] == list(range(0, 11, every))
+    assert [one.first(5).tolist() for _, one in blocks] == [one.first(5).tolist() for _, one in whole]
+    for number, one in blocks:
+        np.testing.assert_allclose(one.similarities, labelled.vectors @ labelled.query_vectors[number], rtol=1e-6)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 9, 22])
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_tie_however_many_queries_are_asked_at_once(seed: int, every: int) -> None:
+    random = np.random.default_rng(seed)
+    once = unit(random.normal(size=(23, 37)).astype(np.float32))
+    labelled = LabelledSet(
+        name="copies",
+        items=(),
+        queries=(Query(subtopics={}, relevant=frozenset(), candidates=None),) * 23,
+        vectors=np.concatenate((once, once)),
+        query_vectors=once,
+    )
+    whole = dict(neighbours(labelled, every=1))
+    for number, some in neighbours(labelled, every=every):
+        assert some.similarities.tobytes() == whole[number].similarities.tobytes()
+        assert some.similarities[:23].tobytes() == some.similarities[23:].tobytes()
+
+
+# Items as a server writes them: float32 to the last bit, payload as it stands in the file.
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=20))
+def test_floats_read_back_as_the_same_float32(values: list[float]) -> None:
+    """Invariant: JSON text, read as doubles and rounded, gives the same 32 bits, sign of zero included."""
+    row = np.array(values, np.float32)
+    read = np.array(orjson.loads(json_floats(row)), np.float32)
+    assert read.tobytes() == row.tobytes()
+
+
+def test_floats_of_one_float32_have_its_shortest_digits() -> None:
+    assert json_floats(np.array([0.1, 0.5], np.float32)) == b"[0.1,0.5]"
+
+
+def test_a_point_has_the_parts_that_were_asked_for(tmp_path: Path) -> None:
+    points = Points(read_set(labelled_folder(tmp_path / "tiny")))
+    bare = points.point(B, b"0.8", wanted=None, with_vector=False)
+    assert bare == b'{"id":2,"version":0,"score":0.8}'
+    whole = json.loads(points.point(B, b"0.8", wanted=lambda key: key != "source", with_vector=True))
+    assert whole["payload"] == {"text": "beta", "doc": "one"}
+    assert np.array(whole["vector"], np.float32).tolist() == points._labelled.vectors[B].tolist()
+    assert json.loads(points.point(B, b"1", wanted=lambda _: False, with_vector=False))["payload"] == {}
+
+
+def test_labels_are_never_in_a_point(tmp_path: Path) -> None:
+    points = Points(read_set(labelled_folder(tmp_path / "tiny")))
+    whole = json.loads(points.point(0, b"1", wanted=lambda _: True, with_vector=True))
+    assert sorted(whole["payload"]) == ["doc", "source", "text"]
+
+
+def test_a_vector_is_written_once(tmp_path: Path) -> None:
+    points = Points(read_set(labelled_folder(tmp_path / "tiny")))
+    first, second = points._vector(0), points._vector(0)
+    assert first is second
+
+
+# The in-memory server: the lists, the windows and the selections that Qdrant gives, and a refusal of all else.
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    labelled = read_set(labelled_folder(tmp_path / "tiny"))
+    return Upstream(Points(labelled), dict(neighbours(labelled, every=1))[0])
+
+
+def asked(upstream: Upstream, **members: object) -> list[dict[str, Any]]:
+    body = json.dumps({"query": [1.0, 0.0, 0.0], **members}).encode()
+    points: list[dict[str, Any]] = json.loads(asyncio.run(upstream.answer(body)))["result"]["points"]
+    return points
+
+
+def ids(points: list[dict[str, Any]]) -> list[int]:
+    return [point["id"] for point in points]
+
+
+def test_points_are_ranked_with_their_scores(upstream: Upstream) -> None:
+    points = asked(upstream, limit=3)
+    assert ids(points) == [A, COPY, B]
+    assert [point["score"] for point in points] == pytest.approx([1.0, 1.0, 0.8], abs=1e-3)  # stored as float16
+    assert sorted(points[0]) == ["id", "score", "version"]
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, [A, COPY, B, C, D]),
+        ({"limit": 2, "offset": 1}, [COPY, B]),
+        ({"limit": 2, "offset": 4}, [D]),
+        ({"limit": 2, "offset": 5}, []),
+        ({"limit": 100}, [A, COPY, B, C, D]),
+        ({"limit": 0}, []),
+    ],
+)
+def test_a_window_is_cut_from_the_ranking(upstream: Upstream, members: dict[str, object], expected: list[int]) -> None:
+    assert ids(asked(upstream, **members)) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (True, ["doc", "source", "text"]),
+        (["text", "nowhere"], ["text"]),
+        ([], []),
+        ({"include": ["doc"]}, ["doc"]),
+        ({"exclude": ["doc"]}, ["source", "text"]),
+        (False, None),
+        (None, None),
+    ],
+)
+def test_a_payload_selector_is_honoured(upstream: Upstream, selector: object, expected: list[str] | None) -> None:
+    point = asked(upstream, limit=1, with_payload=selector)[0]
+    assert (sorted(point["payload"]) if "payload" in point else None) == expected
+
+
+@pytest.mark.parametrize(("selector", "is_there"), [(True, True), ([""], True), (False, False), (None, False)])
+def test_the_one_unnamed_vector_is_given_when_asked_for(upstream: Upstream, selector: object, is_there: bool) -> None:
+    assert ("vector" in asked(upstream, limit=1, with_vector=selector)[0]) is is_there
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"filter": {}},
+        {"with_vector": ["text"]},
+        {"with_payload": {}},
+        {"with_payload": {"include": ["a"], "exclude": ["b"]}},
+        {"limit": "many"},
+    ],
+)
+def test_what_it_does_not_do_is_refused_loudly(upstream: Upstream, members: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"with_vector|with_payload|unknown field|limit"):
+        asked(upstream, **members)
+
+
+def test_a_body_that_is_no_json_is_refused(upstream: Upstream) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        asyncio.run(upstream.answer(b"nonsense"))
