@@ -70,16 +70,13 @@ class _Verbs(Generic[RequestT, ReplyT]):
     cut_reply: Callable[[RequestT, ReplyT, Keep], bytes]
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """As in the contract."""
         return self.widen_request(own(call.document, self.request_type), fetch_k)
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
-        """As in the contract."""
         pools, document = self.read_reply(own(call.document, self.request_type), call.needs, body)
         return Reply(pools=pools if isinstance(pools, tuple) else (pools,), document=document)
 
     def trim(self, call: SearchCall, reply: Reply, keep: Keep) -> bytes:
-        """As in the contract."""
         return self.cut_reply(own(call.document, self.request_type), own(reply.document, self.reply_type), keep)
 
 
@@ -87,7 +84,6 @@ class RestAdapter(_Verbs[RequestT, ReplyT]):
     """The verbs over JSON bodies."""
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """As in the contract."""
         wire_json.check_size(body, bounds)
 
 
@@ -100,7 +96,6 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
     is_flat = False
 
     def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
-        """As in the contract."""
         text = wire_json.without_surrogates(answer)
         found = self.payloads(own(call.document, self.request_type), text)
         edits: list[tuple[int, int, bytes]] = []
@@ -125,7 +120,6 @@ class GrpcAdapter(_Verbs[RequestT, ReplyT]):
     messages: protobuf_requests.Messages
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        """As in the contract."""
         protobuf_requests.check_size(body, operation.name, self.messages, bounds)
 
 
@@ -150,11 +144,9 @@ class RestDialect:
     """Status 429 is a quota. No refusal names a limit or a vector, and none has a status of success."""
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        """None."""
         return None
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        """False."""
         return False
 
     def is_quota(self, status: int, body: bytes) -> bool:
@@ -162,7 +154,6 @@ class RestDialect:
         return status == TOO_MANY_REQUESTS
 
     def is_quota_in_success(self, body: bytes) -> bool:
-        """False."""
         return False
 
 
@@ -195,14 +186,12 @@ class _Writes:
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 
     def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        """As in the contract."""
         try:
             return self.read_neighbours(points, inquiry, bodies)
         except _UNREADABLE as error:
             raise MalformedReplyError(f"neighbours: {type(error).__name__}") from None
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        """As in the contract."""
         try:
             return self.read_stored(points, body)
         except _UNREADABLE as error:
@@ -249,7 +238,6 @@ class RestWrites(_Writes):
     arrays: Callable[[NewPoints], tuple[Shortened, Sequence[Array]]]
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """As in the contract."""
         try:
             return self.read_points(write, set_aside(body, self.guess(body)), needs)
         except RepeatedKeyError:
@@ -263,7 +251,6 @@ class RestWrites(_Writes):
         return source.cut(*each[row])
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        """As in the contract."""
         return self._shown(points, rows, {})
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
@@ -290,14 +277,12 @@ class GrpcWrites(_Writes):
     fields: Callable[[NewPoints], tuple[bytes, Sequence[Field]]]
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        """As in the contract."""
         try:
             return self.read_points(write, body, needs)
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        """As in the contract."""
         return self.shown(points, dict.fromkeys(rows, b""))
 
     def shown(self, points: NewPoints, fields: Mapping[int, bytes]) -> bytes:

@@ -213,18 +213,15 @@ class Adapter(Protocol):
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The operation; None for all that is no ranked search. Never raises."""
-        ...
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         """Count the parts of a body in linear time. Raises UnsupportedError beyond ``bounds``, nothing else.
 
         The other verbs may be slow on a body that was not checked.
         """
-        ...
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Raises UnsupportedError, nothing else."""
-        ...
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
         """The request for ``fetch_k[i]`` candidates from rank 0 for search i, with what the needs name.
@@ -232,15 +229,12 @@ class Adapter(Protocol):
         All other bytes are the client's. A count of 0 leaves search i unchanged; its pool is then the client's own page. Where
         all searches of a request share one limit, it is the largest count, so that pools may be longer than ``fetch_k[i]``.
         """
-        ...
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
         """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
-        ...
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         """The native answer: the results ``keep[i]`` of search i in that order, in upstream's bytes, without what was added."""
-        ...
 
 
 class Dialect(Protocol):
@@ -248,23 +242,18 @@ class Dialect(Protocol):
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """An error in the backend's format. ``path``: of the request, where formats differ; "" for unknown."""
-        ...
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
         """The largest limit that the backend accepts, where this error names it; else None."""
-        ...
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether this error says that a named vector does not exist."""
-        ...
 
     def is_quota(self, status: int, body: bytes) -> bool:
         """Whether this error is a rate limit or an exhausted quota. ``body``: b"" for unknown."""
-        ...
 
     def is_quota_in_success(self, body: bytes) -> bool:
         """The same of a reply with a status of success."""
-        ...
 
 
 def may_be_json(content_type: str) -> bool:
@@ -337,15 +326,12 @@ class Naming(Protocol):
 
     def describes(self, head: RequestHead) -> bool:
         """Whether a successful reply to this request has names of collections."""
-        ...
 
     def described(self, body: bytes) -> tuple[Called, ...]:
         """The names in such a reply; () where it cannot be read."""
-        ...
 
     def unsettles(self, head: RequestHead) -> Unsettled | None:
         """The names that this request may change; None for none."""
-        ...
 
 
 # Description of a collection before a search, for a backend whose searches depend on the schema. Without a description a search
@@ -370,11 +356,9 @@ class DescribesCollections(Protocol):
 
     def describe(self, operation: Operation, body: bytes) -> Question | None:
         """The request that describes the search's collection; None where none is needed. Never raises."""
-        ...
 
     def parse_description(self, body: bytes) -> object:
         """``Needs.known`` from a successful reply. Raises MalformedReplyError, nothing else."""
-        ...
 
 
 # All points of a collection, for a backend whose searches can be narrowed to ids.
@@ -402,23 +386,18 @@ class ListsPoints(Protocol):
 
     def describing(self, collection: str) -> Question:
         """The request for the collection's vectors."""
-        ...
 
     def named_vectors(self, body: bytes) -> tuple[Named, ...]:
         """The vectors in the reply to it. Raises MalformedReplyError, nothing else."""
-        ...
 
     def listing(self, collection: str, *, after: bytes, count: int) -> Question:
         """The request for the next ids. ``after``: as in Listed; b"" for the first ones."""
-        ...
 
     def listed(self, body: bytes) -> Listed:
         """The ids in the reply to it. Raises MalformedReplyError, nothing else."""
-        ...
 
     def searching(self, collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
         """A client's search, by this vector, that ranks the points of these ids."""
-        ...
 
 
 # Some points of a search once more, for a backend whose searches can be narrowed to ids.
@@ -432,7 +411,6 @@ class FetchesAgain(Protocol):
         """The widened request of the call's only search for the points of these ``Pool.ids`` alone, whatever its page; None where it cannot
         be narrowed so. ``parse_reply`` reads the reply.
         """
-        ...
 
 
 # Members of our own in the payloads of an answer, for a transport whose answers have room for them.
@@ -446,7 +424,6 @@ class NotesResults(Protocol):
         """A trimmed answer with ``notes[i][k]``, the JSON of an object, as the member NOTE of the payload of search i's result k. A
         result without a payload, or with such a member, stays as it is.
         """
-        ...
 
 
 # Vectors fetched by id after a search, for a backend with searches that return none.
@@ -478,16 +455,12 @@ class FetchesVectors(Protocol):
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
         """The requests for the vectors of the reply's candidates without the ``known`` ids; () where the search returns vectors."""
-        ...
 
     def found(self, lookup: Lookup, body: bytes) -> Found:
         """Raises MalformedReplyError, nothing else."""
-        ...
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
         """The reply with the vectors found, in any order; rows of NaN for the others. Raises MalformedReplyError, nothing else."""
-        ...
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
         """The reply whose answer adds so many read units to those of upstream; unchanged where upstream names none."""
-        ...

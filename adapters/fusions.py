@@ -110,10 +110,8 @@ class DividesFusions(Protocol):
         """The lists of a widened request ``body``, which ``widen`` made of ``call``; None where it is no single fusion. Raises
         UndividedError, nothing else.
         """
-        ...
 
     def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         """The reply to the undivided request with these results of the parts' ``replies``, in upstream's bytes but for their scores.
         Raises MalformedReplyError, nothing else.
         """
-        ...

@@ -112,39 +112,31 @@ class LeavesPointsOut(Protocol):
 
     def collection(self, write: Operation, points: NewPoints) -> str:
         """The collection as `vecsieve undo` opens it."""
-        ...
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """One point alone. Raises UnsupportedError for one that has no exact JSON form."""
-        ...
 
     def partition(self, points: NewPoints) -> bytes:
         """The part of the collection that the write names, as JSON; b"" without one. Raises UnsupportedError."""
-        ...
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """The write without some of its points, but not all. All other bytes are the client's."""
-        ...
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
         """The reads for which of these ids are stored. ``whole``: with all that is stored of them, where points are merged."""
-        ...
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as of ``NewPoints``, the points in one answer, each alone. Raises MalformedReplyError, nothing else."""
-        ...
 
     def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
         """The client's answer, from the one to the write without some points. ``gone``: for each of them its original in the same write,
         None for a stored one. Raises MalformedReplyError; DeclinedError where the database refused the write.
         """
-        ...
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +172,17 @@ class MergesPoints(LeavesPointsOut, Protocol):
 
     def waits(self, points: NewPoints, query: str) -> bool:
         """Whether the client is answered when its write has been carried out, not when it was accepted."""
-        ...
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The write without some of its points, and with others in place of some, each alone. The rest are the client's bytes."""
-        ...
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Remove stored points, by their ids; where that is conditional, unless they changed: as far as the database can compare them with
         these points alone.
         """
-        ...
 
     def removed(self, body: bytes) -> None:
         """Read a successful answer to `ask_removed`. Raises MalformedReplyError; DeclinedError where the database refused it."""
-        ...
 
 
 class WriteAdapter(Protocol):
@@ -202,33 +190,26 @@ class WriteAdapter(Protocol):
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The upsert of a request; None for any other. Never raises."""
-        ...
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises UnsupportedError, nothing else."""
-        ...
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The read whose answer `is_cosine` takes. Raises UnsupportedError."""
-        ...
 
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """Whether the scores of this vector are cosine similarities; False where the description does not tell. Never raises."""
-        ...
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """The reads for the neighbours of all points of the inquiry, one where the database takes a batch. Raises UnsupportedError."""
-        ...
 
     def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Read the successful answers to `ask`, in its order. Raises MalformedReplyError, nothing else."""
-        ...
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The write with a note, the JSON of an object, as the member NOTE of the payloads of some points, in place of any that is
         there. All other bytes are the client's. Raises UnsupportedError where a payload has no place for it after all.
         """
-        ...
 
 
 def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:

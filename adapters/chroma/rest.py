@@ -312,8 +312,6 @@ def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCal
 
 
 class ChromaRest(NotingAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(request.classify)
     parse_request = staticmethod(_parse_request)
@@ -324,7 +322,6 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     is_flat = True  # metadata has strings, numbers, booleans
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        """As in the contract."""
         return request.again(own(call.document, Document), ids)
 
 
@@ -355,8 +352,6 @@ _DECODER = msgspec.json.Decoder(_Error)
 
 
 class ChromaDialect(RestDialect):
-    """Over REST."""
-
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """An error with the name by which clients choose the exception they raise."""
         body = b'{"error":"%s","message":%s}' % (_NAMES.get(status, _OTHER).encode(), json_text(message))

@@ -342,8 +342,6 @@ def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAns
 
 
 class ChromaWrites(RestWrites):
-    """The verbs of the contract."""
-
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)
     read_stored = staticmethod(_stored)

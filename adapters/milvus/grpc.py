@@ -53,7 +53,6 @@ _NAMESPACE = 20
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    """As in the contract."""
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
@@ -119,7 +118,6 @@ def _values(data: bytes, found: Sequence[Field], number: int) -> list[bytes]:
 
 
 def fused(divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-    """As in the contract."""
     documents = [own(reply.document, ReplyDocument) for reply in replies]
     if not ranked:
         return documents[0].body
@@ -181,8 +179,6 @@ def _counted(document: ReplyDocument) -> int:
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
@@ -195,5 +191,4 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """As in the contract."""
         return grpc_request.again(own(call.document, Document), ids, call.needs)

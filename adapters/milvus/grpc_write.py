@@ -402,8 +402,6 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
 
 
 class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
-    """The verbs of the contract."""
-
     classify = staticmethod(classify)
     read_points = staticmethod(_read)
     read_neighbours = staticmethod(_neighbours)

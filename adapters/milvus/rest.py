@@ -133,7 +133,6 @@ def _part(body: bytes, span: Span) -> _Part:
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    """As in the contract."""
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
@@ -222,8 +221,6 @@ def written(score: np.float32) -> bytes:
 
 
 class MilvusRest(NotingAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify_rest)
     parse_request = staticmethod(parse_request)

@@ -335,8 +335,6 @@ def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes])
 
 
 class MilvusRestWrites(KeepsPoints, RestWrites):
-    """The verbs of the contract."""
-
     classify = staticmethod(classify)
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)

@@ -310,8 +310,6 @@ def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCal
 
 
 class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type, messages = Document, ReplyDocument, MESSAGES
     classify = staticmethod(classify)
     parse_request = staticmethod(_parse_request)

@@ -278,8 +278,6 @@ def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes])
 
 
 class PineconeGrpcWrites(GrpcWrites):
-    """The verbs of the contract."""
-
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)
     read_stored = staticmethod(_stored)

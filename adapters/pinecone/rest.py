@@ -398,8 +398,6 @@ def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCal
 
 
 class PineconeRest(NotingAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify)
     parse_request = staticmethod(_parse_request)
@@ -417,9 +415,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         return lookups(call.operation.partition, reply.pools[0].ids, known)
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
-        """As in the contract."""
         return replace(reply, pools=(joined(reply.pools[0], found),))
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
-        """As in the contract."""
         return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))

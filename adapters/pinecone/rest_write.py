@@ -218,8 +218,6 @@ def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
 
 
 class PineconeRestWrites(RestWrites):
-    """The verbs of the contract."""
-
     read_points = staticmethod(_parsed)
     read_neighbours = staticmethod(_neighbours)
     read_stored = staticmethod(_stored)

@@ -203,8 +203,6 @@ _DECODER = msgspec.json.Decoder(_Error)
 
 
 class QdrantDialect(RestDialect):
-    """Over REST."""
-
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """The body of errors that the server finds before it starts the clock: ``"time":0.0``."""
         body = b'{"status":{"error":%s},"time":0.0}' % json_text(message)

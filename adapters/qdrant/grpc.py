@@ -78,7 +78,6 @@ _METHODS = {0: Method.RRF, 1: Method.DBSF}
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    """As in the contract."""
     request = own(call.document, Document)
     if request.items is not None or request.plans[0].layout is not _QUERY:
         return None
@@ -315,8 +314,6 @@ def _framed(data: bytes, place: Place, inside: bytes) -> bytes:
 
 
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify_grpc)
     parse_request = staticmethod(grpc_request.parse_request)
@@ -327,5 +324,4 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        """As in the contract."""
         return grpc_request.again(own(call.document, Document), ids)

@@ -443,8 +443,6 @@ def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, byt
 
 
 class QdrantGrpcWrites(GrpcWrites):
-    """The verbs of the contract."""
-
     read_points = staticmethod(parsed)
     read_neighbours = staticmethod(neighbours)
     read_stored = staticmethod(_stored)

@@ -333,8 +333,6 @@ def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
 
 
 class QdrantRest(NotingAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify_rest)
     parse_request = staticmethod(rest_request.parse_request)
@@ -349,5 +347,4 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     fused = staticmethod(rest_fusion.fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        """As in the contract."""
         return rest_request.again(own(call.document, Document), ids)

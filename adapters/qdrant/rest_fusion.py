@@ -34,7 +34,6 @@ _NUMBER = re.compile(rb"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][-+]?[0-9]{1,
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
-    """As in the contract."""
     request = own(call.document, Document)
     if request.batch is not None or not request.in_object:
         return None

@@ -446,8 +446,6 @@ def is_comparable(value: object) -> bool:
 
 
 class QdrantRestWrites(RestWrites):
-    """The verbs of the contract."""
-
     classify = staticmethod(calls.classify_rest_write)
     guess = staticmethod(guess)
     read_points = staticmethod(parsed)

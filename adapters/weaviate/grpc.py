@@ -430,8 +430,6 @@ def _properties(data: bytes, shown: Shown, properties: Field, own: Field, held: 
 
 
 class WeaviateGrpc(GrpcAdapter[Document, ReplyDocument]):
-    """Functions of this package."""
-
     request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
     classify = staticmethod(calls.classify)
     parse_request = staticmethod(grpc_request.parse_request)

@@ -280,8 +280,6 @@ def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], b
 
 
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
-    """The verbs of the contract."""
-
     classify = staticmethod(classify)
     describe = staticmethod(describe)
     read_points = staticmethod(_parsed)

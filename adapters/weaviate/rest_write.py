@@ -209,8 +209,6 @@ _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class WeaviateRestWrites(WeaviateWrites, RestWrites):
-    """The verbs of the contract."""
-
     classify = staticmethod(classify)
     describe = staticmethod(describe)
     read_points = staticmethod(_parsed)

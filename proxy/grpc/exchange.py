@@ -84,7 +84,6 @@ class GrpcExchange:
     _refusal: Failure | None = field(default=None, init=False)
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
-        """As in the protocol."""
         outcome = await self.widened(body, seconds, ending)
         if isinstance(outcome, Failure):
             raise self._refused(outcome)

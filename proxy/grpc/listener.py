@@ -161,20 +161,16 @@ class SharedConnection(Connection, Protocol):
     @property
     def may_finish(self) -> bool:
         """Whether closing waits for its end."""
-        ...
 
     @property
     def is_unsent(self) -> bool:
         """Whether an answer has not reached the client yet, as far as can be known."""
-        ...
 
     def send_goaway(self) -> None:
         """Ask the client to send nothing new, where that is possible. Called once."""
-        ...
 
     def cut(self) -> None:
         """End now, whatever is under way."""
-        ...
 
 
 class SharedConnections:

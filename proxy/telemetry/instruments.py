@@ -49,11 +49,9 @@ class Store(Protocol):
 
     def numbers(self, count: int) -> Numbers:
         """So many numbers: 0, or those of the process before."""
-        ...
 
     def say(self, words: Words) -> None:
         """Keep the words, which are few and change seldom."""
-        ...
 
 
 class Private:
@@ -267,7 +265,6 @@ class Spec(ABC, Generic[Made]):
     @abstractmethod
     def made(self, held: Held, at: int) -> Made:
         """The instrument. ``at``: as for ``read``."""
-        ...
 
     def _sampled(self, metric: Metric, labels: dict[str, str], reading: Reading, at: int) -> None:
         metric.add_sample(PREFIX + self.name, labels, reading.numbers[at])

@@ -38,11 +38,9 @@ class LineSink(Protocol):
 
     def put(self, line: bytes) -> None:
         """Write the line, which ends in a newline, soon."""
-        ...
 
     def close(self) -> None:
         """Write what is queued, for a bounded time."""
-        ...
 
 
 class ThreadedSink:

@@ -105,11 +105,9 @@ class Exporter(Protocol):
 
     def export(self, spans: Sequence[Readable], /) -> Any:
         """Send the spans; returns the SDK's result."""
-        ...
 
     def shutdown(self) -> None:
         """Abort the batch that is being sent."""
-        ...
 
 
 def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recording:

@@ -102,11 +102,9 @@ class Exporting(Protocol):
 
     def emit(self, span: Span) -> None:
         """Take an ended span; never blocks, never raises."""
-        ...
 
     async def close(self) -> None:
         """Send what is queued, for a bounded time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,23 +187,18 @@ class Leg(AbstractContextManager["Leg"], Protocol):
     @property
     def traceparent(self) -> str | None:
         """The traceparent to send; None: leave the client's."""
-        ...
 
     def __enter__(self) -> Self:
         """The request is sent now."""
-        ...
 
     def answered(self, status: int) -> None:
         """The head of an HTTP answer arrived."""
-        ...
 
     def ended(self, code: int) -> None:
         """A gRPC call ended with this code."""
-        ...
 
     def cut(self) -> None:
         """The answer began and was incomplete."""
-        ...
 
 
 class Trace(Protocol):
@@ -212,23 +207,18 @@ class Trace(Protocol):
     @property
     def trace_id(self) -> str | None:
         """32 hexadecimal digits if the request is recorded, else None."""
-        ...
 
     def classified(self, operation: str) -> None:
         """The request is a ranked search."""
-        ...
 
     def leg(self, kind: AttemptKind, method: str, origin: Origin | None) -> Leg:
         """A request to the database, not entered yet. ``origin``: None for the settings' upstream."""
-        ...
 
     def staged(self, marks: Iterable[Mark]) -> None:
         """Add the stages of the work."""
-        ...
 
     def end(self, finish: Finish) -> None:
         """The client has its answer. Legs of a shadow measurement may follow."""
-        ...
 
 
 class Tracing(Protocol):
@@ -236,11 +226,9 @@ class Tracing(Protocol):
 
     def begin(self, parents: Sequence[str]) -> Trace:
         """Start the trace of a request with these traceparent fields."""
-        ...
 
     async def close(self) -> None:
         """Send what is queued, for a bounded time."""
-        ...
 
 
 class _UntracedLeg:
