@@ -168,11 +168,6 @@ class ReplyDocument:
         return tuple(None if self.text[start:end] == _NULL else (start, end) for start, end in spans)
 
 
-def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    return read_aside(body, guess_rows(body, EMBEDDINGS), lambda source: _read(request, needs, source))
-
-
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Pool, ...], ReplyDocument]:
     text = without_surrogates(source.text)
     found = members(text, whole(text))
@@ -277,52 +272,49 @@ def _cut(document: ReplyDocument, span: Span | None) -> bytes | None:
     return None if span is None else document.source.cut(*span)
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
-    """The client's answer: of search i the rows ``keep[i]`` in that order, in every column that the client selected."""
-    rows = [kept.tolist() for kept in keep]
-    edits: list[Edit] = []
-    for column in reply.columns.values():
-        if column.name in request.added:
-            edits.append((*column.span, b"null"))
-        else:
-            edits += [_kept(reply, cells, kept) for cells, kept in zip(column.cells, rows, strict=True)]
-    if reply.echo is not None:
-        said = [place for place, name in enumerate(reply.echo.said) if name not in request.added]
-        edits.append(_kept(reply, reply.echo, said))
-    return b"".join(edited(reply.source, (0, len(reply.text)), edits))
-
-
 def _kept(reply: ReplyDocument, cells: Cells, kept: Sequence[int]) -> Edit:
     """The inside of an array, with the kept elements."""
     inside = kept_inside(reply.source, cells.array, cells.spans, kept, lambda _: [])
     return cells.array[0] + 1, cells.array[1] - 1, b"".join(inside)
 
 
-def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
-    """Of each search the spans of the results' metadata, null included; None where the column is null. Raises ValueError."""
-    columns = read_columns(text, members(text, whole(text)))
-    if METADATAS in columns:
-        return tuple(cells.spans for cells in columns[METADATAS].cells)
-    return tuple((None,) * len(cells.spans) for cells in columns[IDS].cells)
-
-
-def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    searches, document = request.parse(body, needs)
-    return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
-
-
 class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(request.classify)
-    parse_request = staticmethod(_parse_request)
     widen_request = staticmethod(request.widen)
-    read_reply = staticmethod(parse_reply)
-    cut_reply = staticmethod(trim)
-    payloads = staticmethod(payloads_of)
     is_flat = True  # metadata has strings, numbers, booleans
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         return request.again(own(call.document, Document), ids)
+
+    def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+        """Raises MalformedReplyError, nothing else."""
+        return read_aside(body, guess_rows(body, EMBEDDINGS), lambda source: _read(request, needs, source))
+
+    def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+        """The client's answer: of search i the rows ``keep[i]`` in that order, in every column that the client selected."""
+        rows = [kept.tolist() for kept in keep]
+        edits: list[Edit] = []
+        for column in reply.columns.values():
+            if column.name in request.added:
+                edits.append((*column.span, b"null"))
+            else:
+                edits += [_kept(reply, cells, kept) for cells, kept in zip(column.cells, rows, strict=True)]
+        if reply.echo is not None:
+            said = [place for place, name in enumerate(reply.echo.said) if name not in request.added]
+            edits.append(_kept(reply, reply.echo, said))
+        return b"".join(edited(reply.source, (0, len(reply.text)), edits))
+
+    def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+        """Of each search the spans of the results' metadata, null included; None where the column is null. Raises ValueError."""
+        columns = read_columns(text, members(text, whole(text)))
+        if METADATAS in columns:
+            return tuple(cells.spans for cells in columns[METADATAS].cells)
+        return tuple((None,) * len(cells.spans) for cells in columns[IDS].cells)
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        searches, document = request.parse(body, needs)
+        return SearchCall(operation=operation, searches=searches, needs=needs, document=document)
 
 
 # HTTP status -> the name of the error.

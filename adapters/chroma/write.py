@@ -56,57 +56,6 @@ class Document:
     at: int
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, as it came."""
-    match = _WRITE.fullmatch(head.path)
-    if head.method != "POST" or match is None or not may_be_json(head.content_type):
-        return None
-    before = scope(match[2], match[3])
-    if before is None:
-        return None
-    identifier = match[4].lower()
-    return Operation(backend=BACKEND, name=match[5], collection=before + identifier, partition=match[1], id=identifier)
-
-
-def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-    text = source.text
-    span = whole(text)
-    found = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
-    ids = items_of(text, required(text, found, "ids"))
-    if len(ids) > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    places = {name: place for name in _COLUMNS if (place := present(text, found, name))}
-    columns = {name: _column(text, place, len(ids)) for name, place in places.items()}
-    matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
-    name = name_of([{"": row} for row in matrix], needs.vector_name)
-    if not matrix.shape[1]:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    given = found.get("metadatas")
-    metadata, documents = columns.get("metadatas"), columns.get("documents")
-    fields = [
-        _fields(
-            needs.keys,
-            b"null" if metadata is None else source.cut(*metadata[row]),
-            None if documents is None else source.cut(*documents[row]),
-        )
-        for row in range(len(ids))
-    ]
-    return NewPoints(
-        ids=tuple([orjson.dumps(string(source.cut(*each))) for each in ids]),
-        vectors=matrix,
-        vector_name=name,
-        keys=needs.keys,
-        fields=tuple(fields),
-        document=Document(
-            source=source,
-            columns={name: (place, tuple(columns[name])) for name, place in places.items()},
-            metadata=None if metadata is None else tuple(metadata),
-            column=None if given is None else (given.value, given.end),
-            at=span[1] - 1,
-        ),
-    )
-
-
 def _column(text: bytes, span: Span, count: int) -> list[Span]:
     items = items_of(text, span)
     if len(items) != count:
@@ -128,25 +77,6 @@ def _fields(keys: tuple[str, ...], metadata: bytes, document: bytes | None) -> t
     return tuple([text if key == DOCUMENT_KEY else value for key, value in zip(keys, read, strict=True)])
 
 
-def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """A query for each tenant."""
-    include = ["distances", "metadatas", "documents", *(["embeddings"] if inquiry.vectors else [])]
-    return [
-        Question(
-            method="POST",
-            target=f"{write.partition}/query",
-            body=b'{"query_embeddings":%s,"n_results":%d,"include":%s%s}'
-            % (
-                orjson.dumps(points.vectors[list(rows)], option=orjson.OPT_SERIALIZE_NUMPY),
-                inquiry.count,
-                orjson.dumps(include),
-                b',"where":' + equal_to(tenant) if tenant else b"",
-            ),
-        )
-        for tenant, rows in by_tenant(inquiry).items()
-    ]
-
-
 class _Reply(msgspec.Struct):
     ids: list[list[str]]
     distances: list[list[float | None]]
@@ -158,87 +88,6 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """A score is one minus the distance."""
-    of: list[int] = []
-    ids: list[bytes] = []
-    scores: list[float] = []
-    vectors: list[bytes] = []
-    fields: list[tuple[bytes | None, ...]] = []
-    for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
-        reply = _REPLY.decode(body)
-        none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
-        lists = zip(
-            rows,
-            reply.ids,
-            reply.distances,
-            reply.metadatas,
-            reply.documents,
-            reply.embeddings or none,
-            strict=True,
-        )
-        for row, *columns in lists:
-            for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
-                of.append(row)
-                ids.append(orjson.dumps(identifier))
-                scores.append(float("nan") if distance is None else 1.0 - distance)
-                vectors.append(bytes(vector))
-                fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
-    return Neighbours(
-        of=np.array(of, np.intp),
-        ids=tuple(ids),
-        scores=np.array(scores, np.float64),
-        vectors=decode_matrix(vectors)[0],
-        fields=tuple(fields),
-    )
-
-
-def is_cosine(body: bytes, _: str) -> bool:
-    """From the document of a collection. Never raises."""
-    configuration = last_values(body, ("configuration_json",))[0] or b"{}"
-    return any(
-        index is not None and last_values(index, ("space",))[0] == b'"cosine"'
-        for index in last_values(configuration, ("hnsw", "spann"))
-    )
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the metadata of some records."""
-    document = own(points.document, Document)
-    shown = {row: json_text(note.decode()) for row, note in notes.items()}
-    if document.metadata is not None:
-        text = document.source.text
-        edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in shown.items()]
-    else:
-        cells = [
-            b'{"%s":%s}' % (NOTE.encode(), shown[row]) if row in shown else b"null" for row in range(len(points.ids))
-        ]
-        column = b"[%s]" % b",".join(cells)
-        at = document.at
-        edits = [(*document.column, column) if document.column else (at, at, b',"metadatas":' + column)]
-    return b"".join(edited(document.source, (0, len(document.source.text)), edits))
-
-
-def point(points: NewPoints, row: int) -> bytes:
-    """The members of one record, by the names of their columns; the client's own bytes."""
-    document = own(points.document, Document)
-    source, columns = document.source, document.columns
-    each = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
-    return b"{%s}" % b",".join(each)
-
-
-def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-    document = own(points.document, Document)
-    return document.source, list(document.columns.values())
-
-
-def ask_stored(write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A read by ids, of ids, or of all that is stored."""
-    include = orjson.dumps(_COLUMNS[1:] if whole else ())
-    body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
-    return [Question(method="POST", target=f"{write.partition}/get", body=body)]
-
-
 class _Got(msgspec.Struct):
     ids: list[str]
     embeddings: list[msgspec.Raw] | None = None
@@ -248,23 +97,6 @@ class _Got(msgspec.Struct):
 
 
 _GOT = msgspec.json.Decoder(_Got)
-
-
-def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    got = _GOT.decode(body)
-    ids = [orjson.dumps(each) for each in got.ids]
-    columns = {
-        "ids": ids,
-        "embeddings": got.embeddings,
-        "metadatas": got.metadatas,
-        "documents": got.documents,
-        "uris": got.uris,
-    }
-    present = {name: column for name, column in columns.items() if column is not None}
-    each = zip(*present.values(), strict=True)
-    return {
-        identifier: _record(dict(zip(present, row, strict=True))) for identifier, row in zip(ids, each, strict=True)
-    }
 
 
 def _record(cells: Mapping[str, bytes | msgspec.Raw]) -> bytes:
@@ -297,20 +129,6 @@ class _Record(Form):
 FORM = _Record()
 
 
-def merged(_: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-    """The write with other columns. A write with members beside its columns is not read, so none is lost here."""
-    kept = [row for row in range(len(points.ids)) if row not in rows]
-    records = [last_values(merged[row] if row in merged else point(points, row), _COLUMNS) for row in kept]
-    columns = {
-        name: [cell or b"null" for cell in cells]
-        for name, cells in zip(_COLUMNS, zip(*records, strict=True), strict=True)
-    }
-    if any(cell[:1] == b'"' for cell in columns["embeddings"]):
-        columns["embeddings"] = [_packed(cell) for cell in columns["embeddings"]]
-    shown = {name: cells for name, cells in columns.items() if set(cells) != {b"null"}}
-    return b"{%s}" % b",".join([b'"%s":[%s]' % (name.encode(), b",".join(cells)) for name, cells in shown.items()])
-
-
 def _packed(cell: bytes) -> bytes:
     """An embedding in Base64: a column has one form."""
     return cell if cell[:1] == b'"' else b'"%s"' % b64encode(np.array(orjson.loads(cell), "<f4").tobytes())
@@ -320,45 +138,204 @@ MOST_COMPARED = 16  # values of a record's metadata
 SHORTEST = 3  # characters of a text that its index of texts finds
 
 
-def ask_removed(write: Operation, _: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion for each record, with a filter for its metadata and its document."""
-    questions: list[Question] = []
-    for identifier, record in victims.items():
-        metadata, document = last_values(record, ("metadatas", "documents"))
-        held = orjson.loads(metadata or b"null") or {}
-        each = [(key, orjson.dumps(value)) for key, value in held.items() if isinstance(value, str | int)]
-        filters = b',"where":' + equal_to(tuple(each[:MOST_COMPARED])) if each else b""
-        if document is not None and len(string(document) if document != b"null" else "") >= SHORTEST:
-            filters += b',"where_document":{"$contains":%s}' % document
-        body = b'{"ids":[%s]%s}' % (identifier, filters)
-        questions.append(Question(method="POST", target=f"{write.partition}/delete", body=body))
-    return questions
-
-
-def acknowledged(write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
-    """As servers since 1.0 answer; 0.5 said `true` or null, which no client reads."""
-    status = HTTPStatus.CREATED if write.name == "add" else HTTPStatus.OK
-    return NativeAnswer(status=status, content_type="application/json", body=b"{}")
-
-
 class ChromaWrites(RestWrites):
-    read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(_neighbours)
-    read_stored = staticmethod(_stored)
-    arrays = staticmethod(_arrays)
-    classify = staticmethod(classify)
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
-    point = staticmethod(point)
-    ask_stored = staticmethod(ask_stored)
-    acknowledged = staticmethod(acknowledged)
     form: Form = FORM
-    merged = staticmethod(merged)
-    ask_removed = staticmethod(ask_removed)
     is_conditional = True
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""
         before, _, identifier = write.partition.rpartition("/")
         return Question(method="GET", target=f"{before}/by-id/{identifier}")
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """An upsert or an addition; None for any other request. Never raises. ``partition``: the path of the collection, as it came."""
+        match = _WRITE.fullmatch(head.path)
+        if head.method != "POST" or match is None or not may_be_json(head.content_type):
+            return None
+        before = scope(match[2], match[3])
+        if before is None:
+            return None
+        identifier = match[4].lower()
+        return Operation(
+            backend=BACKEND, name=match[5], collection=before + identifier, partition=match[1], id=identifier
+        )
+
+    def read_points(self, _: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+        text = source.text
+        span = whole(text)
+        found = read_object(text, span, _COLUMNS, reason=Reason.NOT_JSON)
+        ids = items_of(text, required(text, found, "ids"))
+        if len(ids) > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        places = {name: place for name in _COLUMNS if (place := present(text, found, name))}
+        columns = {name: _column(text, place, len(ids)) for name, place in places.items()}
+        matrix = _matrix([source.cut_value(each) for each in columns.get("embeddings", ())])
+        name = name_of([{"": row} for row in matrix], needs.vector_name)
+        if not matrix.shape[1]:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        given = found.get("metadatas")
+        metadata, documents = columns.get("metadatas"), columns.get("documents")
+        fields = [
+            _fields(
+                needs.keys,
+                b"null" if metadata is None else source.cut(*metadata[row]),
+                None if documents is None else source.cut(*documents[row]),
+            )
+            for row in range(len(ids))
+        ]
+        return NewPoints(
+            ids=tuple([orjson.dumps(string(source.cut(*each))) for each in ids]),
+            vectors=matrix,
+            vector_name=name,
+            keys=needs.keys,
+            fields=tuple(fields),
+            document=Document(
+                source=source,
+                columns={name: (place, tuple(columns[name])) for name, place in places.items()},
+                metadata=None if metadata is None else tuple(metadata),
+                column=None if given is None else (given.value, given.end),
+                at=span[1] - 1,
+            ),
+        )
+
+    def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """A query for each tenant."""
+        include = ["distances", "metadatas", "documents", *(["embeddings"] if inquiry.vectors else [])]
+        return [
+            Question(
+                method="POST",
+                target=f"{write.partition}/query",
+                body=b'{"query_embeddings":%s,"n_results":%d,"include":%s%s}'
+                % (
+                    orjson.dumps(points.vectors[list(rows)], option=orjson.OPT_SERIALIZE_NUMPY),
+                    inquiry.count,
+                    orjson.dumps(include),
+                    b',"where":' + equal_to(tenant) if tenant else b"",
+                ),
+            )
+            for tenant, rows in by_tenant(inquiry).items()
+        ]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """A score is one minus the distance."""
+        of: list[int] = []
+        ids: list[bytes] = []
+        scores: list[float] = []
+        vectors: list[bytes] = []
+        fields: list[tuple[bytes | None, ...]] = []
+        for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
+            reply = _REPLY.decode(body)
+            none = [[msgspec.Raw(b"null")] * len(each) for each in reply.ids]
+            lists = zip(
+                rows,
+                reply.ids,
+                reply.distances,
+                reply.metadatas,
+                reply.documents,
+                reply.embeddings or none,
+                strict=True,
+            )
+            for row, *columns in lists:
+                for identifier, distance, metadata, document, vector in zip(*columns, strict=True):
+                    of.append(row)
+                    ids.append(orjson.dumps(identifier))
+                    scores.append(float("nan") if distance is None else 1.0 - distance)
+                    vectors.append(bytes(vector))
+                    fields.append(_fields(points.keys, bytes(metadata), bytes(document)))
+        return Neighbours(
+            of=np.array(of, np.intp),
+            ids=tuple(ids),
+            scores=np.array(scores, np.float64),
+            vectors=decode_matrix(vectors)[0],
+            fields=tuple(fields),
+        )
+
+    def is_cosine(self, body: bytes, _: str) -> bool:
+        """From the document of a collection. Never raises."""
+        configuration = last_values(body, ("configuration_json",))[0] or b"{}"
+        return any(
+            index is not None and last_values(index, ("space",))[0] == b'"cosine"'
+            for index in last_values(configuration, ("hnsw", "spann"))
+        )
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the metadata of some records."""
+        document = own(points.document, Document)
+        shown = {row: json_text(note.decode()) for row, note in notes.items()}
+        if document.metadata is not None:
+            text = document.source.text
+            edits = [member_edit(text, document.metadata[row], NOTE, note) for row, note in shown.items()]
+        else:
+            cells = [
+                b'{"%s":%s}' % (NOTE.encode(), shown[row]) if row in shown else b"null"
+                for row in range(len(points.ids))
+            ]
+            column = b"[%s]" % b",".join(cells)
+            at = document.at
+            edits = [(*document.column, column) if document.column else (at, at, b',"metadatas":' + column)]
+        return b"".join(edited(document.source, (0, len(document.source.text)), edits))
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        document = own(points.document, Document)
+        return document.source, list(document.columns.values())
+
+    def ask_stored(self, write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """A read by ids, of ids, or of all that is stored."""
+        include = orjson.dumps(_COLUMNS[1:] if whole else ())
+        body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
+        return [Question(method="POST", target=f"{write.partition}/get", body=body)]
+
+    def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        got = _GOT.decode(body)
+        ids = [orjson.dumps(each) for each in got.ids]
+        columns = {
+            "ids": ids,
+            "embeddings": got.embeddings,
+            "metadatas": got.metadatas,
+            "documents": got.documents,
+            "uris": got.uris,
+        }
+        present = {name: column for name, column in columns.items() if column is not None}
+        each = zip(*present.values(), strict=True)
+        return {
+            identifier: _record(dict(zip(present, row, strict=True))) for identifier, row in zip(ids, each, strict=True)
+        }
+
+    def ask_removed(self, write: Operation, _: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion for each record, with a filter for its metadata and its document."""
+        questions: list[Question] = []
+        for identifier, record in victims.items():
+            metadata, document = last_values(record, ("metadatas", "documents"))
+            held = orjson.loads(metadata or b"null") or {}
+            each = [(key, orjson.dumps(value)) for key, value in held.items() if isinstance(value, str | int)]
+            filters = b',"where":' + equal_to(tuple(each[:MOST_COMPARED])) if each else b""
+            if document is not None and len(string(document) if document != b"null" else "") >= SHORTEST:
+                filters += b',"where_document":{"$contains":%s}' % document
+            body = b'{"ids":[%s]%s}' % (identifier, filters)
+            questions.append(Question(method="POST", target=f"{write.partition}/delete", body=body))
+        return questions
+
+    def acknowledged(self, write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+        """As servers since 1.0 answer; 0.5 said `true` or null, which no client reads."""
+        status = HTTPStatus.CREATED if write.name == "add" else HTTPStatus.OK
+        return NativeAnswer(status=status, content_type="application/json", body=b"{}")
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """The members of one record, by the names of their columns; the client's own bytes."""
+        document = own(points.document, Document)
+        source, columns = document.source, document.columns
+        each = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
+        return b"{%s}" % b",".join(each)
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The write with other columns. A write with members beside its columns is not read, so none is lost here."""
+        kept = [row for row in range(len(points.ids)) if row not in rows]
+        records = [last_values(merged[row] if row in merged else self.point(points, row), _COLUMNS) for row in kept]
+        columns = {
+            name: [cell or b"null" for cell in cells]
+            for name, cells in zip(_COLUMNS, zip(*records, strict=True), strict=True)
+        }
+        if any(cell[:1] == b'"' for cell in columns["embeddings"]):
+            columns["embeddings"] = [_packed(cell) for cell in columns["embeddings"]]
+        shown = {name: cells for name, cells in columns.items() if set(cells) != {b"null"}}
+        return b"{%s}" % b",".join([b'"%s":[%s]' % (name.encode(), b",".join(cells)) for name, cells in shown.items()])

@@ -117,22 +117,6 @@ def _values(data: bytes, found: Sequence[Field], number: int) -> list[bytes]:
     return [data[field.value : field.end] for field in found if field.number == number]
 
 
-def fused(divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-    documents = [own(reply.document, ReplyDocument) for reply in replies]
-    if not ranked:
-        return documents[0].body
-    rows = [(index, row) for index, row, _ in ranked]
-    used = {index: documents[index] for index in sorted({index for index, _ in rows})}
-    model = documents[rows[0][0]]
-    try:
-        shown = _fields(divided, used, rows, struct.pack(f"<{len(ranked)}f", *(score for _, _, score in ranked)))
-        inside = b"".join([_shown(field, shown, model, used, rows) for field in model.fields])
-    except (ValueError, KeyError) as error:
-        raise MalformedReplyError(f"lists of one search are not alike: {error}") from None
-    body, results = model.body, model.results
-    return body[: results.start] + length_field(RESULTS, inside) + body[results.end :]
-
-
 def _fields(
     divided: Divided, used: Mapping[int, ReplyDocument], rows: list[tuple[int, int]], scores: bytes
 ) -> dict[int, bytes]:
@@ -188,7 +172,21 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
     divided = staticmethod(divided)
-    fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
         return grpc_request.again(own(call.document, Document), ids, call.needs)
+
+    def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
+        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        if not ranked:
+            return documents[0].body
+        rows = [(index, row) for index, row, _ in ranked]
+        used = {index: documents[index] for index in sorted({index for index, _ in rows})}
+        model = documents[rows[0][0]]
+        try:
+            shown = _fields(divided, used, rows, struct.pack(f"<{len(ranked)}f", *(score for _, _, score in ranked)))
+            inside = b"".join([_shown(field, shown, model, used, rows) for field in model.fields])
+        except (ValueError, KeyError) as error:
+            raise MalformedReplyError(f"lists of one search are not alike: {error}") from None
+        body, results = model.body, model.results
+        return body[: results.start] + length_field(RESULTS, inside) + body[results.end :]

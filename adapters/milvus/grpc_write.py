@@ -80,23 +80,6 @@ class Document:
     place: Column | None
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The insertion or upsert of a call; None for any other. Never raises."""
-    name = calls.WRITES.get(head.path)
-    return None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
-
-
-def _read(write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    schema = schema_known(needs)
-    found = read(body, (0, len(body)), _SHAPES[write.name])
-    rows = number_of(body, found, _ROWS) or 0
-    if rows > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    if not rows or number_of(body, found, _IS_PARTIAL):
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return _parsed(body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs)
-
-
 def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, needs: WriteNeeds) -> NewPoints:
     rows = number_of(body, found, _ROWS) or 0
     by_name = {column.name: column for column in columns}
@@ -179,32 +162,6 @@ def _place(data: bytes, columns: Mapping[str, Column], schema: Schema) -> Column
 _PARAMS, _NQ, _USES_DEFAULT, _GROUP, _EXPRESSION, _DSL, _DSL_KIND, _OUTPUT = 9, 12, 15, 6, 1, 5, 7, 8
 
 
-def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    searched = _searched(points, inquiry, 0)
-    pairs = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
-    shared = document.named + b"".join(
-        (
-            number_field(_DSL_KIND, _EXPRESSION),
-            *[length_field(_OUTPUT, name.encode()) for name in searched.chosen.added],
-            *[length_field(_PARAMS, pair(key, value)) for key, value in pairs.items()],
-            number_field(_USES_DEFAULT, 1),
-        )
-    )
-    return [
-        Question(
-            method="POST",
-            target=calls.SEARCHES,
-            body=shared
-            + length_field(_DSL, condition(tenant).encode())
-            + length_field(_GROUP, _group(document, rows))
-            + number_field(_NQ, len(rows)),
-        )
-        for tenant, rows in by_tenant(inquiry).items()
-    ]
-
-
 def _group(document: Document, rows: Sequence[int]) -> bytes:
     """A PlaceholderGroup."""
     values = b"".join(length_field(3, document.packed[row]) for row in rows)
@@ -221,47 +178,8 @@ def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocume
     )  # fmt: skip
 
 
-def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    needs = Needs(vectors=inquiry.vectors, payload_fields=points.keys)
-    of: list[int] = []
-    ids: list[bytes] = []
-    vectors: list[npt.NDArray[np.float32]] = []
-    scores: list[npt.NDArray[np.float64]] = []
-    fielded: list[tuple[bytes | None, ...]] = []
-    for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
-        pools, _ = parse_reply(_searched(points, inquiry, len(rows)), needs, body)
-        for row, pool in zip(rows, pools, strict=True):
-            if len(pool.ids) != len(pool.scores):
-                raise MalformedReplyError(f"{len(pool.ids)} ids of {len(pool.scores)} rows")
-            of += [row] * len(pool.ids)
-            ids += pool.ids
-            fielded += pool.fields
-            scores.append(pool.scores)
-            vectors.append(pool.vectors)
-    return Neighbours(
-        of=np.array(of, np.intp),
-        ids=tuple(ids),
-        scores=np.concatenate(scores),
-        vectors=stacked(vectors),
-        fields=without_empty(fielded, points.keys),
-    )
-
-
 # DescribeIndexResponse, IndexDescription.
 _STATUS, _INDEXES, _INDEX_PARAMS, _INDEX_FIELD = 1, 2, 3, 4
-
-
-def is_cosine(body: bytes, vector_name: str) -> bool:
-    """From the description of the indexes. Never raises."""
-    try:
-        outer = fields(body)
-        check_status(body, only(outer, _STATUS, LENGTH))
-        each = [fields(body, field.span) for field in outer if field.number == _INDEXES and field.wire == LENGTH]
-        those = [index for index in each if _is_of(body, only(index, _INDEX_FIELD, LENGTH), vector_name)]
-        metrics = [read_pairs(body, _of(index, _INDEX_PARAMS)).values.get("metric_type") for index in those]
-    except (ValueError, UnsupportedError, MalformedReplyError):
-        return False
-    return metrics == ["COSINE"]
 
 
 def _is_of(data: bytes, field: Field | None, name: str) -> bool:
@@ -270,23 +188,6 @@ def _is_of(data: bytes, field: Field | None, name: str) -> bool:
 
 def _of(found: Sequence[Field], number: int) -> list[Field]:
     return [field for field in found if field.number == number]
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with notes in one column. Raises UnsupportedError where the dynamic field of a row is no object."""
-    document = own(points.document, Document)
-    data, place, is_fixed = document.data, document.place, NOTE in document.schema.scalars
-    if not notes:
-        return data
-    if place is None:
-        each = [
-            length_field(_ELEMENT, noted(None, notes[row]) if row in notes else b"{}") for row in range(len(points.ids))
-        ]
-        head = number_field(_TYPE, JSON) + length_field(_NAME, _DYNAMIC_FIELD) + number_field(_IS_DYNAMIC, 1)
-        return data + length_field(_COLUMNS, head + _documents(each))
-    present = column_values(data, place)
-    shown = {row: note if is_fixed else noted(present[row], note) for row, note in notes.items()}
-    return replaced(data, (0, len(data)), [place.box.field.whole], [_rewritten(data, place, shown)])
 
 
 def _rewritten(data: bytes, column: Column, shown: Mapping[int, bytes]) -> bytes:
@@ -306,15 +207,6 @@ def _documents(elements: Sequence[bytes]) -> bytes:
     return length_field(_SCALARS, length_field(_JSON_DATA, b"".join(elements)))
 
 
-def point(points: NewPoints, row: int) -> bytes:
-    """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    try:
-        return _row(document.data, document.columns, row)
-    except (ValueError, TypeError):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
 def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
     """Raises ValueError, TypeError."""
     members: list[bytes] = []
@@ -327,95 +219,21 @@ def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
     return b"{%s}" % b",".join(members)
 
 
-def left(points: NewPoints, rows: Collection[int]) -> bytes:
-    """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
-    document = own(points.document, Document)
-    if document.found.get(_HASHES):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    kept = np.array([row for row in range(len(points.ids)) if row not in rows], np.intp)
-    boxes = sorted((column.box for column in document.columns), key=lambda box: box.start)
-    message = recut(document.data, (0, len(document.data)), boxes, kept)
-    return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
-
-
 # QueryRequest, QueryResults.
 _QUERY_EXPRESSION, _QUERY_OUTPUT, _QUERIED = 4, 5, 2
 _EVERYTHING = b"*"
 
 
-def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A query of all partitions, which sees what was written until now. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    if whole and not document.schema.is_restorable:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
-    shown = length_field(_QUERY_OUTPUT, _EVERYTHING if whole else document.schema.primary.encode())
-    body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown
-    return [Question(method="POST", target=calls.QUERIES, body=body)]
-
-
-def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    outer = fields(body)
-    check_status(body, only(outer, _STATUS, LENGTH))
-    schema = own(points.document, Document).schema
-    queried = _of(outer, _QUERIED)
-    primary = [
-        field for field in queried if _is_of(body, only(fields(body, field.span), _NAME, LENGTH), schema.primary)
-    ]
-    rows = sum(rows_of(body, field) for field in primary)
-    columns = [read_column(body, field, rows) for field in queried]
-    ids = [value for column in columns if column.name == schema.primary for value in column_values(body, column)]
-    try:
-        return {value: _row(body, columns, row) for row, value in enumerate(ids) if value is not None}
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
-
 _DELETE_EXPRESSION = 5  # of a DeleteRequest, whose names are those of a write
-
-
-def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    chosen = length_field(_DELETE_EXPRESSION, ids_among(document.schema, list(victims)).encode())
-    return [Question(method="POST", target=calls.DELETES, body=document.named + chosen)]
 
 
 # MutationResult: which rows were stored, and which not.
 _IDS, _SUCCEEDED, _FAILED = 2, 3, 4
 
 
-def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
-    kept = [row for row in range(len(points.ids)) if row not in gone]
-    try:
-        found = fields(body)
-        check_status(body, only(found, _STATUS, LENGTH))
-        lists = {number: unsigned_numbers(body, found, number).tolist() for number in (_SUCCEEDED, _FAILED)}
-        shown = {number: b"".join([encoded(kept[place]) for place in each]) for number, each in lists.items()}
-        rest = without(body, (0, len(body)), [field for field in found if field.number in lists])
-        failed = frozenset([kept[place] for place in lists[_FAILED]])
-    except (ValueError, IndexError) as error:
-        raise MalformedReplyError(f"answer to a write: {error}") from None
-    answer = rest + b"".join(length_field(number, each) for number, each in shown.items() if each)
-    return Told(body=answer, failed=failed)
-
-
 class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
-    classify = staticmethod(classify)
-    read_points = staticmethod(_read)
-    read_neighbours = staticmethod(_neighbours)
-    read_stored = staticmethod(_stored)
     is_told = True
-    told = staticmethod(told)
-    point = staticmethod(point)
-    without = staticmethod(left)
-    ask_stored = staticmethod(ask_stored)
-    ask_removed = staticmethod(ask_removed)
     form = ROW
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
 
@@ -443,3 +261,166 @@ class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
         if question is None:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         return Question(method="POST", target=calls.DESCRIBE_INDEX, body=question.body)
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The insertion or upsert of a call; None for any other. Never raises."""
+        name = calls.WRITES.get(head.path)
+        return (
+            None if name is None else Operation(backend=calls.BACKEND, name=name, collection=calls.collection_of(head))
+        )
+
+    def read_points(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        schema = schema_known(needs)
+        found = read(body, (0, len(body)), _SHAPES[write.name])
+        rows = number_of(body, found, _ROWS) or 0
+        if rows > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        if not rows or number_of(body, found, _IS_PARTIAL):
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        return _parsed(
+            body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs
+        )
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        searched = _searched(points, inquiry, 0)
+        pairs = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
+        shared = document.named + b"".join(
+            (
+                number_field(_DSL_KIND, _EXPRESSION),
+                *[length_field(_OUTPUT, name.encode()) for name in searched.chosen.added],
+                *[length_field(_PARAMS, pair(key, value)) for key, value in pairs.items()],
+                number_field(_USES_DEFAULT, 1),
+            )
+        )
+        return [
+            Question(
+                method="POST",
+                target=calls.SEARCHES,
+                body=shared
+                + length_field(_DSL, condition(tenant).encode())
+                + length_field(_GROUP, _group(document, rows))
+                + number_field(_NQ, len(rows)),
+            )
+            for tenant, rows in by_tenant(inquiry).items()
+        ]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        needs = Needs(vectors=inquiry.vectors, payload_fields=points.keys)
+        of: list[int] = []
+        ids: list[bytes] = []
+        vectors: list[npt.NDArray[np.float32]] = []
+        scores: list[npt.NDArray[np.float64]] = []
+        fielded: list[tuple[bytes | None, ...]] = []
+        for body, rows in zip(bodies, by_tenant(inquiry).values(), strict=True):
+            pools, _ = parse_reply(_searched(points, inquiry, len(rows)), needs, body)
+            for row, pool in zip(rows, pools, strict=True):
+                if len(pool.ids) != len(pool.scores):
+                    raise MalformedReplyError(f"{len(pool.ids)} ids of {len(pool.scores)} rows")
+                of += [row] * len(pool.ids)
+                ids += pool.ids
+                fielded += pool.fields
+                scores.append(pool.scores)
+                vectors.append(pool.vectors)
+        return Neighbours(
+            of=np.array(of, np.intp),
+            ids=tuple(ids),
+            scores=np.concatenate(scores),
+            vectors=stacked(vectors),
+            fields=without_empty(fielded, points.keys),
+        )
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description of the indexes. Never raises."""
+        try:
+            outer = fields(body)
+            check_status(body, only(outer, _STATUS, LENGTH))
+            each = [fields(body, field.span) for field in outer if field.number == _INDEXES and field.wire == LENGTH]
+            those = [index for index in each if _is_of(body, only(index, _INDEX_FIELD, LENGTH), vector_name)]
+            metrics = [read_pairs(body, _of(index, _INDEX_PARAMS)).values.get("metric_type") for index in those]
+        except (ValueError, UnsupportedError, MalformedReplyError):
+            return False
+        return metrics == ["COSINE"]
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with notes in one column. Raises UnsupportedError where the dynamic field of a row is no object."""
+        document = own(points.document, Document)
+        data, place, is_fixed = document.data, document.place, NOTE in document.schema.scalars
+        if not notes:
+            return data
+        if place is None:
+            each = [
+                length_field(_ELEMENT, noted(None, notes[row]) if row in notes else b"{}")
+                for row in range(len(points.ids))
+            ]
+            head = number_field(_TYPE, JSON) + length_field(_NAME, _DYNAMIC_FIELD) + number_field(_IS_DYNAMIC, 1)
+            return data + length_field(_COLUMNS, head + _documents(each))
+        present = column_values(data, place)
+        shown = {row: note if is_fixed else noted(present[row], note) for row, note in notes.items()}
+        return replaced(data, (0, len(data)), [place.box.field.whole], [_rewritten(data, place, shown)])
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        try:
+            return _row(document.data, document.columns, row)
+        except (ValueError, TypeError):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
+        document = own(points.document, Document)
+        if document.found.get(_HASHES):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        kept = np.array([row for row in range(len(points.ids)) if row not in rows], np.intp)
+        boxes = sorted((column.box for column in document.columns), key=lambda box: box.start)
+        message = recut(document.data, (0, len(document.data)), boxes, kept)
+        return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """A query of all partitions, which sees what was written until now. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        if whole and not document.schema.is_restorable:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
+        shown = length_field(_QUERY_OUTPUT, _EVERYTHING if whole else document.schema.primary.encode())
+        body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown
+        return [Question(method="POST", target=calls.QUERIES, body=body)]
+
+    def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        outer = fields(body)
+        check_status(body, only(outer, _STATUS, LENGTH))
+        schema = own(points.document, Document).schema
+        queried = _of(outer, _QUERIED)
+        primary = [
+            field for field in queried if _is_of(body, only(fields(body, field.span), _NAME, LENGTH), schema.primary)
+        ]
+        rows = sum(rows_of(body, field) for field in primary)
+        columns = [read_column(body, field, rows) for field in queried]
+        ids = [value for column in columns if column.name == schema.primary for value in column_values(body, column)]
+        try:
+            return {value: _row(body, columns, row) for row, value in enumerate(ids) if value is not None}
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        chosen = length_field(_DELETE_EXPRESSION, ids_among(document.schema, list(victims)).encode())
+        return [Question(method="POST", target=calls.DELETES, body=document.named + chosen)]
+
+    def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
+        kept = [row for row in range(len(points.ids)) if row not in gone]
+        try:
+            found = fields(body)
+            check_status(body, only(found, _STATUS, LENGTH))
+            lists = {number: unsigned_numbers(body, found, number).tolist() for number in (_SUCCEEDED, _FAILED)}
+            shown = {number: b"".join([encoded(kept[place]) for place in each]) for number, each in lists.items()}
+            rest = without(body, (0, len(body)), [field for field in found if field.number in lists])
+            failed = frozenset([kept[place] for place in lists[_FAILED]])
+        except (ValueError, IndexError) as error:
+            raise MalformedReplyError(f"answer to a write: {error}") from None
+        answer = rest + b"".join(length_field(number, each) for number, each in shown.items() if each)
+        return Told(body=answer, failed=failed)

@@ -65,38 +65,6 @@ class _Part:
     top_k: int
 
 
-def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    """Raises UnsupportedError, nothing else."""
-    if operation.name == SEARCH:
-        return rest_search.parse_request(operation, body, needs)
-    span = whole(body)
-    found = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
-    if any(present(body, found, name) for name in _CHOSEN):
-        raise UnsupportedError(Reason.ORDERING_CHOSEN)
-    if _number(body, found, "offset"):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    parts = _parts(body, found)
-    dense = [part.field for part in parts if part.is_dense]
-    if not dense:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    limit = required(body, found, "limit")
-    top_k = integer(body, limit)
-    check_page(top_k, 0)
-    vector = needs.vector_name or dense[0] or compared(None, needs)
-    listed = present(body, found, "outputFields")
-    chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
-    if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
-        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
-    bound = most(LARGEST_WINDOW, dimension=0, queries=1)
-    search = Search(top_k=top_k, offset=0, pages=False, query=None, most=bound)
-    document = Document(
-        body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, filter=None, top_k=top_k, skipped=0, end=span[1] - 1,
-        vector=vector, chosen=chosen,
-    )  # fmt: skip
-    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
-
-
 def _number(body: bytes, found: Members, name: str) -> int:
     """0 where it is absent. Raises UnsupportedError."""
     span = present(body, found, name)
@@ -130,15 +98,6 @@ def _part(body: bytes, span: Span) -> _Part:
         is_dense=body[query[0] : query[0] + 1] == b"[",
         top_k=integer(body, required(body, found, "limit")),
     )
-
-
-def divided(call: SearchCall, body: bytes) -> Divided | None:
-    if call.operation.name != HYBRID_SEARCH:
-        return None
-    try:
-        return _divided(call, own(call.document, Document), body)
-    except (ValueError, UnsupportedError):
-        raise UndividedError(Undivided.MEMBER) from None
 
 
 def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
@@ -189,23 +148,6 @@ def _search(call: SearchCall, request: Document, body: bytes, part: _Part, share
     return Part(text, SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document))
 
 
-def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-    """As in the contract. The cost is that of all searches."""
-    documents = [own(reply.document, ReplyDocument) for reply in replies]
-    if not ranked:
-        return documents[0].source.original
-    model = documents[ranked[0][0]]
-    rows = b",".join(_row(documents[index], row, score) for index, row, score in ranked)
-    edits: list[Edit] = [(*model.array, b"[%s]" % rows), *((*span, b"") for span in cuts(model.root, {RECALLS}))]
-    if model.counts is not None:
-        edits.append((*model.counts, b"%d" % len(ranked)))
-    costs = [_value(document.text, document.root, _COST) for document in documents if _COST in document.root]
-    if _COST in model.root and all(cost.isdigit() for cost in costs):
-        member = model.root[_COST]
-        edits.append((member.value, member.end, b"%d" % sum(map(int, costs))))
-    return b"".join(edited(model.source, (0, len(model.text)), edits))
-
-
 def _row(document: ReplyDocument, row: int, score: np.float32) -> bytes:
     member = document.rows[row][SCORE]
     return b"".join(edited(document.source, document.spans[row], [(member.value, member.end, written(score))]))
@@ -223,18 +165,70 @@ def written(score: np.float32) -> bytes:
 class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify_rest)
-    parse_request = staticmethod(parse_request)
     widen_request = staticmethod(rest_search.widen)
     read_reply = staticmethod(rest_search.parse_reply)
     cut_reply = staticmethod(rest_search.trim)
     payloads = staticmethod(rest_search.payloads_of)
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(schema.read_rest_description)
-    divided = staticmethod(divided)
-    fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
         """As in the contract. A hybrid search has a filter in each part, and none for all."""
         if call.operation.name == HYBRID_SEARCH:
             return None
         return rest_search.again(own(call.document, Document), ids, call.needs)
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        """Raises UnsupportedError, nothing else."""
+        if operation.name == SEARCH:
+            return rest_search.parse_request(operation, body, needs)
+        span = whole(body)
+        found = read_object(body, span, _ROOT, reason=Reason.NOT_JSON)
+        if any(present(body, found, name) for name in _CHOSEN):
+            raise UnsupportedError(Reason.ORDERING_CHOSEN)
+        if _number(body, found, "offset"):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        parts = _parts(body, found)
+        dense = [part.field for part in parts if part.is_dense]
+        if not dense:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        limit = required(body, found, "limit")
+        top_k = integer(body, limit)
+        check_page(top_k, 0)
+        vector = needs.vector_name or dense[0] or compared(None, needs)
+        listed = present(body, found, "outputFields")
+        chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
+        if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
+        bound = most(LARGEST_WINDOW, dimension=0, queries=1)
+        search = Search(top_k=top_k, offset=0, pages=False, query=None, most=bound)
+        document = Document(
+            body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, filter=None, top_k=top_k, skipped=0, end=span[1] - 1,
+            vector=vector, chosen=chosen,
+        )  # fmt: skip
+        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
+
+    def divided(self, call: SearchCall, body: bytes) -> Divided | None:
+        if call.operation.name != HYBRID_SEARCH:
+            return None
+        try:
+            return _divided(call, own(call.document, Document), body)
+        except (ValueError, UnsupportedError):
+            raise UndividedError(Undivided.MEMBER) from None
+
+    def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
+        """As in the contract. The cost is that of all searches."""
+        documents = [own(reply.document, ReplyDocument) for reply in replies]
+        if not ranked:
+            return documents[0].source.original
+        model = documents[ranked[0][0]]
+        rows = b",".join(_row(documents[index], row, score) for index, row, score in ranked)
+        edits: list[Edit] = [(*model.array, b"[%s]" % rows), *((*span, b"") for span in cuts(model.root, {RECALLS}))]
+        if model.counts is not None:
+            edits.append((*model.counts, b"%d" % len(ranked)))
+        costs = [_value(document.text, document.root, _COST) for document in documents if _COST in document.root]
+        if _COST in model.root and all(cost.isdigit() for cost in costs):
+            member = model.root[_COST]
+            edits.append((member.value, member.end, b"%d" % sum(map(int, costs))))
+        return b"".join(edited(model.source, (0, len(model.text)), edits))

@@ -125,54 +125,6 @@ class Document:
     schema: Schema
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The insertion or upsert of a request; None for any other. Never raises. The collection is named in the body."""
-    name = _PATHS.get(head.path)
-    if name is None or head.method != "POST" or not may_be_json(head.content_type):
-        return None
-    return Operation(backend=BACKEND, name=name, collection="", partition=VERSION_2)
-
-
-def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-    schema = schema_known(needs)
-    has_place = NOTE in schema.documents if NOTE in schema.scalars else schema.is_dynamic
-    if needs.notes and not has_place:
-        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    text = source.text
-    found = read_object(
-        text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
-    )
-    array = required(text, found, "data")
-    rows = items_of(text, array)
-    if len(rows) > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    each = [members(text, row) for row in rows]
-    name = name_of([{key: None for key in row if key in schema.vectors} for row in each], needs.vector_name)
-    vectors = [present(text, row, name) for row in each]
-    matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in vectors])[0]
-    if not matrix.shape[1]:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in each]
-    ids, has_ids = _ids(source, each, schema, needs)
-    return NewPoints(
-        ids=ids,
-        has_ids=has_ids,
-        vectors=matrix,
-        vector_name=name,
-        keys=needs.keys,
-        fields=without_empty(fields, needs.keys),
-        document=Document(
-            source=source,
-            array=array,
-            rows=tuple(rows),
-            vectors=tuple(vectors),
-            names=_names(text, found),
-            partition=text_of(text, present(text, found, "partitionName")),
-            schema=schema,
-        ),
-    )
-
-
 def _names(text: bytes, found: Members) -> dict[str, object]:
     said: dict[str, object] = {name: text_of(text, present(text, found, name)) for name in ("dbName", "collectionName")}
     if partition := text_of(text, present(text, found, "partitionName")):
@@ -204,23 +156,6 @@ def _id(raw: bytes | None, schema: Schema) -> bytes:
     return orjson.dumps(string(raw)) if schema.has_texts else b"%d" % int(raw.strip(b'"'))
 
 
-def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """A search for each tenant. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=document.schema)
-    output = choose((), points.vector_name, needs, keys_apart=True).added
-    questions: list[Question] = []
-    for tenant, rows in by_tenant(inquiry).items():
-        vectors = b",".join([numbers_of(document.source, document.vectors[row]) for row in rows])
-        more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
-        if tenant:
-            more["filter"] = condition(tenant)
-        said = orjson.dumps({**document.names, **more})
-        body = b'%s,"data":[%s]}' % (said[:-1], vectors)
-        questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
-    return questions
-
-
 class _Reply(msgspec.Struct):
     code: int
     message: str = ""
@@ -229,26 +164,6 @@ class _Reply(msgspec.Struct):
 
 
 _REPLY = msgspec.json.Decoder(_Reply)
-
-
-def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    schema = own(points.document, Document).schema
-    of: list[int] = []
-    rows: list[tuple[bytes | None, ...]] = []
-    wanted = (schema.primary, _SCORE, points.vector_name, *points.keys)
-    for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
-        data, topks = _rows(_REPLY.decode(body))
-        of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
-        rows += [last_values(row, wanted) for row in data]
-    ids = tuple([_id(row[0], schema) for row in rows])
-    scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
-    return Neighbours(
-        of=np.array(of, np.intp),
-        ids=ids,
-        scores=scores,
-        vectors=decode_matrix([row[2] or b"" for row in rows])[0],
-        fields=without_empty([row[3:] for row in rows], points.keys),
-    )
 
 
 def _rows(reply: _Reply) -> tuple[list[msgspec.Raw], list[int] | None]:
@@ -286,67 +201,9 @@ class _Description(msgspec.Struct):
 _DESCRIPTION = msgspec.json.Decoder(_Description)
 
 
-def is_cosine(body: bytes, vector_name: str) -> bool:
-    """From the description of a collection. Never raises."""
-    try:
-        indexes = _DESCRIPTION.decode(body).data.indexes
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return [index.metricType for index in indexes if index.fieldName == vector_name] == ["COSINE"]
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in some rows. Raises UnsupportedError."""
-    source, rows = own(points.document, Document).source, own(points.document, Document).rows
-    edits = [(*rows[row], noted(source.cut(*rows[row]), note)) for row, note in notes.items()]
-    return b"".join(edited(source, (0, len(source.text)), edits))
-
-
-def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-    document = own(points.document, Document)
-    return document.source, [(document.array, document.rows)]
-
-
-def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A query of all partitions. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    if whole and not document.schema.is_restorable:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
-    shown = [ALL if whole else document.schema.primary]
-    asked = {"filter": ids_among(document.schema, ids), "outputFields": shown, "limit": len(ids)}
-    body = orjson.dumps({**place, **asked, "consistencyLevel": "Strong"})
-    return [Question(method="POST", target="/v2/vectordb/entities/query", body=body)]
-
-
-def _stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    schema = own(points.document, Document).schema
-    return {_id(last_values(row, (schema.primary,))[0], schema): bytes(row) for row in _rows(_REPLY.decode(body))[0]}
-
-
-def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
-    if document.partition:
-        place["partitionName"] = document.partition
-    body = orjson.dumps({**place, "filter": ids_among(document.schema, list(victims))})
-    return [Question(method="POST", target="/v2/vectordb/entities/delete", body=body)]
-
-
 class MilvusRestWrites(KeepsPoints, RestWrites):
-    classify = staticmethod(classify)
-    read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(_neighbours)
-    read_stored = staticmethod(_stored)
-    arrays = staticmethod(_arrays)
     is_told = True
-    ask_stored = staticmethod(ask_stored)
-    ask_removed = staticmethod(ask_removed)
     form = ROW
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
 
@@ -382,3 +239,128 @@ class MilvusRestWrites(KeepsPoints, RestWrites):
         if question is None:
             raise UnsupportedError(Reason.NOT_JSON)
         return question
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The insertion or upsert of a request; None for any other. Never raises. The collection is named in the body."""
+        name = _PATHS.get(head.path)
+        if name is None or head.method != "POST" or not may_be_json(head.content_type):
+            return None
+        return Operation(backend=BACKEND, name=name, collection="", partition=VERSION_2)
+
+    def read_points(self, _: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+        schema = schema_known(needs)
+        has_place = NOTE in schema.documents if NOTE in schema.scalars else schema.is_dynamic
+        if needs.notes and not has_place:
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        text = source.text
+        found = read_object(
+            text, whole(text), ("dbName", "collectionName", "partitionName", "data"), reason=Reason.NOT_JSON
+        )
+        array = required(text, found, "data")
+        rows = items_of(text, array)
+        if len(rows) > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        each = [members(text, row) for row in rows]
+        name = name_of([{key: None for key in row if key in schema.vectors} for row in each], needs.vector_name)
+        vectors = [present(text, row, name) for row in each]
+        matrix = decode_matrix([b"" if span is None else source.cut_value(span) for span in vectors])[0]
+        if not matrix.shape[1]:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        fields = [tuple([_value(source, row, key) for key in needs.keys]) for row in each]
+        ids, has_ids = _ids(source, each, schema, needs)
+        return NewPoints(
+            ids=ids,
+            has_ids=has_ids,
+            vectors=matrix,
+            vector_name=name,
+            keys=needs.keys,
+            fields=without_empty(fields, needs.keys),
+            document=Document(
+                source=source,
+                array=array,
+                rows=tuple(rows),
+                vectors=tuple(vectors),
+                names=_names(text, found),
+                partition=text_of(text, present(text, found, "partitionName")),
+                schema=schema,
+            ),
+        )
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """A search for each tenant. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=document.schema)
+        output = choose((), points.vector_name, needs, keys_apart=True).added
+        questions: list[Question] = []
+        for tenant, rows in by_tenant(inquiry).items():
+            vectors = b",".join([numbers_of(document.source, document.vectors[row]) for row in rows])
+            more = {"annsField": points.vector_name, "limit": inquiry.count, "outputFields": output}
+            if tenant:
+                more["filter"] = condition(tenant)
+            said = orjson.dumps({**document.names, **more})
+            body = b'%s,"data":[%s]}' % (said[:-1], vectors)
+            questions.append(Question(method="POST", target="/v2/vectordb/entities/search", body=body))
+        return questions
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        schema = own(points.document, Document).schema
+        of: list[int] = []
+        rows: list[tuple[bytes | None, ...]] = []
+        wanted = (schema.primary, _SCORE, points.vector_name, *points.keys)
+        for body, asked in zip(bodies, by_tenant(inquiry).values(), strict=True):
+            data, topks = _rows(_REPLY.decode(body))
+            of += np.repeat(asked, _counts(len(data), topks, len(asked), inquiry.count)).tolist()
+            rows += [last_values(row, wanted) for row in data]
+        ids = tuple([_id(row[0], schema) for row in rows])
+        scores = np.array([float(row[1] or b"nan") for row in rows], np.float64)
+        return Neighbours(
+            of=np.array(of, np.intp),
+            ids=ids,
+            scores=scores,
+            vectors=decode_matrix([row[2] or b"" for row in rows])[0],
+            fields=without_empty([row[3:] for row in rows], points.keys),
+        )
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description of a collection. Never raises."""
+        try:
+            indexes = _DESCRIPTION.decode(body).data.indexes
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return [index.metricType for index in indexes if index.fieldName == vector_name] == ["COSINE"]
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in some rows. Raises UnsupportedError."""
+        source, rows = own(points.document, Document).source, own(points.document, Document).rows
+        edits = [(*rows[row], noted(source.cut(*rows[row]), note)) for row, note in notes.items()]
+        return b"".join(edited(source, (0, len(source.text)), edits))
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        document = own(points.document, Document)
+        return document.source, [(document.array, document.rows)]
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """A query of all partitions. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        if whole and not document.schema.is_restorable:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
+        shown = [ALL if whole else document.schema.primary]
+        asked = {"filter": ids_among(document.schema, ids), "outputFields": shown, "limit": len(ids)}
+        body = orjson.dumps({**place, **asked, "consistencyLevel": "Strong"})
+        return [Question(method="POST", target="/v2/vectordb/entities/query", body=body)]
+
+    def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        schema = own(points.document, Document).schema
+        return {
+            _id(last_values(row, (schema.primary,))[0], schema): bytes(row) for row in _rows(_REPLY.decode(body))[0]
+        }
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
+        if document.partition:
+            place["partitionName"] = document.partition
+        body = orjson.dumps({**place, "filter": ids_among(document.schema, list(victims))})
+        return [Question(method="POST", target="/v2/vectordb/entities/delete", body=body)]

@@ -297,22 +297,18 @@ UNARY = methods(
 )
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""
-    if head.method != "POST" or head.path != PATH:
-        return None
-    return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
-
-
-def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    search, document = parse(body, needs)
-    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
-
-
 class PineconeGrpc(GrpcAdapter[Document, ReplyDocument]):
     request_type, reply_type, messages = Document, ReplyDocument, MESSAGES
-    classify = staticmethod(classify)
-    parse_request = staticmethod(_parse_request)
     widen_request = staticmethod(widen)
     read_reply = staticmethod(parse_reply)
     cut_reply = staticmethod(trim)
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The ranked search of a call; None for any other. Never raises. The index is the host's, as over REST."""
+        if head.method != "POST" or head.path != PATH:
+            return None
+        return Operation(backend=BACKEND, name=QUERY, collection=index_of(head.host))
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        search, document = parse(body, needs)
+        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from struct import pack
 
 import numpy as np
 import orjson
@@ -38,7 +37,6 @@ from vecsieve.adapters.pinecone.grpc import (
 )
 from vecsieve.adapters.pinecone.rest_write import DELETED, FETCHED, FORM, UPSERT
 from vecsieve.adapters.wire.protobuf import (
-    FIXED64,
     LENGTH,
     Field,
     Span,
@@ -52,7 +50,7 @@ from vecsieve.adapters.wire.protobuf import (
     replaced,
 )
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
@@ -76,121 +74,25 @@ class Document:
     namespace: bytes
 
 
-def _parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    found = read(body, (0, len(body)), _UPSERT)
-    points = messages(found, _VECTORS)
-    if len(points) > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    each = [read(body, point.span, _POINT) for point in points]
-    metadata = tuple([message(point, _METADATA) for point in each])
-    wanted = Wanted(needs.keys)
-    values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
-    read_fields = tuple(
-        [
-            chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
-            for field in metadata
-        ]
-    )
-    namespace = message(found, _NAMESPACE)
-    return NewPoints(
-        ids=tuple([_id(body, point) for point in each]),
-        vectors=matrix([packed or None for packed in values]),
-        vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
-        keys=needs.keys,
-        fields=read_fields,
-        document=Document(
-            data=body,
-            points=tuple(points),
-            metadata=metadata,
-            values=values,
-            namespace=b"" if namespace is None else body[namespace.value : namespace.end],
-        ),
-    )
-
-
 def _id(data: bytes, point: Found) -> bytes:
     """As over REST. Raises UnsupportedError."""
     return orjson.dumps(text_of(data, message(point, _ID)))
 
 
-def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """A query for each vector."""
-    document = own(points.document, Document)
-    shared = number_field(TOP_K, inquiry.count) + number_field(INCLUDE_METADATA, 1)
-    shared += length_field(NAMESPACE, document.namespace) if document.namespace else b""
-    shared += number_field(INCLUDE_VALUES, 1) if inquiry.vectors else b""
-    return [
-        Question(method="POST", target=PATH, body=length_field(VECTOR, document.values[row]) + shared + _filter(tenant))
-        for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
-    ]
-
-
 def _filter(tenant: Tenant) -> bytes:
-    each = [_struct(key, _object(_struct("$eq", _value(orjson.loads(value))))) for key, value in tenant]
+    each = [{key: {"$eq": orjson.loads(value)}} for key, value in tenant]
     if not each:
         return b""
-    several = length_field(6, b"".join(length_field(1, _object(one)) for one in each))
-    return length_field(FILTER, each[0] if len(each) == 1 else _struct("$and", several))
-
-
-def _struct(key: str, value: bytes) -> bytes:
-    """A Struct of one entry. ``value``: a Value."""
-    return length_field(_ENTRIES, length_field(1, key.encode()) + length_field(2, value))
-
-
-def _object(struct: bytes) -> bytes:
-    return length_field(5, struct)
-
-
-def _value(value: object) -> bytes:
-    """A Value, of what JSON has. Numbers are doubles."""
-    if isinstance(value, bool):
-        return number_field(4, int(value))
-    if isinstance(value, int | float):
-        return encoded(2 << 3 | FIXED64) + pack("<d", value)
-    if isinstance(value, dict):
-        return _object(b"".join(_struct(key, _value(each)) for key, each in value.items()))
-    if isinstance(value, list):
-        return length_field(6, b"".join(length_field(1, _value(each)) for each in value))
-    return number_field(1, 0) if value is None else length_field(3, str(value).encode())
-
-
-def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    wanted = Wanted(points.keys)
-    lists = [matches_in(body) for body in bodies]
-    packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
-    fielded = [row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)]
-    matches = [match for each in lists for match in each]
-    return Neighbours(
-        of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
-        ids=tuple([orjson.dumps(match.id) for match in matches]),
-        scores=np.array([match.score for match in matches], np.float64),
-        vectors=matrix([each or None for each in packed]),
-        fields=tuple(fielded),
-    )
+    return length_field(FILTER, map_message(each[0] if len(each) == 1 else {"$and": each}, GOOGLE))
 
 
 _METRIC = 5  # of the statistics, since 2025
 
 
-def is_cosine(body: bytes, _: str) -> bool:
-    """From the statistics of an index, where they name the metric. Never raises."""
-    try:
-        metric = only(fields(body), _METRIC, LENGTH)
-    except ValueError:
-        return False
-    return metric is not None and body[metric.value : metric.end] == b"cosine"
-
-
-def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-    document = own(points.document, Document)
-    return document.data, document.points
-
-
 def _noted(document: Document, row: int, note: bytes) -> bytes:
     """A vector's field with a note in its metadata."""
     data, point, metadata = document.data, document.points[row], document.metadata[row]
-    added = text_entry(NOTE, note)
+    added = map_message({NOTE: note.decode()}, GOOGLE)
     if metadata is None:
         return length_field(_VECTORS, data[point.value : point.end] + length_field(_METADATA, added))
     shown = length_field(_METADATA, data[metadata.value : metadata.end] + added)
@@ -199,15 +101,6 @@ def _noted(document: Document, row: int, note: bytes) -> bytes:
 
 # SparseValues.
 _INDICES, _WEIGHTS = 1, 2
-
-
-def point(points: NewPoints, row: int) -> bytes:
-    """As JSON. Raises UnsupportedError for what has none."""
-    document = own(points.document, Document)
-    try:
-        return _point(points.ids[row], document.data, document.points[row].span)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def _point(identifier: bytes, data: bytes, span: Span) -> bytes:
@@ -235,8 +128,7 @@ def _message(point: bytes) -> bytes:
     if sparse := value.get("sparseValues"):
         indices = b"".join(map(encoded, sparse["indices"]))
         parts.append(length_field(_SPARSE, length_field(_INDICES, indices) + _packed(_WEIGHTS, sparse["values"])))
-    entries = [_struct(key, _value(each)) for key, each in (value.get("metadata") or {}).items()]
-    return b"".join([*parts, length_field(_METADATA, b"".join(entries))])
+    return b"".join([*parts, length_field(_METADATA, map_message(value.get("metadata") or {}, GOOGLE))])
 
 
 def _packed(number: int, values: Sequence[float]) -> bytes:
@@ -247,47 +139,12 @@ def _packed(number: int, values: Sequence[float]) -> bytes:
 _FETCH_IDS, _FETCH_NAMESPACE, _FETCHED = 1, 2, 1
 
 
-def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """Fetches of a hundred each."""
-    namespace = own(points.document, Document).namespace
-    behind = length_field(_FETCH_NAMESPACE, namespace) if namespace else b""
-    each = [length_field(_FETCH_IDS, orjson.loads(identifier).encode()) for identifier in ids]
-    batches = [each[start : start + FETCHED] for start in range(0, len(each), FETCHED)]
-    target = "/VectorService/Fetch"
-    return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
-
-
-def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    spans = [field.span for field in fields(body) if field.number == _FETCHED and field.wire == LENGTH]
-    found = [(orjson.dumps(key.decode()), span) for key, span in entries(body, spans)]
-    return {identifier: _point(identifier, body, span) for identifier, span in found}
-
-
 # DeleteRequest.
 _DELETE_IDS, _DELETE_NAMESPACE = 1, 3
 
 
-def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """Deletions by ids, as over REST."""
-    namespace = own(points.document, Document).namespace
-    behind = length_field(_DELETE_NAMESPACE, namespace) if namespace else b""
-    each = [length_field(_DELETE_IDS, orjson.loads(identifier).encode()) for identifier in victims]
-    batches = [each[start : start + DELETED] for start in range(0, len(each), DELETED)]
-    target = "/VectorService/Delete"
-    return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
-
-
 class PineconeGrpcWrites(GrpcWrites):
-    read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(_neighbours)
-    read_stored = staticmethod(_stored)
-    fields = staticmethod(_fields)
-    point = staticmethod(point)
-    ask_stored = staticmethod(ask_stored)
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
     form = FORM
-    ask_removed = staticmethod(ask_removed)
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other vectors."""
@@ -319,3 +176,106 @@ class PineconeGrpcWrites(GrpcWrites):
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index."""
         return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")
+
+    def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        found = read(body, (0, len(body)), _UPSERT)
+        points = messages(found, _VECTORS)
+        if len(points) > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        each = [read(body, point.span, _POINT) for point in points]
+        metadata = tuple([message(point, _METADATA) for point in each])
+        wanted = Wanted(needs.keys)
+        values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
+        read_fields = tuple(
+            [
+                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
+                for field in metadata
+            ]
+        )
+        namespace = message(found, _NAMESPACE)
+        return NewPoints(
+            ids=tuple([_id(body, point) for point in each]),
+            vectors=matrix([packed or None for packed in values]),
+            vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
+            keys=needs.keys,
+            fields=read_fields,
+            document=Document(
+                data=body,
+                points=tuple(points),
+                metadata=metadata,
+                values=values,
+                namespace=b"" if namespace is None else body[namespace.value : namespace.end],
+            ),
+        )
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """A query for each vector."""
+        document = own(points.document, Document)
+        shared = number_field(TOP_K, inquiry.count) + number_field(INCLUDE_METADATA, 1)
+        shared += length_field(NAMESPACE, document.namespace) if document.namespace else b""
+        shared += number_field(INCLUDE_VALUES, 1) if inquiry.vectors else b""
+        return [
+            Question(
+                method="POST", target=PATH, body=length_field(VECTOR, document.values[row]) + shared + _filter(tenant)
+            )
+            for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+        ]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        wanted = Wanted(points.keys)
+        lists = [matches_in(body) for body in bodies]
+        packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
+        fielded = [
+            row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)
+        ]
+        matches = [match for each in lists for match in each]
+        return Neighbours(
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            ids=tuple([orjson.dumps(match.id) for match in matches]),
+            scores=np.array([match.score for match in matches], np.float64),
+            vectors=matrix([each or None for each in packed]),
+            fields=tuple(fielded),
+        )
+
+    def is_cosine(self, body: bytes, _: str) -> bool:
+        """From the statistics of an index, where they name the metric. Never raises."""
+        try:
+            metric = only(fields(body), _METRIC, LENGTH)
+        except ValueError:
+            return False
+        return metric is not None and body[metric.value : metric.end] == b"cosine"
+
+    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
+        document = own(points.document, Document)
+        return document.data, document.points
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """Fetches of a hundred each."""
+        namespace = own(points.document, Document).namespace
+        behind = length_field(_FETCH_NAMESPACE, namespace) if namespace else b""
+        each = [length_field(_FETCH_IDS, orjson.loads(identifier).encode()) for identifier in ids]
+        batches = [each[start : start + FETCHED] for start in range(0, len(each), FETCHED)]
+        target = "/VectorService/Fetch"
+        return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
+
+    def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        spans = [field.span for field in fields(body) if field.number == _FETCHED and field.wire == LENGTH]
+        found = [(orjson.dumps(key.decode()), span) for key, span in entries(body, spans)]
+        return {identifier: _point(identifier, body, span) for identifier, span in found}
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """Deletions by ids, as over REST."""
+        namespace = own(points.document, Document).namespace
+        behind = length_field(_DELETE_NAMESPACE, namespace) if namespace else b""
+        each = [length_field(_DELETE_IDS, orjson.loads(identifier).encode()) for identifier in victims]
+        batches = [each[start : start + DELETED] for start in range(0, len(each), DELETED)]
+        target = "/VectorService/Delete"
+        return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """As JSON. Raises UnsupportedError for what has none."""
+        document = own(points.document, Document)
+        try:
+            return _point(points.ids[row], document.data, document.points[row].span)
+        except ValueError:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None

@@ -90,16 +90,6 @@ def read_matches(text: bytes, array: Span, layout: Layout) -> tuple[Match, ...]:
     return tuple(_read_members(text, span, layout) for span in elements(text, array))
 
 
-def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
-    """The spans of the matches' metadata or fields, null included; None where a match has none. Raises ValueError."""
-    layout = request.layout
-    spans = elements(text, array_of(text, layout.path))
-    if layout.payload is None:
-        return (tuple(spans),)
-    found = [members(text, span).get(layout.payload) for span in spans]
-    return (tuple(None if member is None else (member.value, member.end) for member in found),)
-
-
 def score_of(text: bytes, match: Match, layout: Layout) -> float:
     """A score; NaN for null, which the service writes for a document without one."""
     member = match.members[layout.score]
@@ -362,17 +352,6 @@ def _extent(member: Member) -> Span:
     return member.value, member.end
 
 
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
-    """The client's answer: the matches ``keep[0]`` in that order."""
-    (kept,) = keep
-
-    def edits(index: int) -> list[Edit]:
-        return _edits(request, reply.matches[index])
-
-    spans = [match.span for match in reply.matches]
-    return cut_list(reply.source, len(reply.text), reply.array, spans, kept.tolist(), edits, reply.edits)
-
-
 def _edits(request: Document, match: Match) -> list[Edit]:
     """The edits of a match, disjoint, in any order."""
     edits: list[Edit] = []
@@ -392,19 +371,11 @@ _PARSERS: Mapping[str, Callable[[bytes, Span, Needs], tuple[Search, Document]]] 
 }
 
 
-def _parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
-    search, document = _PARSERS[operation.name](body, whole(body), needs)
-    return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
-
-
 class PineconeRest(NotingAdapter[Document, ReplyDocument]):
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify)
-    parse_request = staticmethod(_parse_request)
     widen_request = staticmethod(rest_request.widen)
     read_reply = staticmethod(parse_reply)
-    cut_reply = staticmethod(trim)
-    payloads = staticmethod(payloads_of)
     is_flat = True  # metadata has strings, numbers, booleans, lists of strings
     found = staticmethod(found)
 
@@ -419,3 +390,26 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
         return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))
+
+    def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
+        """The spans of the matches' metadata or fields, null included; None where a match has none. Raises ValueError."""
+        layout = request.layout
+        spans = elements(text, array_of(text, layout.path))
+        if layout.payload is None:
+            return (tuple(spans),)
+        found = [members(text, span).get(layout.payload) for span in spans]
+        return (tuple(None if member is None else (member.value, member.end) for member in found),)
+
+    def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+        """The client's answer: the matches ``keep[0]`` in that order."""
+        (kept,) = keep
+
+        def edits(index: int) -> list[Edit]:
+            return _edits(request, reply.matches[index])
+
+        spans = [match.span for match in reply.matches]
+        return cut_list(reply.source, len(reply.text), reply.array, spans, kept.tolist(), edits, reply.edits)
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        search, document = _PARSERS[operation.name](body, whole(body), needs)
+        return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)

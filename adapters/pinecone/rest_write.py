@@ -57,74 +57,6 @@ class Document:
     namespace: bytes
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The upsert of a request; None for any other. Never raises."""
-    if head.method != "POST" or "/" + head.path.lstrip("/") != "/vectors/upsert" or not may_be_json(head.content_type):
-        return None
-    return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
-
-
-def _parsed(_: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-    text = source.text
-    found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
-    array = required(text, found, "vectors")
-    rows = items_of(text, array)
-    if len(rows) > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    each = [read_object(text, row, _VECTOR) for row in rows]
-    values = [present(text, row, "values") for row in each]
-    name = name_of([{} if span is None else {"": span} for span in values], needs.vector_name)
-    matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
-    if not matrix.shape[1]:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    metadata = [(row["metadata"].value, row["metadata"].end) if "metadata" in row else None for row in each]
-    namespace = present(text, found, "namespace")
-    document = Document(
-        source=source,
-        array=array,
-        rows=tuple(rows),
-        values=tuple([span if is_array else None for span, is_array in zip(values, proven, strict=True)]),
-        metadata=tuple(metadata),
-        namespace=b"" if namespace is None else source.cut(*namespace),
-    )
-    return NewPoints(
-        ids=tuple([orjson.dumps(string(source.cut(*required(text, row, "id")))) for row in each]),
-        vectors=matrix,
-        vector_name=name,
-        keys=needs.keys,
-        fields=tuple(
-            [
-                (None,) * len(needs.keys) if span is None else last_values(source.cut(*span), needs.keys)
-                for span in metadata
-            ]
-        ),
-        document=document,
-    )
-
-
-def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """A query for each vector."""
-    document = own(points.document, Document)
-    shared = b'"topK":%d,"includeMetadata":true,"includeValues":%s' % (
-        inquiry.count,
-        b"true" if inquiry.vectors else b"false",
-    )
-    shared += b',"namespace":' + document.namespace if document.namespace else b""
-    return [
-        Question(
-            method="POST",
-            target="/query",
-            body=b'{"vector":%s,%s%s}'
-            % (
-                numbers_of(document.source, document.values[row]),
-                shared,
-                b',"filter":' + equal_to(tenant) if tenant else b"",
-            ),
-        )
-        for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
-    ]
-
-
 class _Match(msgspec.Struct):
     id: str
     score: float = float("nan")
@@ -139,57 +71,12 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def _neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    lists = [_REPLY.decode(body).matches for body in bodies]
-    matches = [match for each in lists for match in each]
-    return Neighbours(
-        of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
-        ids=tuple([orjson.dumps(match.id) for match in matches]),
-        scores=np.array([match.score for match in matches], np.float64),
-        vectors=decode_matrix([bytes(match.values) for match in matches])[0],
-        fields=tuple([last_values(bytes(match.metadata), points.keys) for match in matches]),
-    )
-
-
-def is_cosine(body: bytes, _: str) -> bool:
-    """From the statistics of an index, where they name the metric. Never raises."""
-    return last_values(body, ("metric",))[0] == b'"cosine"'
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the metadata of some vectors."""
-    document = own(points.document, Document)
-    edits = [_edit(document, row, json_text(note.decode())) for row, note in notes.items()]
-    return b"".join(edited(document.source, (0, len(document.source.text)), edits))
-
-
 def _edit(document: Document, row: int, note: bytes) -> Edit:
     span = document.metadata[row]
     if span is None:
         at = document.rows[row][1] - 1
         return at, at, b',"metadata":{"%s":%s}' % (NOTE.encode(), note)
     return member_edit(document.source.text, span, NOTE, note)
-
-
-def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-    document = own(points.document, Document)
-    return document.source, [(document.array, document.rows)]
-
-
-def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """Fetches, whose ids are in the URL; they bring all that is stored."""
-    namespace = own(points.document, Document).namespace
-    behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
-    each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
-    batches: list[list[str]] = []
-    room = 0
-    for one in each:
-        if room < len(one) or len(batches[-1]) == FETCHED:
-            batches.append([])
-            room = FETCH_CHARACTERS
-        batches[-1].append(one)
-        room -= len(one)
-    return [Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{behind}", body=b"") for batch in batches]
 
 
 class _Fetched(msgspec.Struct):
@@ -199,37 +86,8 @@ class _Fetched(msgspec.Struct):
 _FETCHED = msgspec.json.Decoder(_Fetched)
 
 
-def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    return {orjson.dumps(each): bytes(vector) for each, vector in _FETCHED.decode(body).vectors.items()}
-
-
-def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """Deletions by ids. The service takes ids or a filter, not both."""
-    ids, namespace = list(victims), own(points.document, Document).namespace
-    behind = b',"namespace":' + namespace if namespace else b""
-    batches = [ids[start : start + DELETED] for start in range(0, len(ids), DELETED)]
-    bodies = [b'{"ids":[%s]%s}' % (b",".join(batch), behind) for batch in batches]
-    return [Question(method="POST", target="/vectors/delete", body=body) for body in bodies]
-
-
-def acknowledged(_: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
-    """Nothing was stored."""
-    return NativeAnswer(status=200, content_type="application/json", body=b'{"upsertedCount":0}')
-
-
 class PineconeRestWrites(RestWrites):
-    read_points = staticmethod(_parsed)
-    read_neighbours = staticmethod(_neighbours)
-    read_stored = staticmethod(_stored)
-    arrays = staticmethod(_arrays)
-    classify = staticmethod(classify)
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
-    ask_stored = staticmethod(ask_stored)
-    acknowledged = staticmethod(acknowledged)
     form = FORM
-    ask_removed = staticmethod(ask_removed)
 
     def partition(self, points: NewPoints) -> bytes:
         """The namespace; that of a write that names none is empty."""
@@ -238,3 +96,129 @@ class PineconeRestWrites(RestWrites):
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index; since 2025 they name the metric."""
         return Question(method="POST", target="/describe_index_stats", body=b"{}")
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The upsert of a request; None for any other. Never raises."""
+        if (
+            head.method != "POST"
+            or "/" + head.path.lstrip("/") != "/vectors/upsert"
+            or not may_be_json(head.content_type)
+        ):
+            return None
+        return Operation(backend=BACKEND, name=UPSERT, collection=index_of(head.host))
+
+    def read_points(self, _: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+        text = source.text
+        found = read_object(text, whole(text), ("vectors", "namespace"), reason=Reason.NOT_JSON)
+        array = required(text, found, "vectors")
+        rows = items_of(text, array)
+        if len(rows) > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        each = [read_object(text, row, _VECTOR) for row in rows]
+        values = [present(text, row, "values") for row in each]
+        name = name_of([{} if span is None else {"": span} for span in values], needs.vector_name)
+        matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
+        if not matrix.shape[1]:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        metadata = [(row["metadata"].value, row["metadata"].end) if "metadata" in row else None for row in each]
+        namespace = present(text, found, "namespace")
+        document = Document(
+            source=source,
+            array=array,
+            rows=tuple(rows),
+            values=tuple([span if is_array else None for span, is_array in zip(values, proven, strict=True)]),
+            metadata=tuple(metadata),
+            namespace=b"" if namespace is None else source.cut(*namespace),
+        )
+        return NewPoints(
+            ids=tuple([orjson.dumps(string(source.cut(*required(text, row, "id")))) for row in each]),
+            vectors=matrix,
+            vector_name=name,
+            keys=needs.keys,
+            fields=tuple(
+                [
+                    (None,) * len(needs.keys) if span is None else last_values(source.cut(*span), needs.keys)
+                    for span in metadata
+                ]
+            ),
+            document=document,
+        )
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """A query for each vector."""
+        document = own(points.document, Document)
+        shared = b'"topK":%d,"includeMetadata":true,"includeValues":%s' % (
+            inquiry.count,
+            b"true" if inquiry.vectors else b"false",
+        )
+        shared += b',"namespace":' + document.namespace if document.namespace else b""
+        return [
+            Question(
+                method="POST",
+                target="/query",
+                body=b'{"vector":%s,%s%s}'
+                % (
+                    numbers_of(document.source, document.values[row]),
+                    shared,
+                    b',"filter":' + equal_to(tenant) if tenant else b"",
+                ),
+            )
+            for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+        ]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        lists = [_REPLY.decode(body).matches for body in bodies]
+        matches = [match for each in lists for match in each]
+        return Neighbours(
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            ids=tuple([orjson.dumps(match.id) for match in matches]),
+            scores=np.array([match.score for match in matches], np.float64),
+            vectors=decode_matrix([bytes(match.values) for match in matches])[0],
+            fields=tuple([last_values(bytes(match.metadata), points.keys) for match in matches]),
+        )
+
+    def is_cosine(self, body: bytes, _: str) -> bool:
+        """From the statistics of an index, where they name the metric. Never raises."""
+        return last_values(body, ("metric",))[0] == b'"cosine"'
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the metadata of some vectors."""
+        document = own(points.document, Document)
+        edits = [_edit(document, row, json_text(note.decode())) for row, note in notes.items()]
+        return b"".join(edited(document.source, (0, len(document.source.text)), edits))
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        document = own(points.document, Document)
+        return document.source, [(document.array, document.rows)]
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """Fetches, whose ids are in the URL; they bring all that is stored."""
+        namespace = own(points.document, Document).namespace
+        behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
+        each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]
+        batches: list[list[str]] = []
+        room = 0
+        for one in each:
+            if room < len(one) or len(batches[-1]) == FETCHED:
+                batches.append([])
+                room = FETCH_CHARACTERS
+            batches[-1].append(one)
+            room -= len(one)
+        return [
+            Question(method="GET", target=f"/vectors/fetch?{'&'.join(batch)}{behind}", body=b"") for batch in batches
+        ]
+
+    def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        return {orjson.dumps(each): bytes(vector) for each, vector in _FETCHED.decode(body).vectors.items()}
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """Deletions by ids. The service takes ids or a filter, not both."""
+        ids, namespace = list(victims), own(points.document, Document).namespace
+        behind = b',"namespace":' + namespace if namespace else b""
+        batches = [ids[start : start + DELETED] for start in range(0, len(ids), DELETED)]
+        bodies = [b'{"ids":[%s]%s}' % (b",".join(batch), behind) for batch in batches]
+        return [Question(method="POST", target="/vectors/delete", body=body) for body in bodies]
+
+    def acknowledged(self, _: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
+        """Nothing was stored."""
+        return NativeAnswer(status=200, content_type="application/json", body=b'{"upsertedCount":0}')

@@ -77,18 +77,6 @@ _SCORE_TAG = encoded(SCORE << 3 | FIXED32)
 _METHODS = {0: Method.RRF, 1: Method.DBSF}
 
 
-def divided(call: SearchCall, body: bytes) -> Divided | None:
-    request = own(call.document, Document)
-    if request.items is not None or request.plans[0].layout is not _QUERY:
-        return None
-    try:
-        root = fields(body)
-        fusion = _fusion(body, root)
-        return None if fusion is None else _batch(call, request.plans[0], body, root, fusion)
-    except ValueError:
-        raise UndividedError(Undivided.MEMBER) from None
-
-
 def _fusion(body: bytes, root: list[Field]) -> Fusion | None:
     """The fusion of the root; None where there is none. Raises UndividedError or ValueError."""
     query = only(root, _VARIANT, LENGTH)
@@ -213,39 +201,7 @@ def _finite(value: float) -> float:
     return value
 
 
-def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-    """As in the contract. Servers leave out a score of 0, and write the others behind the payload."""
-    (reply,) = replies
-    document = own(reply.document, ReplyDocument)
-    data = document.data
-    pieces: list[bytes] = []
-    for index, row, score in ranked:
-        start, end = document.lists[index].points.each[row].place[1:]
-        found = fields(data, (start, end))
-        old = only(found, SCORE, FIXED32)
-        behind = next((field.start for field in found if field.number > SCORE), end)
-        cut, until = (behind, behind) if old is None else (old.start, old.end)
-        shown = _SCORE_TAG + struct.pack("<f", score) if score else b""
-        pieces.append(length_field(RESULT, data[start:cut] + shown + data[until:end]))
-    outside = [field for field in fields(data) if field.number != RESULT]
-    return b"".join((*pieces, copied(data, outside, {field.number for field in outside})))
-
-
 _NO_VECTORS = length_field(VECTORS, length_field(NAMED, b""))
-
-
-def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
-    """The client's answer: of list i the points ``keep[i]`` in that order."""
-    data = reply.data
-    pieces: list[bytes] = []
-    at = 0
-    for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
-        inside = _kept(data, plan, ranked, kept.tolist())
-        if ranked.item is None:
-            return inside
-        pieces += (data[at : ranked.item.start], _framed(data, ranked.item[2:], inside))
-        at = ranked.item.end
-    return b"".join(pieces) + data[at:]
 
 
 def _kept(data: bytes, plan: Plan, ranked: Ranked, kept: list[int]) -> bytes:
@@ -319,9 +275,47 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)
     read_reply = staticmethod(grpc_reply.parse_reply)
-    cut_reply = staticmethod(trim)
-    divided = staticmethod(divided)
-    fused = staticmethod(fused)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         return grpc_request.again(own(call.document, Document), ids)
+
+    def divided(self, call: SearchCall, body: bytes) -> Divided | None:
+        request = own(call.document, Document)
+        if request.items is not None or request.plans[0].layout is not _QUERY:
+            return None
+        try:
+            root = fields(body)
+            fusion = _fusion(body, root)
+            return None if fusion is None else _batch(call, request.plans[0], body, root, fusion)
+        except ValueError:
+            raise UndividedError(Undivided.MEMBER) from None
+
+    def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
+        """As in the contract. Servers leave out a score of 0, and write the others behind the payload."""
+        (reply,) = replies
+        document = own(reply.document, ReplyDocument)
+        data = document.data
+        pieces: list[bytes] = []
+        for index, row, score in ranked:
+            start, end = document.lists[index].points.each[row].place[1:]
+            found = fields(data, (start, end))
+            old = only(found, SCORE, FIXED32)
+            behind = next((field.start for field in found if field.number > SCORE), end)
+            cut, until = (behind, behind) if old is None else (old.start, old.end)
+            shown = _SCORE_TAG + struct.pack("<f", score) if score else b""
+            pieces.append(length_field(RESULT, data[start:cut] + shown + data[until:end]))
+        outside = [field for field in fields(data) if field.number != RESULT]
+        return b"".join((*pieces, copied(data, outside, {field.number for field in outside})))
+
+    def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
+        """The client's answer: of list i the points ``keep[i]`` in that order."""
+        data = reply.data
+        pieces: list[bytes] = []
+        at = 0
+        for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
+            inside = _kept(data, plan, ranked, kept.tolist())
+            if ranked.item is None:
+                return inside
+            pieces += (data[at : ranked.item.start], _framed(data, ranked.item[2:], inside))
+            at = ranked.item.end
+        return b"".join(pieces) + data[at:]

@@ -56,7 +56,7 @@ from vecsieve.adapters.wire.protobuf import (
     varint,
 )
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
-from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen, object_json
+from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, row, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 
@@ -127,24 +127,6 @@ def _packed(numbers: list[float]) -> bytes:
     return length_field(_DATA, np.array(numbers, "<f4").tobytes())
 
 
-def entry(key: str, value: object) -> bytes:
-    """One entry of a payload, as JSON has it."""
-    return length_field(1, key.encode()) + length_field(2, _value(value))
-
-
-def _value(value: object) -> bytes:
-    """A Value. An integer beyond 64 bits is text."""
-    if isinstance(value, dict):
-        return length_field(6, b"".join(length_field(1, entry(key, inner)) for key, inner in value.items()))
-    if isinstance(value, list):
-        return length_field(7, b"".join(length_field(1, _value(inner)) for inner in value))
-    if isinstance(value, float):
-        return encoded(2 << 3 | FIXED64) + pack("<d", value)
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
-        return number_field(5 if isinstance(value, bool) else 3, value % 2**64)
-    return number_field(1, 0) if value is None else length_field(4, str(value).encode())
-
-
 def condition(key: str, value: object) -> bytes:
     """The condition of a filter that a payload has this text, integer or boolean."""
     return length_field(1, length_field(1, key.encode()) + length_field(2, _match(value)))
@@ -181,44 +163,6 @@ class Document:
     waits: bool
 
 
-def parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    """Raises ValueError, UnsupportedError."""
-    forced(needs.keys, ())
-    found = read(body, (0, len(body)), _UPSERT)
-    if _FILTER in found or number_of(body, found, _MODE):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    points = messages(found, POINTS)
-    if not points:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    if len(points) > needs.most:
-        raise UnsupportedError(Reason.TOO_MANY_PARTS)
-    shard_keys = message(found, _SHARD_KEYS)
-    each = [read(body, point.span, POINT) for point in points]
-    vectors = [_dense(body, point) for point in each]
-    name = name_of(vectors, needs.vector_name)
-    packed = tuple([vector.get(name, b"") for vector in vectors])
-    wanted = Wanted(needs.keys)
-    read_fields = tuple(
-        [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
-    )
-    ids = tuple([id_of(body, message(point, ID)) for point in each])
-    document = Document(
-        data=body,
-        points=tuple(points),
-        vectors=packed,
-        shard_keys=b"" if shard_keys is None else body[shard_keys.value : shard_keys.end],
-        waits=bool(number_of(body, found, _WAIT)),
-    )
-    return NewPoints(
-        ids=ids,
-        vectors=matrix([vector or None for vector in packed]),
-        vector_name=name,
-        keys=needs.keys,
-        fields=read_fields,
-        document=document,
-    )
-
-
 def _dense(data: bytes, point: Found) -> dict[str, bytes]:
     """The packed floats of a point's dense vectors by name. Raises ValueError, UnsupportedError."""
     vectors = message(point, VECTORS)
@@ -247,50 +191,9 @@ _THRESHOLD_TAG = 7 << 3 | 5
 _RESCORED = length_field(_PARAMS, length_field(3, number_field(2, 1)))
 
 
-def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
-    document = own(points.document, Document)
-    collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
-    selected = b"".join(length_field(1, key.encode()) for key in points.keys)
-    shared = b"".join(
-        (
-            length_field(_USING, name) if name else b"",
-            _RESCORED,
-            _SCORE_THRESHOLD.pack(_THRESHOLD_TAG, inquiry.least) if inquiry.least is not None else b"",
-            number_field(_LIMIT, inquiry.count),
-            length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
-            length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",
-            length_field(_QUERY_SHARD_KEYS, document.shard_keys) if document.shard_keys else b"",
-        )
-    )
-    queries: list[bytes] = []
-    for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
-        nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
-        queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
-    return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))]
-
-
 def _filter(tenant: Tenant) -> bytes:
     conditions = [length_field(2, condition(key, orjson.loads(value))) for key, value in tenant]
     return length_field(_WHERE, b"".join(conditions)) if conditions else b""
-
-
-def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Raises ValueError."""
-    (body,) = bodies
-    lists = results(body, (0, len(body)))
-    if len(lists) != len(inquiry.which):
-        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
-    needs = Needs(payload_fields=points.keys)
-    each = [read_points(body, item.span) for item in lists]
-    vectors = [point.vectors for near in each for point in near.each]
-    return Neighbours(
-        of=np.repeat(np.array(inquiry.which, np.intp), [len(near.each) for near in each]),
-        ids=tuple([identifier for near in each for identifier in near.ids]),
-        scores=np.concatenate([near.scores for near in each]),
-        vectors=compare(body, [_named(body, place, points.vector_name) for place in vectors]),
-        fields=tuple([row for near in each for row in fields_of(body, near, needs)[0]]),
-    )
 
 
 def _named(data: bytes, place: Place | None, name: str) -> Span | None:
@@ -300,56 +203,6 @@ def _named(data: bytes, place: Place | None, name: str) -> Span | None:
 # GetCollectionInfoResponse: result, config, params, vectors_config; in it the unnamed vector, or a map of named ones.
 _CONFIG = (1, 7, 1, 5)
 _ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
-
-
-def is_cosine(body: bytes, vector_name: str) -> bool:
-    """From the description of a collection. Never raises."""
-    try:
-        at = value_at(body, (*_CONFIG, _SEVERAL if vector_name else _ALONE))
-        if at is not None and vector_name:
-            listed = entries(body, [field.span for field in fields(body, at) if field.number == 1])
-            at = dict(listed).get(vector_name.encode())
-        if at is None:
-            return False
-        distances = [field for field in fields(body, at) if field.number == _DISTANCE and field.wire == VARINT]
-        return [varint(body, field.value, field.end)[0] for field in distances] == [_COSINE]
-    except ValueError:
-        return False
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the payloads of some points."""
-    document = own(points.document, Document)
-    data, rows = document.data, sorted(notes)
-    noted = [document.points[row] for row in rows]
-    shown = [
-        length_field(
-            POINTS, data[point.value : point.end] + length_field(PAYLOAD, entry(NOTE, orjson.loads(notes[row])))
-        )
-        for row, point in zip(rows, noted, strict=True)
-    ]
-    return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
-
-
-def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-    document = own(points.document, Document)
-    return document.data, document.points
-
-
-def point(points: NewPoints, row: int) -> bytes:
-    """As JSON. Raises UnsupportedError."""
-    document = own(points.document, Document)
-    data = document.data
-    found = read(data, document.points[row].span, POINT)
-    try:
-        return _point(
-            points.ids[row],
-            data,
-            None if (vectors := message(found, VECTORS)) is None else vectors.span,
-            [field.span for field in messages(found, PAYLOAD)],
-        )
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[Span]) -> bytes:
@@ -367,7 +220,9 @@ def _point_message(points: NewPoints, row: int, point: bytes) -> bytes:
     value = orjson.loads(point)
     identifier = message(read(document.data, document.points[row].span, POINT), ID)
     assert identifier is not None  # noqa: S101 - it was parsed
-    payload = b"".join(length_field(PAYLOAD, entry(key, each)) for key, each in (value["payload"] or {}).items())
+    payload = b"".join(
+        length_field(PAYLOAD, entry(key, each, QDRANT)) for key, each in (value["payload"] or {}).items()
+    )
     own_id = length_field(ID, document.data[identifier.value : identifier.end])
     return own_id + payload + length_field(VECTORS, vectors_message(value["vector"]))
 
@@ -388,23 +243,6 @@ def _collection(write: Operation) -> bytes:
     return length_field(calls.COLLECTION, write.collection.encode())
 
 
-def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A retrieval by ids."""
-    shard_keys = own(points.document, Document).shard_keys
-    everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
-        _GET_VECTORS, number_field(1, int(whole))
-    )
-    each = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
-    partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
-    return [
-        Question(method="POST", target="/qdrant.Points/Get", body=_collection(write) + each + everything + partition)
-    ]
-
-
-def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
-
-
 def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
     found = fields(data, span)
     identifier, vectors = id_of(data, only(found, _READ_ID, LENGTH)), only(found, _READ_VECTORS, LENGTH)
@@ -415,46 +253,7 @@ def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
 _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 
-def acknowledged(_: Operation, points: NewPoints, query: str) -> NativeAnswer:
-    """Without a number of an operation: none was made."""
-    status = _COMPLETED if waits(points, query) else _ACKNOWLEDGED
-    body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
-    return NativeAnswer(status=0, content_type="", body=body)
-
-
-def waits(points: NewPoints, _: str) -> bool:
-    """By the message."""
-    return own(points.document, Document).waits
-
-
-def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion by one filter for each point."""
-    each = []
-    for identifier, point in victims.items():
-        conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]
-        conditions += [condition(key, value) for key, value in compared(point).items()]
-        inner = b"".join(length_field(_MUST, one) for one in conditions)
-        each.append(length_field(_SHOULD, length_field(_INNER, inner)))
-    chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(each)))
-    shard_keys = own(points.document, Document).shard_keys
-    partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
-    body = _collection(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
-    return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
-
-
 class QdrantGrpcWrites(GrpcWrites):
-    read_points = staticmethod(parsed)
-    read_neighbours = staticmethod(neighbours)
-    read_stored = staticmethod(_stored)
-    fields = staticmethod(_fields)
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
-    point = staticmethod(point)
-    ask_stored = staticmethod(ask_stored)
-    acknowledged = staticmethod(acknowledged)
-    waits = staticmethod(waits)
-    ask_removed = staticmethod(ask_removed)
     is_conditional = True
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
@@ -480,3 +279,169 @@ class QdrantGrpcWrites(GrpcWrites):
     def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
         return Question(method="POST", target="/qdrant.Collections/Get", body=_collection(write))
+
+    def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        """Raises ValueError, UnsupportedError."""
+        forced(needs.keys, ())
+        found = read(body, (0, len(body)), _UPSERT)
+        if _FILTER in found or number_of(body, found, _MODE):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        points = messages(found, POINTS)
+        if not points:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        if len(points) > needs.most:
+            raise UnsupportedError(Reason.TOO_MANY_PARTS)
+        shard_keys = message(found, _SHARD_KEYS)
+        each = [read(body, point.span, POINT) for point in points]
+        vectors = [_dense(body, point) for point in each]
+        name = name_of(vectors, needs.vector_name)
+        packed = tuple([vector.get(name, b"") for vector in vectors])
+        wanted = Wanted(needs.keys)
+        read_fields = tuple(
+            [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
+        )
+        ids = tuple([id_of(body, message(point, ID)) for point in each])
+        document = Document(
+            data=body,
+            points=tuple(points),
+            vectors=packed,
+            shard_keys=b"" if shard_keys is None else body[shard_keys.value : shard_keys.end],
+            waits=bool(number_of(body, found, _WAIT)),
+        )
+        return NewPoints(
+            ids=ids,
+            vectors=matrix([vector or None for vector in packed]),
+            vector_name=name,
+            keys=needs.keys,
+            fields=read_fields,
+            document=document,
+        )
+
+    def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
+        document = own(points.document, Document)
+        collection, name = length_field(calls.COLLECTION, write.collection.encode()), points.vector_name.encode()
+        selected = b"".join(length_field(1, key.encode()) for key in points.keys)
+        shared = b"".join(
+            (
+                length_field(_USING, name) if name else b"",
+                _RESCORED,
+                _SCORE_THRESHOLD.pack(_THRESHOLD_TAG, inquiry.least) if inquiry.least is not None else b"",
+                number_field(_LIMIT, inquiry.count),
+                length_field(_WITH_VECTORS, length_field(2, length_field(1, name))) if inquiry.vectors else b"",
+                length_field(_WITH_PAYLOAD, length_field(2, selected)) if selected else b"",
+                length_field(_QUERY_SHARD_KEYS, document.shard_keys) if document.shard_keys else b"",
+            )
+        )
+        queries: list[bytes] = []
+        for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+            nearest = length_field(_QUERY, length_field(1, length_field(2, length_field(1, document.vectors[point]))))
+            queries.append(length_field(2, collection + nearest + _filter(tenant) + shared))
+        return [Question(method="POST", target="/qdrant.Points/QueryBatch", body=collection + b"".join(queries))]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """Raises ValueError."""
+        (body,) = bodies
+        lists = results(body, (0, len(body)))
+        if len(lists) != len(inquiry.which):
+            raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+        needs = Needs(payload_fields=points.keys)
+        each = [read_points(body, item.span) for item in lists]
+        vectors = [point.vectors for near in each for point in near.each]
+        return Neighbours(
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(near.each) for near in each]),
+            ids=tuple([identifier for near in each for identifier in near.ids]),
+            scores=np.concatenate([near.scores for near in each]),
+            vectors=compare(body, [_named(body, place, points.vector_name) for place in vectors]),
+            fields=tuple([row for near in each for row in fields_of(body, near, needs)[0]]),
+        )
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description of a collection. Never raises."""
+        try:
+            at = value_at(body, (*_CONFIG, _SEVERAL if vector_name else _ALONE))
+            if at is not None and vector_name:
+                listed = entries(body, [field.span for field in fields(body, at) if field.number == 1])
+                at = dict(listed).get(vector_name.encode())
+            if at is None:
+                return False
+            distances = [field for field in fields(body, at) if field.number == _DISTANCE and field.wire == VARINT]
+            return [varint(body, field.value, field.end)[0] for field in distances] == [_COSINE]
+        except ValueError:
+            return False
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the payloads of some points."""
+        document = own(points.document, Document)
+        data, rows = document.data, sorted(notes)
+        noted = [document.points[row] for row in rows]
+        shown = [
+            length_field(
+                POINTS,
+                data[point.value : point.end] + length_field(PAYLOAD, entry(NOTE, orjson.loads(notes[row]), QDRANT)),
+            )
+            for row, point in zip(rows, noted, strict=True)
+        ]
+        return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
+
+    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
+        document = own(points.document, Document)
+        return document.data, document.points
+
+    def ask_stored(
+        self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
+    ) -> Sequence[Question]:
+        """A retrieval by ids."""
+        shard_keys = own(points.document, Document).shard_keys
+        everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
+            _GET_VECTORS, number_field(1, int(whole))
+        )
+        each = b"".join(length_field(_GET_IDS, _id_message(identifier)) for identifier in ids)
+        partition = length_field(_GET_SHARD_KEYS, shard_keys) if shard_keys else b""
+        return [
+            Question(
+                method="POST", target="/qdrant.Points/Get", body=_collection(write) + each + everything + partition
+            )
+        ]
+
+    def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
+
+    def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
+        """Without a number of an operation: none was made."""
+        status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
+        body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
+        return NativeAnswer(status=0, content_type="", body=body)
+
+    def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion by one filter for each point."""
+        each = []
+        for identifier, point in victims.items():
+            conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]
+            conditions += [condition(key, value) for key, value in compared(point).items()]
+            inner = b"".join(length_field(_MUST, one) for one in conditions)
+            each.append(length_field(_SHOULD, length_field(_INNER, inner)))
+        chosen = length_field(_DELETE_POINTS, length_field(2, b"".join(each)))
+        shard_keys = own(points.document, Document).shard_keys
+        partition = length_field(_DELETE_SHARD_KEYS, shard_keys) if shard_keys else b""
+        body = _collection(write) + number_field(_DELETE_WAIT, 1) + chosen + partition
+        return [Question(method="POST", target="/qdrant.Points/Delete", body=body)]
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """As JSON. Raises UnsupportedError."""
+        document = own(points.document, Document)
+        data = document.data
+        found = read(data, document.points[row].span, POINT)
+        try:
+            return _point(
+                points.ids[row],
+                data,
+                None if (vectors := message(found, VECTORS)) is None else vectors.span,
+                [field.span for field in messages(found, PAYLOAD)],
+            )
+        except ValueError:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+    def waits(self, points: NewPoints, _: str) -> bool:
+        """By the message."""
+        return own(points.document, Document).waits

@@ -327,17 +327,11 @@ def _payload_edits(text: bytes, span: Span, added: tuple[str, ...]) -> list[Edit
     return [(start, end, b"") for start, end in cuts(members(text, span), added)]
 
 
-def read_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
-    """Raises MalformedReplyError, nothing else."""
-    return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)
-
-
 class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     request_type, reply_type = Document, ReplyDocument
     classify = staticmethod(calls.classify_rest)
     parse_request = staticmethod(rest_request.parse_request)
     widen_request = staticmethod(rest_request.widen)
-    read_reply = staticmethod(read_reply)
     cut_reply = staticmethod(trim)
     describing, named_vectors = staticmethod(describing), staticmethod(named_vectors)
     listing, listed = staticmethod(listing), staticmethod(listed)
@@ -348,3 +342,7 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         return rest_request.again(own(call.document, Document), ids)
+
+    def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
+        """Raises MalformedReplyError, nothing else."""
+        return parse_lean(request, needs, body) or rest_reply.parse_reply(request, needs, body)

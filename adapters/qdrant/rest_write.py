@@ -82,60 +82,10 @@ class _Listed:
     columns: int | None = None
 
 
-def guess(body: bytes) -> list[Span]:
-    """The arrays of numbers, but for those of ids."""
-    return [each for each in guess_numbers(body) if not _holds_ids(body, each)]
-
-
 def _holds_ids(body: bytes, span: Span) -> bool:
     """Whether an array follows a key `ids`: its elements are read one by one."""
     before = body[max(0, span[0] - _BEFORE_IDS) : span[0]].rstrip()
     return before.endswith(b":") and before[:-1].rstrip().endswith(b'"ids"')
-
-
-def parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-    """Raises ValueError, UnsupportedError."""
-    forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
-    text = source.text
-    span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
-    found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
-    if any(present(text, found, each) is not None for each in _CONDITIONS):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    points, batch = (present(text, found, each) for each in ("points", "batch"))
-    if (points is None) == (batch is None):
-        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    listed = (
-        _rows(source, points, needs.most)
-        if points is not None
-        else _batch(source, required(text, found, "batch"), needs.most)
-    )
-    named = name_of(listed.vectors, needs.vector_name)
-    vectors = [each.get(named) for each in listed.vectors]
-    arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
-    for array in arrays:
-        check_dimensions(array, 0, len(array))
-    matrix, proven = decode_matrix(arrays)
-    if not matrix.shape[1]:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    shard_key = present(text, found, "shard_key")
-    document = Document(
-        source=source,
-        vectors=tuple([span if is_array else None for span, is_array in zip(vectors, proven, strict=True)]),
-        payloads=tuple(listed.payloads),
-        openings=tuple(listed.openings),
-        columns=listed.columns,
-        partition=b"" if shard_key is None else source.cut(*shard_key),
-        lists=tuple(listed.lists),
-    )
-    values = [None if each is None else source.cut(*each) for each in listed.payloads]
-    return NewPoints(
-        ids=tuple([_id(text[start:end]) for start, end in listed.ids]),
-        vectors=matrix,
-        vector_name=named,
-        keys=needs.keys,
-        fields=tuple([(None,) * len(needs.keys) if each is None else last_values(each, needs.keys) for each in values]),
-        document=document,
-    )
 
 
 def _only_upsert(text: bytes) -> Span:
@@ -224,28 +174,6 @@ def _id(value: bytes) -> bytes:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None
 
 
-def ask(write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
-    document = own(points.document, Document)
-    named = json.dumps(points.vector_name).encode()
-    shared = [
-        b'"limit":%d' % inquiry.count,
-        b'"with_payload":' + (json.dumps(points.keys).encode() if points.keys else b"false"),
-        b'"with_vector":' + (b"[%s]" % named if inquiry.vectors else b"false"),
-        _PARAMS,
-        *([b'"score_threshold":%r' % inquiry.least] if inquiry.least is not None else ()),
-        *([b'"using":' + named] if points.vector_name else ()),
-        *([b'"shard_key":' + document.partition] if document.partition else ()),
-    ]
-    behind = b"," + b",".join(shared)
-    searches = [
-        b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), behind, _filter(tenant))
-        for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
-    ]
-    body = b'{"searches":[%s]}' % b",".join(searches)
-    return [Question(method="POST", target=points_of(write) + "/query/batch", body=body)]
-
-
 def points_of(write: Operation) -> str:
     """The path of a collection's points."""
     return f"/collections/{quote(write.collection, safe='')}/points"
@@ -276,23 +204,6 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """Read a batch reply. Raises ValueError and the like."""
-    (body,) = bodies
-    lists = _REPLY.decode(body).result
-    if len(lists) != len(inquiry.which):
-        raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
-    hits = [hit for each in lists for hit in each.points]
-    vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
-    return Neighbours(
-        of=np.repeat(np.array(inquiry.which, np.intp), [len(each.points) for each in lists]),
-        ids=tuple([spelled(hit.id) for hit in hits]),
-        scores=np.array([hit.score for hit in hits], np.float64),
-        vectors=vectors,
-        fields=tuple([last_values(bytes(hit.payload), points.keys) for hit in hits]),
-    )
-
-
 def _vector(value: bytes, name: str) -> bytes:
     """The array of a bare vector, or of one under a name; b"" without one."""
     if value[:1] != b"{":
@@ -301,26 +212,6 @@ def _vector(value: bytes, name: str) -> bytes:
 
 
 _PATH = ("result", "config", "params", "vectors")
-
-
-def is_cosine(body: bytes, vector_name: str) -> bool:
-    """From the description of a collection. Never raises."""
-    value: bytes | None = body
-    for key in (*_PATH, *([vector_name] if vector_name else ())):
-        value = None if value is None else last_values(value, (key,))[0]
-    return value is not None and last_values(value, ("distance",))[0] == b'"Cosine"'
-
-
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the payloads of some points."""
-    document = own(points.document, Document)
-    text = document.source.text
-    if document.columns is not None:
-        column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
-        edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
-    else:
-        edits = [_edit(document, row, note) for row, note in notes.items()]
-    return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
 
 
 def _edit(document: Document, row: int, note: bytes) -> Edit:
@@ -345,42 +236,9 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_COMPARED = 16  # values of a payload
 
 
-def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-    document = own(points.document, Document)
-    return document.source, [(each.array, each.each) for each in document.lists]
-
-
-def point(points: NewPoints, row: int) -> bytes:
-    """An object as in the list of points."""
-    document = own(points.document, Document)
-    cells = {(each.kind, each.name): document.source.cut(*each.each[row]) for each in document.lists}
-    whole_point = cells.get(("points", ""))
-    if whole_point is not None:
-        return whole_point
-    several = [b"%s:%s" % (json.dumps(name).encode(), cell) for (kind, name), cell in cells.items() if kind == "named"]
-    vector = cells.get(("vectors", "")) or b"{%s}" % b",".join(several)
-    payload = cells.get(("payloads", ""), b"null")
-    return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
-
-
-def merged(write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-    """The same upsert as a list of points. It had no other members that matter, or it would not have been read."""
-    kept = [row for row in range(len(points.ids)) if row not in rows]
-    each = b",".join([merged[row] if row in merged else point(points, row) for row in kept])
-    upsert = b'{"points":[%s]%s}' % (each, _behind(points))
-    return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
-
-
 def _behind(points: NewPoints) -> bytes:
     partition = own(points.document, Document).partition
     return b',"shard_key":' + partition if partition else b""
-
-
-def ask_stored(write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """A retrieval by ids."""
-    shown = b"true" if whole else b"false"
-    body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
-    return [Question(method="POST", target=points_of(write), body=body)]
 
 
 class _Point(msgspec.Struct):
@@ -394,38 +252,6 @@ class _Stored(msgspec.Struct):
 
 
 _STORED = msgspec.json.Decoder(_Stored)
-
-
-def _stored(_: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    found = _STORED.decode(body).result
-    ids = [spelled(each.id) for each in found]
-    return {
-        identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, each.vector, each.payload)
-        for identifier, each in zip(ids, found, strict=True)
-    }
-
-
-def acknowledged(write: Operation, points: NewPoints, query: str) -> NativeAnswer:
-    """No operation was made, so there is no number of one; the member may be null."""
-    result = b'{"operation_id":null,"status":"%s"}' % (b"completed" if waits(points, query) else b"acknowledged")
-    results = result if write.name == calls.UPSERT else b"[%s]" % result
-    body = b'{"result":%s,"status":"ok","time":0.0}' % results
-    return NativeAnswer(status=200, content_type="application/json", body=body)
-
-
-def waits(_: NewPoints, query: str) -> bool:
-    """By the query string."""
-    return "wait=true" in query[1:].split("&")
-
-
-def ask_removed(write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion by one filter for each point."""
-    each = [
-        b'{"must":[%s]}' % b",".join([b'{"has_id":[%s]}' % identifier, *map(_condition, compared(point).items())])
-        for identifier, point in victims.items()
-    ]
-    body = b'{"filter":{"should":[%s]}%s}' % (b",".join(each), _behind(points))
-    return [Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)]
 
 
 def _condition(value: tuple[str, str | int]) -> bytes:
@@ -447,20 +273,6 @@ def is_comparable(value: object) -> bool:
 
 class QdrantRestWrites(RestWrites):
     classify = staticmethod(calls.classify_rest_write)
-    guess = staticmethod(guess)
-    read_points = staticmethod(parsed)
-    read_neighbours = staticmethod(neighbours)
-    read_stored = staticmethod(_stored)
-    arrays = staticmethod(_arrays)
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
-    annotated = staticmethod(annotated)
-    point = staticmethod(point)
-    ask_stored = staticmethod(ask_stored)
-    acknowledged = staticmethod(acknowledged)
-    waits = staticmethod(waits)
-    merged = staticmethod(merged)
-    ask_removed = staticmethod(ask_removed)
     is_conditional = True
 
     def partition(self, points: NewPoints) -> bytes:
@@ -470,3 +282,171 @@ class QdrantRestWrites(RestWrites):
     def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
         return Question(method="GET", target=f"/collections/{quote(write.collection, safe='')}")
+
+    def guess(self, body: bytes) -> list[Span]:
+        """The arrays of numbers, but for those of ids."""
+        return [each for each in guess_numbers(body) if not _holds_ids(body, each)]
+
+    def read_points(self, write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+        """Raises ValueError, UnsupportedError."""
+        forced(needs.keys, ())  # keys that can be asked of neighbours without quotes
+        text = source.text
+        span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
+        found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
+        if any(present(text, found, each) is not None for each in _CONDITIONS):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        points, batch = (present(text, found, each) for each in ("points", "batch"))
+        if (points is None) == (batch is None):
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+        listed = (
+            _rows(source, points, needs.most)
+            if points is not None
+            else _batch(source, required(text, found, "batch"), needs.most)
+        )
+        named = name_of(listed.vectors, needs.vector_name)
+        vectors = [each.get(named) for each in listed.vectors]
+        arrays = [b"" if each is None else source.cut_value(each) for each in vectors]
+        for array in arrays:
+            check_dimensions(array, 0, len(array))
+        matrix, proven = decode_matrix(arrays)
+        if not matrix.shape[1]:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        shard_key = present(text, found, "shard_key")
+        document = Document(
+            source=source,
+            vectors=tuple([span if is_array else None for span, is_array in zip(vectors, proven, strict=True)]),
+            payloads=tuple(listed.payloads),
+            openings=tuple(listed.openings),
+            columns=listed.columns,
+            partition=b"" if shard_key is None else source.cut(*shard_key),
+            lists=tuple(listed.lists),
+        )
+        values = [None if each is None else source.cut(*each) for each in listed.payloads]
+        return NewPoints(
+            ids=tuple([_id(text[start:end]) for start, end in listed.ids]),
+            vectors=matrix,
+            vector_name=named,
+            keys=needs.keys,
+            fields=tuple(
+                [(None,) * len(needs.keys) if each is None else last_values(each, needs.keys) for each in values]
+            ),
+            document=document,
+        )
+
+    def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """One batch query for the neighbours of all points of the inquiry, each with its own filter."""
+        document = own(points.document, Document)
+        named = json.dumps(points.vector_name).encode()
+        shared = [
+            b'"limit":%d' % inquiry.count,
+            b'"with_payload":' + (json.dumps(points.keys).encode() if points.keys else b"false"),
+            b'"with_vector":' + (b"[%s]" % named if inquiry.vectors else b"false"),
+            _PARAMS,
+            *([b'"score_threshold":%r' % inquiry.least] if inquiry.least is not None else ()),
+            *([b'"using":' + named] if points.vector_name else ()),
+            *([b'"shard_key":' + document.partition] if document.partition else ()),
+        ]
+        behind = b"," + b",".join(shared)
+        searches = [
+            b'{"query":%s%s%s}' % (numbers_of(document.source, document.vectors[point]), behind, _filter(tenant))
+            for point, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
+        ]
+        body = b'{"searches":[%s]}' % b",".join(searches)
+        return [Question(method="POST", target=points_of(write) + "/query/batch", body=body)]
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """Read a batch reply. Raises ValueError and the like."""
+        (body,) = bodies
+        lists = _REPLY.decode(body).result
+        if len(lists) != len(inquiry.which):
+            raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
+        hits = [hit for each in lists for hit in each.points]
+        vectors = decode_matrix([_vector(bytes(hit.vector), points.vector_name) for hit in hits])[0]
+        return Neighbours(
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(each.points) for each in lists]),
+            ids=tuple([spelled(hit.id) for hit in hits]),
+            scores=np.array([hit.score for hit in hits], np.float64),
+            vectors=vectors,
+            fields=tuple([last_values(bytes(hit.payload), points.keys) for hit in hits]),
+        )
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description of a collection. Never raises."""
+        value: bytes | None = body
+        for key in (*_PATH, *([vector_name] if vector_name else ())):
+            value = None if value is None else last_values(value, (key,))[0]
+        return value is not None and last_values(value, ("distance",))[0] == b'"Cosine"'
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the payloads of some points."""
+        document = own(points.document, Document)
+        text = document.source.text
+        if document.columns is not None:
+            column = [_payload(notes[row]) if row in notes else b"null" for row in range(len(points.ids))]
+            edits = [(document.columns, document.columns, b',"payloads":[%s]' % b",".join(column))]
+        else:
+            edits = [_edit(document, row, note) for row, note in notes.items()]
+        return b"".join(edited(document.source, (0, len(text)), edits if notes else []))
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        document = own(points.document, Document)
+        return document.source, [(each.array, each.each) for each in document.lists]
+
+    def ask_stored(
+        self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
+    ) -> Sequence[Question]:
+        """A retrieval by ids."""
+        shown = b"true" if whole else b"false"
+        body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
+        return [Question(method="POST", target=points_of(write), body=body)]
+
+    def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        found = _STORED.decode(body).result
+        ids = [spelled(each.id) for each in found]
+        return {
+            identifier: b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, each.vector, each.payload)
+            for identifier, each in zip(ids, found, strict=True)
+        }
+
+    def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
+        """No operation was made, so there is no number of one; the member may be null."""
+        result = b'{"operation_id":null,"status":"%s"}' % (
+            b"completed" if self.waits(points, query) else b"acknowledged"
+        )
+        results = result if write.name == calls.UPSERT else b"[%s]" % result
+        body = b'{"result":%s,"status":"ok","time":0.0}' % results
+        return NativeAnswer(status=200, content_type="application/json", body=body)
+
+    def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion by one filter for each point."""
+        each = [
+            b'{"must":[%s]}' % b",".join([b'{"has_id":[%s]}' % identifier, *map(_condition, compared(point).items())])
+            for identifier, point in victims.items()
+        ]
+        body = b'{"filter":{"should":[%s]}%s}' % (b",".join(each), _behind(points))
+        return [Question(method="POST", target=points_of(write) + "/delete?wait=true", body=body)]
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """An object as in the list of points."""
+        document = own(points.document, Document)
+        cells = {(each.kind, each.name): document.source.cut(*each.each[row]) for each in document.lists}
+        whole_point = cells.get(("points", ""))
+        if whole_point is not None:
+            return whole_point
+        several = [
+            b"%s:%s" % (json.dumps(name).encode(), cell) for (kind, name), cell in cells.items() if kind == "named"
+        ]
+        vector = cells.get(("vectors", "")) or b"{%s}" % b",".join(several)
+        payload = cells.get(("payloads", ""), b"null")
+        return b'{"id":%s,"vector":%s,"payload":%s}' % (cells["ids", ""], vector, payload)
+
+    def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The same upsert as a list of points. It had no other members that matter, or it would not have been read."""
+        kept = [row for row in range(len(points.ids)) if row not in rows]
+        each = b",".join([merged[row] if row in merged else self.point(points, row) for row in kept])
+        upsert = b'{"points":[%s]%s}' % (each, _behind(points))
+        return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
+
+    def waits(self, _: NewPoints, query: str) -> bool:
+        """By the query string."""
+        return "wait=true" in query[1:].split("&")

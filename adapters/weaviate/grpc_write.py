@@ -45,7 +45,7 @@ from vecsieve.adapters.wire.protobuf import (
 )
 from vecsieve.adapters.wire.protobuf import messages as spans_of
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, object_json, text_entry
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
 
@@ -75,15 +75,6 @@ class Source:
     plain: tuple[Field | None, ...]
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The batch of a call, in the first object's collection; None for any other. Never raises."""
-    name = _PATHS.get(head.path)
-    if name is None:
-        return None
-    place = "" if name == _STREAM else "/".join(filter(None, _place(head.message)))
-    return Operation(backend=BACKEND, name=name, collection=place)
-
-
 def _place(data: bytes) -> tuple[str, str]:
     """Collection and tenant of the first object. Never raises."""
     try:
@@ -94,39 +85,6 @@ def _place(data: bytes) -> tuple[str, str]:
     except ValueError:
         return "", ""
     return collection, tenant
-
-
-def describe(_: Operation, data: bytes) -> Question | None:
-    """The request for the description of the first object's collection; None where none is named. Never raises."""
-    return written.described(_place(data)[0])
-
-
-def _parsed(_: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-    objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
-    each = [read(body, field.span, _OBJECT) for field in objects]
-    properties = [message(found, _PROPERTIES) for found in each]
-    plain = [None if field is None else message(read(body, field.span, _OWN), _PLAIN) for field in properties]
-    vectors = [_vectors(body, found) for found in each]
-    places = [
-        Place(text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
-    ]
-    source = Source(body, tuple(objects), tuple(properties), tuple(plain))
-    document, name = document_of(places, vectors, needs, source)
-    wanted = Wanted([spelled(key) for key in needs.keys])
-    return NewPoints(
-        has_ids=any(message(found, _ID) is not None for found in each),
-        ids=_ids(body, each, needs),
-        vectors=matrix([row.get(name) or None for row in vectors]),
-        vector_name=name,
-        keys=needs.keys,
-        fields=tuple(
-            [
-                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
-                for field in plain
-            ]
-        ),
-        document=document,
-    )
 
 
 def _vectors(data: bytes, found: Found) -> dict[str, bytes]:
@@ -156,13 +114,8 @@ def _ids(data: bytes, each: list[Found], needs: WriteNeeds) -> tuple[bytes, ...]
     return tuple(map(orjson.dumps, ids))
 
 
-def _fields(points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-    source = own(own(points.document, Document).source, Source)
-    return source.data, source.objects
-
-
 def _noted(source: Source, row: int, note: bytes) -> bytes:
-    data, added = source.data, text_entry(NOTE, note)
+    data, added = source.data, map_message({NOTE: note.decode()}, GOOGLE)
     properties, plain = source.properties[row], source.plain[row]
     at = source.objects[row].span
     if properties is None:
@@ -179,26 +132,6 @@ def _noted(source: Source, row: int, note: bytes) -> bytes:
 _DOUBLES, _INTEGERS, _TEXTS, _BOOLS, _EMPTY = 4, 5, 6, 7, 10
 _NUMBERS, _PROPERTY, _DOUBLE_BYTES = 1, 2, 3
 _ARRAYS = frozenset({_DOUBLES, _INTEGERS, _TEXTS, _BOOLS})
-
-
-def point(points: NewPoints, row: int) -> bytes:
-    """As JSON. Raises UnsupportedError for what has none here, such as references."""
-    document = own(points.document, Document)
-    source = own(document.source, Source)
-    data, properties = source.data, source.properties[row]
-    found = read(data, source.objects[row].span, _OBJECT)
-    members = [b'"class":%s' % orjson.dumps(text_of(data, message(found, _COLLECTION)))]
-    if points.has_ids:
-        members.append(b'"id":%s' % points.ids[row])
-    if document.tenant:
-        members.append(b'"tenant":%s' % orjson.dumps(document.tenant))
-    try:
-        if properties is not None:
-            members.append(b'"properties":%s' % _properties(data, fields(data, properties.span)))
-        members += _spelled_vectors(data, found, document.target)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    return b"{%s}" % b",".join(members)
 
 
 def _properties(data: bytes, found: list[Field]) -> bytes:
@@ -258,35 +191,7 @@ def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:
 _ERRORS, _PLACE, _WORDS = 2, 1, 2
 
 
-def told(_write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out gets
-    an error where its original in the same batch has one. Raises MalformedReplyError.
-    """
-    kept = [row for row in range(len(points.ids)) if row not in gone]
-    try:
-        found = fields(body)
-        errors = [fields(body, span) for span in spans_of(found, _ERRORS)]
-        places = [0 if (at := only(each, _PLACE, VARINT)) is None else unsigned(body, at) for each in errors]
-        words = {kept[at]: only(each, _WORDS, LENGTH) for at, each in zip(places, errors, strict=True)}
-        rest = without(body, (0, len(body)), [field for field in found if field.number == _ERRORS])
-    except (ValueError, IndexError) as error:
-        raise MalformedReplyError(f"answer to a batch: {error}") from None
-    refused = {row: words[of] for row, of in gone.items() if of in words}
-    shown = [
-        length_field(_ERRORS, number_field(_PLACE, row) + (b"" if each is None else body[each.start : each.end]))
-        for row, each in sorted({**words, **refused}.items())
-    ]
-    return Told(body=rest + b"".join(shown), refused=frozenset(refused), failed=frozenset(words))
-
-
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
-    classify = staticmethod(classify)
-    describe = staticmethod(describe)
-    read_points = staticmethod(_parsed)
-    fields = staticmethod(_fields)
-    point = staticmethod(point)
-    told = staticmethod(told)
-
     def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
         """No errors: each object was stored."""
         return NativeAnswer(status=0, content_type="", body=b"")
@@ -295,3 +200,85 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         """The client's message with a note in the properties of some objects."""
         source = own(own(points.document, Document).source, Source)
         return self.shown(points, {row: _noted(source, row, note) for row, note in notes.items()})
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The batch of a call, in the first object's collection; None for any other. Never raises."""
+        name = _PATHS.get(head.path)
+        if name is None:
+            return None
+        place = "" if name == _STREAM else "/".join(filter(None, _place(head.message)))
+        return Operation(backend=BACKEND, name=name, collection=place)
+
+    def describe(self, _: Operation, data: bytes) -> Question | None:
+        """The request for the description of the first object's collection; None where none is named. Never raises."""
+        return written.described(_place(data)[0])
+
+    def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
+        objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
+        each = [read(body, field.span, _OBJECT) for field in objects]
+        properties = [message(found, _PROPERTIES) for found in each]
+        plain = [None if field is None else message(read(body, field.span, _OWN), _PLAIN) for field in properties]
+        vectors = [_vectors(body, found) for found in each]
+        places = [
+            Place(text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
+        ]
+        source = Source(body, tuple(objects), tuple(properties), tuple(plain))
+        document, name = document_of(places, vectors, needs, source)
+        wanted = Wanted([spelled(key) for key in needs.keys])
+        return NewPoints(
+            has_ids=any(message(found, _ID) is not None for found in each),
+            ids=_ids(body, each, needs),
+            vectors=matrix([row.get(name) or None for row in vectors]),
+            vector_name=name,
+            keys=needs.keys,
+            fields=tuple(
+                [
+                    chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
+                    for field in plain
+                ]
+            ),
+            document=document,
+        )
+
+    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
+        source = own(own(points.document, Document).source, Source)
+        return source.data, source.objects
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """As JSON. Raises UnsupportedError for what has none here, such as references."""
+        document = own(points.document, Document)
+        source = own(document.source, Source)
+        data, properties = source.data, source.properties[row]
+        found = read(data, source.objects[row].span, _OBJECT)
+        members = [b'"class":%s' % orjson.dumps(text_of(data, message(found, _COLLECTION)))]
+        if points.has_ids:
+            members.append(b'"id":%s' % points.ids[row])
+        if document.tenant:
+            members.append(b'"tenant":%s' % orjson.dumps(document.tenant))
+        try:
+            if properties is not None:
+                members.append(b'"properties":%s' % _properties(data, fields(data, properties.span)))
+            members += _spelled_vectors(data, found, document.target)
+        except ValueError:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+        return b"{%s}" % b",".join(members)
+
+    def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out gets
+        an error where its original in the same batch has one. Raises MalformedReplyError.
+        """
+        kept = [row for row in range(len(points.ids)) if row not in gone]
+        try:
+            found = fields(body)
+            errors = [fields(body, span) for span in spans_of(found, _ERRORS)]
+            places = [0 if (at := only(each, _PLACE, VARINT)) is None else unsigned(body, at) for each in errors]
+            words = {kept[at]: only(each, _WORDS, LENGTH) for at, each in zip(places, errors, strict=True)}
+            rest = without(body, (0, len(body)), [field for field in found if field.number == _ERRORS])
+        except (ValueError, IndexError) as error:
+            raise MalformedReplyError(f"answer to a batch: {error}") from None
+        refused = {row: words[of] for row, of in gone.items() if of in words}
+        shown = [
+            length_field(_ERRORS, number_field(_PLACE, row) + (b"" if each is None else body[each.start : each.end]))
+            for row, each in sorted({**words, **refused}.items())
+        ]
+        return Told(body=rest + b"".join(shown), refused=frozenset(refused), failed=frozenset(words))

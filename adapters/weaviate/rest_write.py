@@ -56,60 +56,9 @@ class Source:
     openings: tuple[int, ...]
 
 
-def classify(head: RequestHead) -> Operation | None:
-    """The write of objects; None for any other request. Never raises. Their collection is named in the body."""
-    name = _PATHS.get(head.path)
-    if name is None or head.method != "POST" or not may_be_json(head.content_type):
-        return None
-    return Operation(backend=BACKEND, name=name, collection="")
-
-
-def describe(write: Operation, body: bytes) -> Question | None:
-    """The request for the description of the first object's collection; None where none is named. Never raises."""
-    try:
-        span, found = whole(body), members(body, whole(body))
-        if write.name == _BATCH:
-            span = elements(body, (found["objects"].value, found["objects"].end))[0]
-            found = members(body, span)
-        return written.described(_collection(text_of(body, present(body, found, "class"))))
-    except (ValueError, IndexError, KeyError, UnsupportedError):
-        return None
-
-
 def _collection(name: str) -> str:
     """As the server stores it."""
     return name[:1].upper() + name[1:]
-
-
-def _parsed(write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
-    text = source.text
-    rows, arrays = [whole(text)], list[Array]()
-    if write.name == _BATCH:
-        found = read_object(text, rows[0], ("objects", "fields"), reason=Reason.NOT_JSON)
-        array = required(text, found, "objects")
-        rows = items_of(text, array)
-        arrays.append((array, rows))
-    each = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
-    properties = [(row["properties"].value, row["properties"].end) if "properties" in row else None for row in each]
-    vectors = [_vectors(text, row) for row in each]
-    places = [
-        Place(_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
-        for row in each
-    ]
-    own_source = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
-    document, name = document_of(places, vectors, needs, own_source)
-    matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
-    if not matrix.shape[1]:
-        raise UnsupportedError(Reason.NOTHING_TO_DO)
-    return NewPoints(
-        has_ids=any(present(text, row, "id") for row in each),
-        ids=_ids(source, each, needs),
-        vectors=matrix,
-        vector_name=name,
-        keys=needs.keys,
-        fields=tuple([_fields(source, span, needs.keys) for span in properties]),
-        document=document,
-    )
 
 
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
@@ -139,13 +88,6 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
     return tuple([None if each is None else source.cut(each.value, each.end) for each in wanted])
 
 
-def annotated(points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-    """The client's bytes with a note in the properties of some objects."""
-    source = _source(points)
-    edits = [_edit(source, row, json_text(note.decode())) for row, note in notes.items()]
-    return b"".join(edited(source.text, (0, len(source.text.text)), edits))
-
-
 def _edit(source: Source, row: int, note: bytes) -> Edit:
     span = source.properties[row]
     if span is None:
@@ -154,66 +96,108 @@ def _edit(source: Source, row: int, note: bytes) -> Edit:
     return member_edit(source.text.text, span, NOTE, note)
 
 
-def _arrays(points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
-    source = _source(points)
-    return source.text, source.arrays
-
-
 def _source(points: NewPoints) -> Source:
     return own(own(points.document, Document).source, Source)
 
 
-def point(points: NewPoints, row: int) -> bytes:
-    """An object as in a batch; the client's own bytes."""
-    source = _source(points)
-    return source.text.cut(*source.rows[row])
-
-
 _STORED = b'{"status":"SUCCESS"}'
-
-
-def _shown(points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
-    """An object as the answer to a batch shows it."""
-    return b'%s,"result":%s}' % (point(points, row)[:-1], result)
-
-
-def acknowledged(write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
-    """The client's objects, which is how the server answers."""
-    each = [_shown(points, row) for row in range(len(points.ids))]
-    body = b"[%s]" % b",".join(each) if write.name == _BATCH else point(points, 0)
-    return NativeAnswer(status=200, content_type="application/json", body=body)
-
-
-def told(write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-    """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is shown as stored, unless its
-    original in the same batch was refused. Raises MalformedReplyError.
-    """
-    if write.name == _OBJECT:
-        return Told(body=body)
-    kept = [row for row in range(len(points.ids)) if row not in gone]
-    try:
-        rows = dict(zip(kept, _ROWS.decode(body), strict=True))
-        results = {row: last_values(each, ("result",))[0] or _STORED for row, each in rows.items()}
-        failed = {row for row, each in results.items() if last_values(each, ("errors",))[0] not in {None, b"null"}}
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None
-    refused = frozenset(row for row, of in gone.items() if of in failed)
-    each = [
-        rows[row] if row in rows else _shown(points, row, results[of] if (of := gone[row]) in failed else _STORED)
-        for row in range(len(points.ids))
-    ]
-    return Told(body=b"[%s]" % b",".join(each), refused=refused, failed=frozenset(failed))
 
 
 _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class WeaviateRestWrites(WeaviateWrites, RestWrites):
-    classify = staticmethod(classify)
-    describe = staticmethod(describe)
-    read_points = staticmethod(_parsed)
-    arrays = staticmethod(_arrays)
-    point = staticmethod(point)
-    acknowledged = staticmethod(acknowledged)
-    told = staticmethod(told)
-    annotated = staticmethod(annotated)
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The write of objects; None for any other request. Never raises. Their collection is named in the body."""
+        name = _PATHS.get(head.path)
+        if name is None or head.method != "POST" or not may_be_json(head.content_type):
+            return None
+        return Operation(backend=BACKEND, name=name, collection="")
+
+    def describe(self, write: Operation, body: bytes) -> Question | None:
+        """The request for the description of the first object's collection; None where none is named. Never raises."""
+        try:
+            span, found = whole(body), members(body, whole(body))
+            if write.name == _BATCH:
+                span = elements(body, (found["objects"].value, found["objects"].end))[0]
+                found = members(body, span)
+            return written.described(_collection(text_of(body, present(body, found, "class"))))
+        except (ValueError, IndexError, KeyError, UnsupportedError):
+            return None
+
+    def read_points(self, write: Operation, source: Shortened, needs: WriteNeeds) -> NewPoints:
+        text = source.text
+        rows, arrays = [whole(text)], list[Array]()
+        if write.name == _BATCH:
+            found = read_object(text, rows[0], ("objects", "fields"), reason=Reason.NOT_JSON)
+            array = required(text, found, "objects")
+            rows = items_of(text, array)
+            arrays.append((array, rows))
+        each = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
+        properties = [(row["properties"].value, row["properties"].end) if "properties" in row else None for row in each]
+        vectors = [_vectors(text, row) for row in each]
+        places = [
+            Place(_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
+            for row in each
+        ]
+        own_source = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))
+        document, name = document_of(places, vectors, needs, own_source)
+        matrix = decode_matrix([source.cut_value(row[name]) if name in row else b"" for row in vectors])[0]
+        if not matrix.shape[1]:
+            raise UnsupportedError(Reason.NOTHING_TO_DO)
+        return NewPoints(
+            has_ids=any(present(text, row, "id") for row in each),
+            ids=_ids(source, each, needs),
+            vectors=matrix,
+            vector_name=name,
+            keys=needs.keys,
+            fields=tuple([_fields(source, span, needs.keys) for span in properties]),
+            document=document,
+        )
+
+    def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
+        """The client's bytes with a note in the properties of some objects."""
+        source = _source(points)
+        edits = [_edit(source, row, json_text(note.decode())) for row, note in notes.items()]
+        return b"".join(edited(source.text, (0, len(source.text.text)), edits))
+
+    def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
+        source = _source(points)
+        return source.text, source.arrays
+
+    def acknowledged(self, write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
+        """The client's objects, which is how the server answers."""
+        each = [self._row_shown(points, row) for row in range(len(points.ids))]
+        body = b"[%s]" % b",".join(each) if write.name == _BATCH else self.point(points, 0)
+        return NativeAnswer(status=200, content_type="application/json", body=body)
+
+    def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
+        """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is shown as stored, unless its
+        original in the same batch was refused. Raises MalformedReplyError.
+        """
+        if write.name == _OBJECT:
+            return Told(body=body)
+        kept = [row for row in range(len(points.ids)) if row not in gone]
+        try:
+            rows = dict(zip(kept, _ROWS.decode(body), strict=True))
+            results = {row: last_values(each, ("result",))[0] or _STORED for row, each in rows.items()}
+            failed = {row for row, each in results.items() if last_values(each, ("errors",))[0] not in {None, b"null"}}
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise MalformedReplyError(f"answer to a batch: {type(error).__name__}") from None
+        refused = frozenset(row for row, of in gone.items() if of in failed)
+        each = [
+            rows[row]
+            if row in rows
+            else self._row_shown(points, row, results[of] if (of := gone[row]) in failed else _STORED)
+            for row in range(len(points.ids))
+        ]
+        return Told(body=b"[%s]" % b",".join(each), refused=refused, failed=frozenset(failed))
+
+    def point(self, points: NewPoints, row: int) -> bytes:
+        """An object as in a batch; the client's own bytes."""
+        source = _source(points)
+        return source.text.cut(*source.rows[row])
+
+    def _row_shown(self, points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
+        """An object as the answer to a batch shows it."""
+        return b'%s,"result":%s}' % (self.point(points, row)[:-1], result)

@@ -134,28 +134,6 @@ def described(collection: str) -> Question | None:
     return Question(method="GET", target=f"/v1/schema/{quote(collection, safe='')}") if collection else None
 
 
-def is_cosine(body: bytes, vector_name: str) -> bool:
-    """From the description. Never raises."""
-    try:
-        schema = read_schema(body)
-    except MalformedReplyError:
-        return False
-    target = schema.target(vector_name)
-    return target is not None and schema.distances[target] == "cosine"
-
-
-def ask(_: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-    """GraphQL queries of a search for each object. Raises UnsupportedError for a tenant's key that the collection has no property for."""
-    document = own(points.document, Document)
-    names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
-    shown = "id distance"
-    if inquiry.vectors:
-        shown += f" vectors{{{document.target}}}" if document.target else " vector"
-    selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
-    searches = list(_searches(points, document, inquiry, selected))
-    return [Question(method="POST", target=GRAPHQL, body=each) for each in _together(searches)]
-
-
 def _searches(points: NewPoints, document: Document, inquiry: Inquiry, selected: str) -> Iterator[str]:
     place = f",tenant:{_text(document.tenant)}" if document.tenant else ""
     target = f",targetVectors:[{_text(document.target)}]" if document.target else ""
@@ -199,26 +177,6 @@ class _Reply(msgspec.Struct):
 _REPLY = msgspec.json.Decoder(_Reply)
 
 
-def neighbours(points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-    """A score is one minus the distance. Raises ValueError and the like, and DeclinedError."""
-    target = own(points.document, Document).target
-    lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
-    near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
-    each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
-    more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
-    ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
-    scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
-    vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
-    return Neighbours(
-        of=np.array([row for row, _ in near], np.intp),
-        ids=ids,
-        scores=scores,
-        vectors=decode_matrix([vector or b"" for vector in vectors])[0],
-        # A property that an object lacks is null.
-        fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in each]),
-    )
-
-
 def _number(raw: bytes | None) -> float:
     """NaN for null. Raises ValueError."""
     return float("nan") if raw is None or raw == b"null" else float(raw)
@@ -234,31 +192,11 @@ def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
     return reply.data.Get
 
 
-def ask_stored(_: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-    """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
-    exact numbers; one that is gone is refused.
-    """
-    document = own(points.document, Document)
-    others = [each for each in ids if each not in points.ids] if whole else []
-    asked = [each for each in ids if each not in others]
-    queries = by_ids(document.schema.name, document.tenant, asked)
-    return [
-        *[Question(method="POST", target=GRAPHQL, body=each) for each in queries],
-        *[Question(method="GET", target=f"{_object(document, each, 'include=vector')}") for each in others],
-    ]
-
-
 def _object(document: Document, identifier: bytes, *said: str) -> str:
     """The target of an object. ``said``: of its query."""
     tenant = [f"tenant={quote(document.tenant, safe='')}"] if document.tenant else []
     path = f"/v1/objects/{quote(document.schema.name, safe='')}/{quote(orjson.loads(identifier), safe='')}"
     return "?".join(filter(None, (path, "&".join([*said, *tenant]))))
-
-
-def ask_removed(_: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-    """A deletion for each object."""
-    document = own(points.document, Document)
-    return [Question(method="DELETE", target=_object(document, identifier)) for identifier in victims]
 
 
 def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes]:
@@ -282,21 +220,6 @@ FORM = Form("properties", ("vector", "vectors"))
 _SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
 
 
-def stored(points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-    """Raises ValueError and the like, and DeclinedError."""
-    found = dict(zip(_SHOWN, last_values(body, _SHOWN), strict=True))
-    if not found["class"]:
-        return dict.fromkeys(ids_in(body), b"")
-    document = own(points.document, Document)
-    found["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
-    named = last_values(found["vectors"] or b"null", (document.target,))[0]
-    if not (named if document.target else found["vector"]):
-        raise ValueError("an object came without its vector")
-    identifier = orjson.dumps(orjson.loads(found["id"] or b"").lower())
-    members = [b'"%s":%s' % (name.encode(), value) for name, value in found.items() if value and value != b"null"]
-    return {identifier: b"{%s}" % b",".join(members)}
-
-
 def ids_in(body: bytes) -> Sequence[bytes]:
     """Of the answer to one of these queries. Raises ValueError and the like, and DeclinedError."""
     return [_id_of(row) for each in _lists(body).values() for row in each or ()]
@@ -313,14 +236,8 @@ class WeaviateWrites(KeepsPoints):
 
     describe: Callable[[Operation, bytes], Question | None]
     parse_description = staticmethod(read_schema)
-    read_neighbours = staticmethod(neighbours)
-    read_stored = staticmethod(stored)
     is_told = True
-    ask_stored = staticmethod(ask_stored)
-    ask_removed = staticmethod(ask_removed)
     form = FORM
-    ask = staticmethod(ask)
-    is_cosine = staticmethod(is_cosine)
 
     def collection(self, _: Operation, points: NewPoints) -> str:
         """Its name, without the tenant."""
@@ -337,3 +254,74 @@ class WeaviateWrites(KeepsPoints):
         if question is None:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         return question
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """A score is one minus the distance. Raises ValueError and the like, and DeclinedError."""
+        target = own(points.document, Document).target
+        lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
+        near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
+        each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
+        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
+        ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
+        scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
+        vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
+        return Neighbours(
+            of=np.array([row for row, _ in near], np.intp),
+            ids=ids,
+            scores=scores,
+            vectors=decode_matrix([vector or b"" for vector in vectors])[0],
+            # A property that an object lacks is null.
+            fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in each]),
+        )
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
+        exact numbers; one that is gone is refused.
+        """
+        document = own(points.document, Document)
+        others = [each for each in ids if each not in points.ids] if whole else []
+        asked = [each for each in ids if each not in others]
+        queries = by_ids(document.schema.name, document.tenant, asked)
+        return [
+            *[Question(method="POST", target=GRAPHQL, body=each) for each in queries],
+            *[Question(method="GET", target=f"{_object(document, each, 'include=vector')}") for each in others],
+        ]
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion for each object."""
+        document = own(points.document, Document)
+        return [Question(method="DELETE", target=_object(document, identifier)) for identifier in victims]
+
+    def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        """Raises ValueError and the like, and DeclinedError."""
+        found = dict(zip(_SHOWN, last_values(body, _SHOWN), strict=True))
+        if not found["class"]:
+            return dict.fromkeys(ids_in(body), b"")
+        document = own(points.document, Document)
+        found["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
+        named = last_values(found["vectors"] or b"null", (document.target,))[0]
+        if not (named if document.target else found["vector"]):
+            raise ValueError("an object came without its vector")
+        identifier = orjson.dumps(orjson.loads(found["id"] or b"").lower())
+        members = [b'"%s":%s' % (name.encode(), value) for name, value in found.items() if value and value != b"null"]
+        return {identifier: b"{%s}" % b",".join(members)}
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description. Never raises."""
+        try:
+            schema = read_schema(body)
+        except MalformedReplyError:
+            return False
+        target = schema.target(vector_name)
+        return target is not None and schema.distances[target] == "cosine"
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """GraphQL queries of a search for each object. Raises UnsupportedError for a tenant's key that the collection has no property for."""
+        document = own(points.document, Document)
+        names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
+        shown = "id distance"
+        if inquiry.vectors:
+            shown += f" vectors{{{document.target}}}" if document.target else " vector"
+        selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
+        searches = list(_searches(points, document, inquiry, selected))
+        return [Question(method="POST", target=GRAPHQL, body=each) for each in _together(searches)]

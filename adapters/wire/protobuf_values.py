@@ -1,4 +1,4 @@
-"""Protobuf's JSON-like values as canonical JSON: keys in order, no white space, numbers as over REST.
+"""Protobuf's JSON-like values as canonical JSON: keys in order, no white space, numbers as over REST; and back.
 
 Qdrant's ``Value`` and Google's differ in the numbers of their fields alone. A value without an exact JSON form raises ValueError.
 """
@@ -18,6 +18,7 @@ from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
     Span,
+    encoded,
     entries,
     held,
     length_field,
@@ -132,9 +133,34 @@ def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
     return json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def text_entry(key: str, value: bytes) -> bytes:
-    """An entry of Google's Struct: a text, in UTF-8."""
-    return length_field(_MEMBERS, length_field(1, key.encode()) + length_field(2, length_field(3, value)))
+def map_message(values: Mapping[str, object], schema: Schema) -> bytes:
+    """The message of a map, of what JSON has."""
+    return b"".join([length_field(_MEMBERS, entry(key, value, schema)) for key, value in values.items()])
+
+
+def entry(key: str, value: object, schema: Schema) -> bytes:
+    """One entry of a map, of what JSON has."""
+    return length_field(1, key.encode()) + length_field(2, _encoded(value, schema))
+
+
+def _encoded(value: object, schema: Schema) -> bytes:
+    """A value. An integer is a double where the schema has no integers; else it is text beyond 64 bits."""
+    tags = {kind: encoded(tag) for tag, kind in schema.items()}
+    if value is None:
+        return tags[Kind.NULL] + encoded(0)
+    if isinstance(value, bool):
+        return tags[Kind.BOOL] + encoded(int(value))
+    if isinstance(value, float) or (isinstance(value, int) and Kind.INTEGER not in tags):
+        return tags[Kind.DOUBLE if Kind.DOUBLE in tags else Kind.NUMBER] + _DOUBLE.pack(value)
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return tags[Kind.INTEGER] + encoded(value % 2**64)
+    if isinstance(value, dict):
+        kind, inside = Kind.STRUCT, map_message(value, schema)
+    elif isinstance(value, list):
+        kind, inside = Kind.LIST, b"".join([length_field(_ELEMENTS, _encoded(each, schema)) for each in value])
+    else:
+        kind, inside = Kind.STRING, str(value).encode()
+    return tags[kind] + encoded(len(inside)) + inside
 
 
 def spelled_text(text: str) -> bytes:

@@ -256,18 +256,6 @@ class _Pool:
     call leaves.
     """
 
-    __slots__ = (
-        "_calls",
-        "_channels",
-        "_left",
-        "addresses",
-        "checked_at",
-        "end",
-        "is_renewing",
-        "is_retired",
-        "target",
-    )
-
     def __init__(
         self,
         channels: list[grpc.aio.Channel],

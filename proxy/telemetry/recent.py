@@ -224,20 +224,6 @@ def _texts(attempt: Attempt, place: int, pool: Pool) -> tuple[str | None, ...] |
 class _Reading:
     """One selection, candidate by candidate."""
 
-    __slots__ = (
-        "_collapsed",
-        "_cuts",
-        "_fates",
-        "_ids",
-        "_links",
-        "_overlapping",
-        "_scores",
-        "_similarities",
-        "_standing",
-        "_texts",
-        "_vetoes",
-    )
-
     def __init__(self, seen: Seen) -> None:
         selection, n = seen.selection, len(seen.scores)
         self._ids = tuple(map(_id, seen.ids)) or (None,) * n

@@ -222,19 +222,6 @@ class _Recorded:
 class _RecordedLeg:
     """One request to the database. It failed unless a success answered."""
 
-    __slots__ = (
-        "_code",
-        "_ids",
-        "_is_cut",
-        "_kind",
-        "_method",
-        "_origin",
-        "_recording",
-        "_started",
-        "_status",
-        "_trace",
-    )
-
     def __init__(
         self, recording: Recording, trace: _Recorded, kind: AttemptKind, method: Method, origin: Origin | None
     ) -> None:

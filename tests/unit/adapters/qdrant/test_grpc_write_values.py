@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 from qdrant_client.conversions.conversion import payload_to_grpc
 
-from vecsieve.adapters.qdrant.grpc_write import condition, entry, vectors_json, vectors_message
+from vecsieve.adapters.qdrant.grpc_write import condition, vectors_json, vectors_message
 from vecsieve.adapters.wire.protobuf import length_field, messages_in
-from vecsieve.adapters.wire.protobuf_values import QDRANT, object_json
+from vecsieve.adapters.wire.protobuf_values import QDRANT, entry, object_json
 
 FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DENSE = st.lists(FLOAT, min_size=1, max_size=4)
@@ -84,7 +84,7 @@ def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     found = json.loads(object_json(message, messages_in(message, (0, len(message)), 3), QDRANT))
     assert repr(found) == repr({key: found[key] for key in found})
     assert found == payload
-    made = b"".join(length_field(3, entry(key, value)) for key, value in payload.items())
+    made = b"".join(length_field(3, entry(key, value, QDRANT)) for key, value in payload.items())
     assert pb.PointStruct.FromString(made) == pb.PointStruct.FromString(message)
 
 

@@ -120,7 +120,7 @@ def test_the_description_asked_for_is_that_of_the_first_objects_collection(raw: 
     write = WRITES.classify(RequestHead(method="POST", path=path, content_type="application/json"))
     assert write is not None
     assert WRITES.ask_metric(write, raw).target == "/v1/schema/Docs"
-    assert WeaviateRestWrites.describe(write, b"{}") is None
+    assert WRITES.describe(write, b"{}") is None
     with pytest.raises(UnsupportedError):
         WRITES.ask_metric(write, b"[]")
 

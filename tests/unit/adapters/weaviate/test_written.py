@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
-from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, Schema, ask, described, is_cosine
+from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, Schema, described
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()
@@ -40,7 +40,7 @@ def asked(*which: int, tenants: Any = None, count: int = 5, vectors: bool = Fals
 
 
 def queries(new: NewPoints, inquiry: Inquiry) -> list[list[weaviate_graphql.Field]]:
-    questions = ask(WRITE, new, inquiry)
+    questions = WRITES.ask(WRITE, new, inquiry)
     assert {(each.method, each.target) for each in questions} == {("POST", "/v1/graphql")}
     return [weaviate_graphql.read(json.loads(each.body)["query"]) for each in questions]
 
@@ -74,7 +74,7 @@ def test_a_tenants_filter_is_that_of_its_properties_types() -> None:
         ("valueBoolean", True),
     ]
     with pytest.raises(UnsupportedError):
-        ask(WRITE, points(), asked(0, tenants=((("gone", b"1"),),)))
+        WRITES.ask(WRITE, points(), asked(0, tenants=((("gone", b"1"),),)))
 
 
 def test_many_objects_are_asked_for_by_several_queries() -> None:
@@ -129,8 +129,8 @@ def test_a_collection_is_described_by_its_name() -> None:
     assert (question.method, question.target, question.body) == ("GET", "/v1/schema/Do%20cs%2F", b"")
     assert described("") is None
     body = b'{"class":"Docs","vectorConfig":{"a":{"vectorIndexConfig":{"distance":"cosine"}}}}'
-    assert [is_cosine(body, name) for name in ("a", "", "b")] == [True, True, False]
-    assert not is_cosine(b"{", "")
+    assert [WRITES.is_cosine(body, name) for name in ("a", "", "b")] == [True, True, False]
+    assert not WRITES.is_cosine(b"{", "")
 
 
 @given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 20))
