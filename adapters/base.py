@@ -7,6 +7,7 @@ functions raise into the contract's errors. A dialect overrides the answers in w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -141,13 +142,23 @@ def json_text(message: str) -> bytes:
 
 
 class RestDialect:
-    """Status 429 is a quota. No refusal names a limit or a vector, and none has a status of success."""
+    """Status 429 is a quota. No error has a status of success. ``limit``: finds the largest limit in the words of a refusal; ``unknown_vector``:
+    what they say where a vector does not exist; None where no refusal does.
+    """
+
+    limit: re.Pattern[str] | None = None
+    unknown_vector: str | None = None
+
+    def words(self, status: int, body: bytes) -> str:
+        """The words of a refusal of the request; "" for every other answer."""
+        return body.decode(errors="replace")
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        return None
+        found = None if self.limit is None else self.limit.search(self.words(status, body))
+        return None if found is None else int(found[1])
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        return False
+        return self.unknown_vector is not None and self.unknown_vector in self.words(status, body)
 
     def is_quota(self, status: int, body: bytes) -> bool:
         """By the status alone."""

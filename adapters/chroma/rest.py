@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import msgspec
 import numpy as np
@@ -344,18 +345,17 @@ _DECODER = msgspec.json.Decoder(_Error)
 
 
 class ChromaDialect(RestDialect):
+    limit = _REFUSED
+
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """An error with the name by which clients choose the exception they raise."""
         body = b'{"error":"%s","message":%s}' % (_NAMES.get(status, _OTHER).encode(), json_text(message))
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
-    def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The most results that the tenant's quota allows, when this error is its refusal of more; else None."""
-        if status != 422:
-            return None
+    def words(self, status: int, body: bytes) -> str:
+        if status != HTTPStatus.UNPROCESSABLE_ENTITY:
+            return ""
         try:
-            words = _DECODER.decode(body).message
+            return _DECODER.decode(body).message
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return None
-        match = _REFUSED.search(words)
-        return int(match[1]) if match else None
+            return ""

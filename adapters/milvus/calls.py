@@ -172,8 +172,9 @@ def check_status(data: bytes, status: Field | None) -> None:
             raise DeclinedError(unsigned(data, code), b"" if reason is None else data[reason.value : reason.end])
 
 
-# The text of 2.3.5 for a topk of 16,385: "top k should be in range [1, 16384], but got 16385".
-_RANGE = re.compile(rb"top ?k[^,]*, top ?k should be in range \[1, (\d{1,9})\]")
+# The text of 2.3.5 for a topk of 16,385: "top k should be in range [1, 16384], but got 16385". The largest is 16,384 by default, less on some
+# plans of the managed service.
+_RANGE = re.compile(r"top ?k[^,]*, top ?k should be in range \[1, ([0-9]{1,9})\]")
 # An error over REST begins with code and message.
 _REFUSAL = re.compile(rb'\s*\{\s*"code"\s*:\s*[1-9]\d{0,8}\s*,\s*"message"\s*:\s*"((?:[^"\\]|\\.){0,1000})')
 # Texts of quotaAndLimits: "rate limit exceeded[rate=0.1]", "quota exceeded[reason=...]", "request is rejected by grpc
@@ -186,14 +187,12 @@ _UNEXPECTED = 65535  # the server's code for errors without one of their own
 class MilvusDialect(RestDialect):
     """Over REST. Errors have status 200."""
 
+    limit = _RANGE
+
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """Code and message, with the status that was given: an error of the proxy must not look like a success."""
         body = b'{"code":%d,"message":%s}' % (_UNEXPECTED, json_text(message))
         return NativeAnswer(status=status, content_type="application/json; charset=utf-8", body=body)
-
-    def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The largest topk: 16,384 by default, less on some plans of the managed service."""
-        return refused_limit(body)
 
     def is_quota_in_success(self, body: bytes) -> bool:
         """By the code and the message."""
@@ -204,9 +203,7 @@ class MilvusDialect(RestDialect):
 class MilvusGrpcDialect(GrpcDialect):
     """Over gRPC. Errors have a status inside a successful message."""
 
-    def refused_limit(self, status: int, body: bytes) -> int | None:
-        """As over REST."""
-        return refused_limit(body)
+    limit = _RANGE
 
     def is_quota_in_success(self, body: bytes) -> bool:
         """By the status inside the message."""
@@ -218,12 +215,6 @@ class MilvusGrpcDialect(GrpcDialect):
         except ValueError:
             return False
         return False
-
-
-def refused_limit(words: bytes) -> int | None:
-    """The largest topk that a refusal names; None where it names none."""
-    found = _RANGE.search(words)
-    return None if found is None else int(found[1])
 
 
 def is_limited(words: bytes) -> bool:

@@ -39,7 +39,7 @@ from vecsieve.adapters.wire.protobuf import (
     encoded,
     fields,
     length_field,
-    messages,
+    message_spans,
     number_field,
     unsigned,
 )
@@ -68,7 +68,7 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
     said = pairs.values
     if number(said.get(OFFSET, "0")) or said.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
-    spans = messages(root, PARTS)
+    spans = message_spans(root, PARTS)
     if request.queries != 1 or len(spans) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
     parts, metrics = [], []

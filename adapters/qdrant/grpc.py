@@ -44,7 +44,7 @@ from vecsieve.adapters.wire.protobuf import (
     fields,
     key_of,
     length_field,
-    messages,
+    message_spans,
     only,
     replaced,
     unsigned,
@@ -115,7 +115,7 @@ def _rrf(body: bytes, found: list[Field], limit: int, threshold: float | None) -
 
 def _batch(call: SearchCall, request: Plan, body: bytes, root: list[Field], fusion: Fusion) -> Divided:
     """Raises UndividedError or ValueError."""
-    prefetches = messages(root, _PREFETCHES)
+    prefetches = message_spans(root, _PREFETCHES)
     if {field.number for field in root} - _ROOT or not prefetches or _last(body, root, _QUERY.offset):
         raise UndividedError(Undivided.MEMBER)
     if len(prefetches) > call.needs.bounds.searches:
@@ -249,7 +249,7 @@ def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes
         return whole if alone is None or "" in wanted else _NO_VECTORS
     shown = {name.encode() for name in wanted}
     inside = [inner for inner in fields(data, several.span) if inner.number == ENTRIES]
-    each = list(zip(entries(data, messages(inside, ENTRIES)), inside, strict=True))
+    each = list(zip(entries(data, message_spans(inside, ENTRIES)), inside, strict=True))
     dropped = [inner for (name, _), inner in each if name not in shown]
     if not dropped:
         return whole

@@ -30,7 +30,7 @@ from vecsieve.adapters.wire.protobuf import (
     entries,
     fields,
     held,
-    messages,
+    message_spans,
     only,
     skipped,
     varint,
@@ -318,7 +318,7 @@ def named(data: bytes, span: Span | None) -> dict[str, Span]:
         return {"": alone.span}
     if several is None:
         return {}
-    each = entries(data, messages(fields(data, several.span), ENTRIES))
+    each = entries(data, message_spans(fields(data, several.span), ENTRIES))
     vectors = {name.decode(): inner for name, inner in each}
     if len(vectors) < len(each):
         raise ValueError(f"vectors at byte {span[0]} have a name twice")

@@ -41,7 +41,7 @@ from vecsieve.adapters.wire.protobuf import (
     fields,
     held,
     length_field,
-    messages,
+    message_spans,
     only,
     replaced,
     text,
@@ -167,7 +167,7 @@ def _value(data: bytes, span: Span, depth: int) -> object:
 
 
 def _object(data: bytes, span: Span, depth: int) -> dict[str, object]:
-    members = entries(data, messages(fields(data, span), _MEMBERS))
+    members = entries(data, message_spans(fields(data, span), _MEMBERS))
     return {key.decode(): _value(data, value, depth) for key, value in members}
 
 
@@ -177,7 +177,7 @@ def _list(data: bytes, span: Span, depth: int) -> list[object]:
     tag, at = held(data, span)
     inside: Span = at, span[1]
     if tag == _OBJECTS:
-        return [_object(data, each, depth) for each in messages(fields(data, inside), _ELEMENTS)]
+        return [_object(data, each, depth) for each in message_spans(fields(data, inside), _ELEMENTS)]
     if tag in _READERS:
         return _READERS[tag](data, inside)
     raise ValueError(f"list at byte {span[0]} begins with tag {tag}, a kind without a JSON form")
@@ -185,7 +185,7 @@ def _list(data: bytes, span: Span, depth: int) -> list[object]:
 
 def _texts(data: bytes, span: Span) -> list[object]:
     found = fields(data, span)
-    messages(found, _ELEMENTS)
+    message_spans(found, _ELEMENTS)
     return [text(data, field) for field in found if field.number == _ELEMENTS]
 
 
@@ -333,7 +333,7 @@ def _result(data: bytes, field: Field) -> Result:
     held = (
         [] if own is None else [inner for inner in fields(data, own.span, most=REPLY_FIELDS) if inner.number == ENTRIES]
     )
-    messages(held, ENTRIES)
+    message_spans(held, ENTRIES)
     is_old = any(member.number in _OLD_PROPERTIES for member in members)
     return Result(field, metadata, inside, properties, own, held, is_old)
 
@@ -440,23 +440,18 @@ class WeaviateGrpc(GrpcAdapter[Document, ReplyDocument]):
     parse_description = staticmethod(calls.parse_description)
 
 
-_LIMIT = re.compile(rb"QUERY_MAXIMUM_RESULTS '([1-9][0-9]{0,8})'")
-_UNKNOWN_VECTOR = b"does not have named vector "
 _OK = 0
 _TOO_MANY = b"429 too many requests"
 
 
 class WeaviateGrpcDialect(GrpcDialect):
-    """Over gRPC: the details of a status, mostly UNKNOWN."""
+    """Over gRPC: the details of a status, mostly UNKNOWN. ``limit``: of offset and limit together."""
 
-    def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The largest sum of offset and limit."""
-        found = _LIMIT.search(body) if status != _OK else None
-        return None if found is None else int(found[1])
+    limit = re.compile(r"QUERY_MAXIMUM_RESULTS '([1-9][0-9]{0,8})'")
+    unknown_vector = "does not have named vector "
 
-    def names_unknown_vector(self, status: int, body: bytes) -> bool:
-        """From the details."""
-        return status != _OK and _UNKNOWN_VECTOR in body
+    def words(self, status: int, body: bytes) -> str:
+        return "" if status == _OK else super().words(status, body)
 
     def is_quota(self, status: int, body: bytes) -> bool:
         """Also by the details: MAXIMUM_CONCURRENT_GET_REQUESTS has no code of its own."""

@@ -43,7 +43,7 @@ from vecsieve.adapters.wire.protobuf import (
     varint,
     without,
 )
-from vecsieve.adapters.wire.protobuf import messages as spans_of
+from vecsieve.adapters.wire.protobuf import message_spans
 from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
@@ -270,7 +270,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         kept = [row for row in range(len(points.ids)) if row not in gone]
         try:
             found = fields(body)
-            errors = [fields(body, span) for span in spans_of(found, _ERRORS)]
+            errors = [fields(body, span) for span in message_spans(found, _ERRORS)]
             places = [0 if (at := only(each, _PLACE, VARINT)) is None else unsigned(body, at) for each in errors]
             words = {kept[at]: only(each, _WORDS, LENGTH) for at, each in zip(places, errors, strict=True)}
             rest = without(body, (0, len(body)), [field for field in found if field.number == _ERRORS])

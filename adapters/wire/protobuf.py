@@ -285,7 +285,7 @@ def key_of(data: bytes, span: Span) -> bytes:
     return entries(data, (span,))[0][0]
 
 
-def messages(found: Iterable[Field], number: int) -> list[Span]:
+def message_spans(found: Iterable[Field], number: int) -> list[Span]:
     """The spans of the messages in the fields of that number. Raises ValueError for another wire type."""
     those = [field for field in found if field.number == number]
     for field in those:

@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.qdrant.calls import names_unknown_vector, refused_limit
+from vecsieve.adapters.qdrant.calls import INVALID_ARGUMENT, QdrantGrpcDialect
 
+DIALECT = QdrantGrpcDialect()
 REFUSAL = 'Bad request: Limit exceeded 50 > 10 for "limit". Help: Reduce the "limit" parameter to or below 10.'
 
 
 def test_the_limit_of_strict_mode_is_learned_from_its_refusal() -> None:
-    assert refused_limit(REFUSAL) == 10
-    assert not names_unknown_vector(REFUSAL)
+    assert DIALECT.refused_limit(INVALID_ARGUMENT, REFUSAL.encode()) == 10
+    assert not DIALECT.names_unknown_vector(INVALID_ARGUMENT, REFUSAL.encode())
 
 
 @pytest.mark.parametrize(
@@ -24,15 +25,15 @@ def test_the_limit_of_strict_mode_is_learned_from_its_refusal() -> None:
     ],
 )
 def test_other_words_teach_nothing(words: str) -> None:
-    assert refused_limit(words) is None
+    assert DIALECT.refused_limit(INVALID_ARGUMENT, words.encode()) is None
 
 
-@given(words=st.text())
+@given(words=st.text(st.characters(exclude_categories=["Cs"])))
 def test_arbitrary_words_never_raise(words: str) -> None:
     """Words are evidence or they are nothing."""
-    assert refused_limit(words) is None
-    assert not names_unknown_vector(words)
+    assert DIALECT.refused_limit(INVALID_ARGUMENT, words.encode()) is None
+    assert not DIALECT.names_unknown_vector(INVALID_ARGUMENT, words.encode())
 
 
 def test_a_vector_that_does_not_exist_is_recognised() -> None:
-    assert names_unknown_vector("Wrong input: Not existing vector name error: late")
+    assert DIALECT.names_unknown_vector(INVALID_ARGUMENT, b"Wrong input: Not existing vector name error: late")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qdrant_client.conversions.conversion import payload_to_grpc
 from qdrant_client.grpc import ScoredPoint
 
-from vecsieve.adapters.wire.protobuf import FIXED64, encoded, entries, fields, length_field, messages, number_field
+from vecsieve.adapters.wire.protobuf import FIXED64, encoded, entries, fields, length_field, message_spans, number_field
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, QDRANT, Schema, Wanted, as_json, chosen
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -42,7 +42,7 @@ def google_map(payload: dict[str, Any]) -> bytes:
 
 
 def texts(data: bytes, number: int, names: list[str], schema: Schema) -> tuple[bytes | None, ...]:
-    return chosen(data, messages(fields(data), number), Wanted(names), schema)
+    return chosen(data, message_spans(fields(data), number), Wanted(names), schema)
 
 
 @given(nested(st.one_of(INTEGERS, DOUBLES)))
@@ -87,7 +87,7 @@ def test_whole_numbers_are_written_as_each_schema_means_them() -> None:
 @SCHEMAS
 def test_what_is_no_number_is_null_as_in_rest(number: float, schema: Schema) -> None:
     data = google_map({"a": number})
-    ((_, value),) = entries(data, messages(fields(data), 1))
+    ((_, value),) = entries(data, message_spans(fields(data), 1))
     assert as_json(data, value, schema) == b"null"
 
 
