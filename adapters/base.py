@@ -29,7 +29,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.wire import json as wire_json
-from vecsieve.adapters.wire import protobuf_requests
+from vecsieve.adapters.wire import protobuf
 from vecsieve.adapters.wire.json import RepeatedKeyError, Span
 from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from vecsieve.adapters.wire.protobuf import Field, replaced
@@ -118,10 +118,10 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
 class GrpcAdapter(_Verbs[RequestT, ReplyT]):
     """The verbs over single messages. ``messages``: those that a reader of requests enters, from each operation's name on."""
 
-    messages: protobuf_requests.Messages
+    messages: protobuf.Messages
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
-        protobuf_requests.check_size(body, operation.name, self.messages, bounds)
+        protobuf.check_size(body, operation.name, self.messages, bounds)
 
 
 TOO_MANY_REQUESTS = 429

@@ -96,10 +96,9 @@ def of_grpc(settings: Settings) -> Iterator[Contradiction]:
     elif listen is not None and not is_led:
         wanted = f"where gRPC calls go, because grpc.listen is {listen}"
         yield contradiction(("grpc", "upstream"), "none", wanted, ("grpc", "listen"))
-    if tls.certificate is not None and tls.key is None:
-        yield contradiction(("tls", "key"), "none", "a file, because tls.certificate is given", ("tls", "certificate"))
-    if tls.key is not None and tls.certificate is None:
-        yield contradiction(("tls", "certificate"), "none", "a file, because tls.key is given", ("tls", "key"))
+    for given, missing in (("certificate", "key"), ("key", "certificate")):
+        if getattr(tls, given) is not None and getattr(tls, missing) is None:
+            yield contradiction(("tls", missing), "none", f"a file, because tls.{given} is given", ("tls", given))
 
 
 def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
@@ -133,9 +132,7 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
         wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
         yield contradiction(("upstream", "pool_idle_seconds"), shown(idle), wanted, ("backend",))
-    if settings.sessions.url is not None and find_spec("redis") is None:
-        wanted = "none: redis is not installed; it comes with pip install 'vecsieve[sessions]'"
-        yield contradiction(("sessions", "url"), shown(settings.sessions.url), wanted)
+    yield from _of_library(("sessions", "url"), settings.sessions.url, "redis", "sessions")
     if settings.indexes is not None:
         yield from _of_hosts(settings, settings.indexes)
 
@@ -161,9 +158,7 @@ def _of_api(api: ApiSettings) -> Iterator[Contradiction]:
     if api.listen is not None and api.token_file is None and not parse_address(api.listen).is_loopback:
         wanted = "an address on loopback, because api.token_file is none"
         yield contradiction(("api", "listen"), shown(api.listen), wanted, ("api", "token_file"))
-    if api.tokenizer is not None and find_spec("tiktoken") is None:
-        wanted = "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'"
-        yield contradiction(("api", "tokenizer"), shown(api.tokenizer), wanted)
+    yield from _of_library(("api", "tokenizer"), api.tokenizer, "tiktoken", "tokens")
 
 
 def _of_webhook(webhook: WebhookSettings) -> Iterator[Contradiction]:
@@ -282,15 +277,18 @@ def _as_written(certainty: CertaintySettings) -> object:
 
 def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     """Settings that need an optional library that is not installed."""
-    if policy.diversify in OF_PYVERSITY and find_spec("pyversity") is None:
-        wanted = "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
-        yield contradiction(("diversify",), shown(policy.diversify), wanted)
-    if policy.budget.tokenizer is not None and find_spec("tiktoken") is None:
-        wanted = "none: tiktoken is not installed; it comes with pip install 'vecsieve[tokens]'"
-        yield contradiction(("budget", "tokenizer"), shown(policy.budget.tokenizer), wanted)
-    if policy.text is not None and policy.text.indel is not None and find_spec("rapidfuzz") is None:
-        wanted = "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'"
-        yield contradiction(("text", "indel"), shown(policy.text.indel), wanted)
+    if policy.diversify in OF_PYVERSITY:
+        yield from _of_library(("diversify",), policy.diversify, "pyversity", "diversifiers", instead="dpp or none")
+    yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
+    if policy.text is not None:
+        yield from _of_library(("text", "indel"), policy.text.indel, "rapidfuzz", "indel")
+
+
+def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:
+    """A setting whose optional library is not installed. ``value``: None does without it."""
+    if value is not None and find_spec(library) is None:
+        wanted = f"{instead}: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
+        yield contradiction(at, shown(value), wanted)
 
 
 MOST_NAMED = 16  # rules: each has four series

@@ -29,7 +29,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import Members, Span, check_dimensions, splice, whole
+from vecsieve.adapters.wire.json import Members, Span, check_dimensions, splice, value_spans, whole
 from vecsieve.adapters.wire.json_requests import integer, items_of, present, read_object, required, texts_of
 from vecsieve.adapters.wire.json_vectors import Edit, decode_matrix
 from vecsieve.adapters.wire.vectors import usable
@@ -191,17 +191,15 @@ def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     top_k = DEFAULT_RESULTS if limit is None else integer(body, limit)
     if top_k <= 1:
         raise UnsupportedError(Reason.SINGLE_RESULT if top_k else Reason.NOTHING_TO_DO)
-    include = found.get("include")
-    asked = DEFAULT_INCLUDE if include is None else _columns(body, (include.value, include.end))
+    spans = value_spans(found)
+    include = spans.get("include")
+    asked = DEFAULT_INCLUDE if include is None else _columns(body, include)
     vectors = _embeddings(body, found, needs.bounds.searches)
     most = _most(body, found, most_candidates(searches=len(vectors), numbers=vectors.shape[1]), top_k)
     searches = tuple(Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most) for vector in vectors)
     document = Document(
         body=body, opening=span[0] + 1, searches=len(searches), top_k=top_k,
-        limit=None if "n_results" not in found else (found["n_results"].value, found["n_results"].end),
-        include=None if include is None else (include.value, include.end),
-        named=None if "ids" not in found else (found["ids"].value, found["ids"].end),
-        asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
+        limit=spans.get("n_results"), include=include, named=spans.get("ids"), asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
     )  # fmt: skip
     return searches, document
 

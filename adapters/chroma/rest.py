@@ -244,10 +244,7 @@ def _spans(
     """The span of the value of each key. Raises ValueError for a repeated key."""
     is_looked_into = metadata is not None and any(name != DOCUMENT_KEY for name in names)
     found = members(document.text, metadata) if is_looked_into and metadata is not None else {}
-    return tuple(
-        text if name == DOCUMENT_KEY else (found[name].value, found[name].end) if name in found else None
-        for name in names
-    )
+    return tuple(text if name == DOCUMENT_KEY else found[name].span if name in found else None for name in names)
 
 
 def _last(

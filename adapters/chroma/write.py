@@ -29,7 +29,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import Span, last_values, string, whole
+from vecsieve.adapters.wire.json import Span, last_values, string, value_spans, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Shortened,
@@ -173,7 +173,6 @@ class ChromaWrites(RestWrites):
         name = name_of([{"": row} for row in matrix], needs.vector_name)
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        given = found.get("metadatas")
         metadata, documents = columns.get("metadatas"), columns.get("documents")
         fields = [
             _fields(
@@ -193,7 +192,7 @@ class ChromaWrites(RestWrites):
                 source=source,
                 columns={name: (place, tuple(columns[name])) for name, place in places.items()},
                 metadata=None if metadata is None else tuple(metadata),
-                column=None if given is None else (given.value, given.end),
+                column=value_spans(found).get("metadatas"),
                 at=span[1] - 1,
             ),
         )

@@ -14,8 +14,7 @@ from vecsieve.adapters.contract import (
     Touched,
     may_be_json,
 )
-from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, head_fields, only, text, unsigned
-from vecsieve.adapters.wire.protobuf_requests import methods
+from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, head_fields, methods, only, text, unsigned
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"

@@ -33,8 +33,19 @@ from vecsieve.adapters.milvus.search import (
     read_inner,
 )
 from vecsieve.adapters.wire.json import Members, splice
-from vecsieve.adapters.wire.protobuf import Field, Span, length_field
-from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.protobuf import (
+    Field,
+    Found,
+    Messages,
+    Shape,
+    Span,
+    length_field,
+    message,
+    messages,
+    number_of,
+    read,
+    text_of,
+)
 
 # Search parameters: a list of keys and values, all text. A key may be repeated; which value counts differs between servers, so that
 # different values make the search unsupported.

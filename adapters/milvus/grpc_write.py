@@ -37,15 +37,21 @@ from vecsieve.adapters.milvus.search import choose, condition
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,
+    Found,
+    Shape,
     encoded,
     fields,
     length_field,
+    message,
+    messages,
     number_field,
+    number_of,
     only,
+    read,
     replaced,
+    text_of,
     without,
 )
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.vectors import unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
 

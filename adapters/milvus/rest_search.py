@@ -42,6 +42,7 @@ from vecsieve.adapters.wire.json import (
     members,
     splice,
     string,
+    value_spans,
     whole,
     without_surrogates,
 )
@@ -132,7 +133,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     )
     document = Document(
         body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
-        filter=None if "filter" not in found else (found["filter"].value, found["filter"].end), top_k=top_k, skipped=skipped,
+        filter=value_spans(found).get("filter"), top_k=top_k, skipped=skipped,
         end=span[1] - 1, vector=vector,
         chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
     )  # fmt: skip
@@ -259,7 +260,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
 def payloads_of(request: Document, text: bytes) -> tuple[tuple[Span, ...], ...]:
     """The rows: fields are their members. Raises ValueError."""
     data = members(text, whole(text))["data"]
-    return (tuple(elements(text, (data.value, data.end))),)
+    return (tuple(elements(text, data.span)),)
 
 
 def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, ReplyDocument]:
@@ -306,7 +307,7 @@ def _counts(text: bytes, root: Members, rows: int) -> Span | None:
             raise ValueError(f"the member at byte {member.key} may have an element for each row")
     if _COUNTS not in root:
         return None
-    inner = elements(text, (root[_COUNTS].value, root[_COUNTS].end))
+    inner = elements(text, root[_COUNTS].span)
     if len(inner) != 1 or text[slice(*inner[0])] != b"%d" % rows:
         raise ValueError(f"topks is not the number of {rows} rows")
     return inner[0]
@@ -335,7 +336,7 @@ def _ids(request: Document, document: ReplyDocument, needs: Needs) -> tuple[byte
     schema = schema_of(needs)
     is_text = schema is None or schema.has_texts
     found = [row.get(schema.primary) for row in document.rows] if schema is not None else []
-    ids = tuple(document.source.cut(member.value, member.end) for member in found if member is not None)
+    ids = tuple(document.source.cut(*member.span) for member in found if member is not None)
     if len(ids) < len(document.rows):
         return ()
     return tuple(each.strip(b'"') for each in ids) if request.is_part and not is_text else ids
@@ -346,7 +347,7 @@ def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: byt
     found = [row.get(request.vector) for row in document.rows]
     if not needs.vectors and None in found:
         return np.full((len(found), 0), np.nan, dtype=np.float32)
-    spans = [None if member is None else (member.value, member.end) for member in found]
+    spans = [None if member is None else member.span for member in found]
     if any(span is None or text[span[0]] not in b"[n" for span in spans):
         raise ValueError(f"{spans.count(None)} rows have no vector, or one that is no list")
     return vectors_at(document.source, spans)

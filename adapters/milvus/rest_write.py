@@ -136,7 +136,7 @@ def _names(text: bytes, found: Members) -> dict[str, object]:
 
 def _value(source: Shortened, row: Members, key: str) -> bytes | None:
     member = row.get(key)
-    return None if member is None else source.cut(member.value, member.end)
+    return None if member is None else source.cut(*member.span)
 
 
 def _ids(

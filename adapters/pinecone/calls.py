@@ -141,7 +141,7 @@ def _hosts(text: bytes) -> Iterator[Span]:
     listed = members(text, span).get(INDEXES)
     if listed is None or text[listed.value : listed.value + 1] != _ARRAY:
         return
-    for start, end in elements(text, (listed.value, listed.end)):
+    for start, end in elements(text, listed.span):
         if text[start : start + 1] == _OBJECT:
             yield from _of_one(text, (start, end))
 

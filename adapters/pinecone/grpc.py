@@ -36,9 +36,11 @@ from vecsieve.adapters.wire.protobuf import (
     REPLY_FIELDS,
     VARINT,
     Field,
+    Messages,
     fields,
     length_field,
     messages_in,
+    methods,
     number_field,
     only,
     replaced,
@@ -46,7 +48,6 @@ from vecsieve.adapters.wire.protobuf import (
     unsigned,
     without,
 )
-from vecsieve.adapters.wire.protobuf_requests import Messages, methods
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
 from vecsieve.adapters.wire.vectors import (
     SparseRow,

@@ -39,17 +39,22 @@ from vecsieve.adapters.pinecone.rest_write import DELETED, FETCHED, FORM, UPSERT
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,
+    Found,
+    Shape,
     Span,
     encoded,
     entries,
     fields,
     length_field,
+    message,
+    messages,
     messages_in,
     number_field,
     only,
+    read,
     replaced,
+    text_of,
 )
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, read, text_of
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of

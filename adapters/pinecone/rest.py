@@ -35,7 +35,6 @@ from vecsieve.adapters.contract import (
 from vecsieve.adapters.pinecone import calls, rest_request
 from vecsieve.adapters.pinecone.rest_request import Document, Layout
 from vecsieve.adapters.wire.json import (
-    Member,
     Members,
     Span,
     check_members,
@@ -119,7 +118,7 @@ def _payload(text: bytes, found: Members, name: str) -> Members:
     member = found.get(name)
     if member is None or text[member.value : member.end] == _NULL:
         return {}
-    return members(text, (member.value, member.end))
+    return members(text, member.span)
 
 
 Matrix = npt.NDArray[np.float32]
@@ -184,7 +183,7 @@ def _vectors(request: Document, document: ReplyDocument) -> Matrix:
 
 def _span(match: Match, name: str | None) -> Span | None:
     member = None if name is None else match.members.get(name)
-    return None if member is None else (member.value, member.end)
+    return None if member is None else member.span
 
 
 def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
@@ -255,7 +254,7 @@ def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
     text = document.text
     try:
         usage = members(text, whole(text))["usage"]
-        span = _extent(members(text, _extent(usage))["read_units"])
+        span = members(text, usage.span)["read_units"].span
     except (KeyError, ValueError):  # ValueError: it is no object
         return document
     written = text[slice(*span)]
@@ -302,8 +301,8 @@ def _read_found(lookup: Lookup, source: Shortened) -> Found:
     root = members(source.text, whole(source.text))
     if "vectors" not in root:
         raise ValueError("no vectors")
-    entries = members(source.text, _extent(root["vectors"]))
-    records = {one: members(source.text, _extent(entry)) for one, entry in entries.items()}
+    entries = members(source.text, root["vectors"].span)
+    records = {one: members(source.text, entry.span) for one, entry in entries.items()}
     dense, sparse = _rows(source, _values(source, records, "values")), _values(source, records, "sparseValues")
     asked = frozenset(lookup.ids)
     return Found(
@@ -330,7 +329,7 @@ def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
 
 def _values(source: Shortened, records: Mapping[str, Members], name: str) -> dict[str, Span]:
     """The span of this member of each record that has it."""
-    spans = {one: _extent(record[name]) for one, record in records.items() if name in record}
+    spans = {one: record[name].span for one, record in records.items() if name in record}
     return {one: span for one, span in spans.items() if source.text[slice(*span)] != b"null"}
 
 
@@ -338,18 +337,14 @@ def _read_units(source: Shortened, root: Members, ids: int) -> int:
     """The read units charged, from the reply, or else from the price list."""
     usage = root.get("usage")
     if usage is not None and source.text[usage.value : usage.value + 1] == b"{":
-        units = members(source.text, _extent(usage)).get("readUnits")
-        if units is not None and _is_count(source.text[slice(*_extent(units))]):
-            return int(source.text[slice(*_extent(units))])
+        units = members(source.text, usage.span).get("readUnits")
+        if units is not None and _is_count(source.text[slice(*units.span)]):
+            return int(source.text[slice(*units.span)])
     return max(1, -(-ids // IDS_PER_UNIT))
 
 
 def _is_count(value: bytes) -> bool:
     return value.isdigit() and len(value) <= MOST_DIGITS
-
-
-def _extent(member: Member) -> Span:
-    return member.value, member.end
 
 
 def _edits(request: Document, match: Match) -> list[Edit]:
@@ -398,7 +393,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         if layout.payload is None:
             return (tuple(spans),)
         found = [members(text, span).get(layout.payload) for span in spans]
-        return (tuple(None if member is None else (member.value, member.end) for member in found),)
+        return (tuple(None if member is None else member.span for member in found),)
 
     def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         """The client's answer: the matches ``keep[0]`` in that order."""

@@ -311,7 +311,7 @@ def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docu
     must = needs.payload_fields if field is None else (field, *needs.payload_fields)
     may = needs.optional_fields if field is None else ()
     listed = root.get("include_fields")
-    selected = of_documents(body, None if listed is None else (listed.value, listed.end), span[0], must, may)
+    selected = of_documents(body, None if listed is None else listed.span, span[0], must, may)
     if field is None and not selected.readable.intersection(may):
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     most = most_matches(numbers=len(vector), has_texts=True)

@@ -26,7 +26,7 @@ from vecsieve.adapters.contract import (
     may_be_json,
 )
 from vecsieve.adapters.pinecone.calls import BACKEND, index_of
-from vecsieve.adapters.wire.json import Span, last_values, string, whole
+from vecsieve.adapters.wire.json import Span, last_values, string, value_spans, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
@@ -120,7 +120,7 @@ class PineconeRestWrites(RestWrites):
         matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in values])
         if not matrix.shape[1]:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        metadata = [(row["metadata"].value, row["metadata"].end) if "metadata" in row else None for row in each]
+        metadata = [value_spans(row).get("metadata") for row in each]
         namespace = present(text, found, "namespace")
         document = Document(
             source=source,

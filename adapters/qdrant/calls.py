@@ -15,8 +15,7 @@ import msgspec
 
 from vecsieve.adapters.base import GrpcDialect, RestDialect, json_text
 from vecsieve.adapters.contract import NativeAnswer, Operation, RequestHead, Touched, may_be_json
-from vecsieve.adapters.wire.protobuf import LENGTH, head_fields, only, text
-from vecsieve.adapters.wire.protobuf_requests import methods
+from vecsieve.adapters.wire.protobuf import LENGTH, head_fields, methods, only, text
 
 BACKEND = "qdrant"
 

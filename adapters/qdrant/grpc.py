@@ -32,7 +32,7 @@ from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, Document, Payload, Pl
 from vecsieve.adapters.qdrant.ranking import Kind
 from vecsieve.adapters.qdrant.rest_fusion import DEFAULT_K
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire import protobuf_requests
+from vecsieve.adapters.wire import protobuf
 from vecsieve.adapters.wire.protobuf import (
     FIXED32,
     LENGTH,
@@ -152,7 +152,7 @@ def _read(leaf: bytes, root: Plan, index: int, partition: bytes) -> tuple[Search
     """How the list of a prefetch is read. Raises UndividedError or ValueError."""
     whole = 0, len(leaf)
     try:
-        found = protobuf_requests.read(leaf, whole, _QUERY.shape)
+        found = protobuf.read(leaf, whole, _QUERY.shape)
         ranking = grpc_request.of_query(leaf, whole, found, 0)
         query = grpc_request.dense_at(leaf, ranking, _QUERY)
     except UnsupportedError as verdict:
@@ -160,7 +160,7 @@ def _read(leaf: bytes, root: Plan, index: int, partition: bytes) -> tuple[Search
         raise UndividedError(Undivided.UNRANKED if is_order else Undivided.MEMBER) from None
     if ranking.kind is Kind.REFERENCE and all(value_at(leaf, way) is None for way in _INFERRED):
         raise UndividedError(Undivided.POINTS)
-    limit = protobuf_requests.number_of(leaf, found, _QUERY.limit)
+    limit = protobuf.number_of(leaf, found, _QUERY.limit)
     count = QUERY_LIMIT if limit is None else limit
     search = Search(
         top_k=count, offset=0, pages=False, query=query if ranking.name == root.name else None, partition=partition

@@ -29,8 +29,22 @@ from vecsieve.adapters.qdrant.ranking import (
     without_known,
 )
 from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire.protobuf import Field, Span, fields, length_field, number_field, value_at
-from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.protobuf import (
+    Field,
+    Found,
+    Messages,
+    Shape,
+    Span,
+    fields,
+    length_field,
+    message,
+    messages,
+    number_field,
+    number_of,
+    read,
+    text_of,
+    value_at,
+)
 from vecsieve.adapters.wire.vectors import packed_floats, row, usable
 
 # The span of a dense ranking is that of the message with the numbers.

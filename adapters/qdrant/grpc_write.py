@@ -41,21 +41,26 @@ from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
     Field,
+    Found,
+    Shape,
     Span,
     encoded,
     entries,
     fields,
     held,
     length_field,
+    message,
+    messages,
     messages_in,
     number_field,
+    number_of,
     only,
+    read,
     replaced,
     unsigned,
     value_at,
     varint,
 )
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read
 from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
 from vecsieve.adapters.wire.vectors import matrix, packed_floats, row, unsigned_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of

@@ -63,7 +63,7 @@ def _fusion(body: bytes, root: Members) -> Fusion | None:
         if found.keys() & {"fusion", "rrf"}:
             raise UndividedError(Undivided.MEMBER)
         return None
-    rrf = members(body, (found["rrf"].value, found["rrf"].end))
+    rrf = members(body, found["rrf"].span)
     if not rrf.keys() <= {"k", "weights"}:
         raise UndividedError(Undivided.MEMBER)
     given, listed = present(body, rrf, "k"), present(body, rrf, "weights")

@@ -27,7 +27,7 @@ from vecsieve.adapters.base import NOTE, Array, RestWrites, numbers_of, own
 from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.ranking import forced
-from vecsieve.adapters.wire.json import Span, check_dimensions, last_values, members, string, whole
+from vecsieve.adapters.wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
 from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
@@ -105,7 +105,7 @@ def _rows(source: Shortened, span: Span, most: int) -> _Listed:
     return _Listed(
         ids=[required(text, each, "id") for each in found],
         vectors=[_dense(source, required(text, each, "vector")) for each in found],
-        payloads=[(each["payload"].value, each["payload"].end) if "payload" in each else None for each in found],
+        payloads=[value_spans(each).get("payload") for each in found],
         lists=[_List("points", span, rows)],
         openings=[row[1] - 1 for row in rows],
     )
@@ -121,7 +121,7 @@ def _batch(source: Shortened, span: Span, most: int) -> _Listed:
     column = required(text, found, "vectors")
     vectors: list[dict[str, Span]] = [{} for _ in ids]
     columns = members(text, column) if text[column[0] : column[0] + 1] == b"{" else None
-    named = {"": column} if columns is None else {name: (each.value, each.end) for name, each in columns.items()}
+    named = {"": column} if columns is None else value_spans(columns)
     for name, place in named.items():
         items = items_of(text, place)
         lists.append(_List("vectors" if columns is None else "named", place, items, name))
@@ -151,8 +151,7 @@ def _dense(source: Shortened, span: Span) -> dict[str, Span]:
     """The dense vectors of one point by their names, "" for a bare one. Raises ValueError."""
     text = source.text
     if text[span[0] : span[0] + 1] == b"{":
-        named = {name: (each.value, each.end) for name, each in members(text, span).items()}
-        return {name: each for name, each in named.items() if _is_flat(source, each)}
+        return {name: each for name, each in value_spans(members(text, span)).items() if _is_flat(source, each)}
     return {"": span} if _is_flat(source, span) else {}
 
 

@@ -29,12 +29,12 @@ from vecsieve.adapters.wire.protobuf import (
     fields,
     head_fields,
     length_field,
+    methods,
     number_field,
     only,
     text,
     unsigned,
 )
-from vecsieve.adapters.wire.protobuf_requests import methods
 
 BACKEND = "weaviate"
 SEARCH = "search"

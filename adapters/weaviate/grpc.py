@@ -50,7 +50,7 @@ from vecsieve.adapters.wire.protobuf import (
     without,
 )
 from vecsieve.adapters.wire.protobuf_values import spelled_text
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, without_vector
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, whole_numbers, without_vector
 
 # A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 
@@ -190,13 +190,7 @@ def _texts(data: bytes, span: Span) -> list[object]:
 
 
 def _bools(data: bytes, span: Span) -> list[object]:
-    values: list[object] = []
-    for field in fields(data, span):
-        at = field.value
-        while field.number == _ELEMENTS and at < field.end:  # packed, or one by one
-            value, at = varint(data, at, field.end)
-            values.append(value != 0)
-    return values
+    return [value != 0 for value in whole_numbers(data, fields(data, span), _ELEMENTS)]
 
 
 def _fixed(shape: Struct, spelling: Callable[[float], object]) -> Callable[[bytes, Span], list[object]]:

@@ -14,8 +14,19 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.calls import SEARCH, default_limit
-from vecsieve.adapters.wire.protobuf import Field, length_field, number_field
-from vecsieve.adapters.wire.protobuf_requests import Found, Messages, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.protobuf import (
+    Field,
+    Found,
+    Messages,
+    Shape,
+    length_field,
+    message,
+    messages,
+    number_field,
+    number_of,
+    read,
+    text_of,
+)
 from vecsieve.adapters.wire.vectors import packed_floats, row, usable
 
 HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = 41, 42, 43, 44, 45

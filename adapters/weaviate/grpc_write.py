@@ -31,22 +31,27 @@ from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
     Field,
+    Found,
+    Shape,
     fields,
     length_field,
+    message,
+    message_spans,
+    messages,
     messages_in,
     number_field,
+    number_of,
     only,
+    read,
     replaced,
     text,
+    text_of,
     unsigned,
     value_at,
-    varint,
     without,
 )
-from vecsieve.adapters.wire.protobuf import message_spans
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
 from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats
+from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, whole_numbers
 from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
 
 _SERVICE = "/weaviate.v1.Weaviate/"
@@ -163,18 +168,8 @@ def _values(data: bytes, kind: int, found: list[Field]) -> list[object]:
     if kind == _DOUBLES:
         packed = [field for field in found if field.number == _DOUBLE_BYTES] or those
         return list(np.frombuffer(b"".join([data[slice(*field.span)] for field in packed]), "<f8").tolist())
-    each = [number for field in those for number in _varints(data, field)]
+    each = whole_numbers(data, found, _NUMBERS)
     return [bool(number) for number in each] if kind == _BOOLS else [n - 2**64 if n >= 2**63 else n for n in each]
-
-
-def _varints(data: bytes, field: Field) -> list[int]:
-    """Packed, or one."""
-    found: list[int] = []
-    at = field.value
-    while at < field.end:
-        number, at = varint(data, at, field.end)
-        found.append(number)
-    return found
 
 
 def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:

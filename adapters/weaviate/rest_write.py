@@ -25,7 +25,7 @@ from vecsieve.adapters.weaviate import written
 from vecsieve.adapters.weaviate.calls import BACKEND
 from vecsieve.adapters.weaviate.grpc_request import spelled
 from vecsieve.adapters.weaviate.written import UNNAMED, Document, Place, WeaviateWrites, document_of
-from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, whole
+from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import (
     Edit,
@@ -64,8 +64,7 @@ def _collection(name: str) -> str:
 def _vectors(text: bytes, row: Members) -> dict[str, Span]:
     """The spans of an object's vectors by name. Raises ValueError, UnsupportedError."""
     named, bare = present(text, row, "vectors"), present(text, row, "vector")
-    found = {} if named is None else members(text, named)
-    spans = {name: (each.value, each.end) for name, each in found.items()}
+    spans = {} if named is None else value_spans(members(text, named))
     return spans if bare is None else {**spans, UNNAMED: bare}
 
 
@@ -85,7 +84,7 @@ def _fields(source: Shortened, span: Span | None, keys: tuple[str, ...]) -> tupl
         return (None,) * len(keys)
     found = {spelled(name): member for name, member in members(source.text, span).items()}
     wanted = [found.get(spelled(key)) for key in keys]
-    return tuple([None if each is None else source.cut(each.value, each.end) for each in wanted])
+    return tuple([None if each is None else source.cut(*each.span) for each in wanted])
 
 
 def _edit(source: Source, row: int, note: bytes) -> Edit:
@@ -119,7 +118,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         try:
             span, found = whole(body), members(body, whole(body))
             if write.name == _BATCH:
-                span = elements(body, (found["objects"].value, found["objects"].end))[0]
+                span = elements(body, found["objects"].span)[0]
                 found = members(body, span)
             return written.described(_collection(text_of(body, present(body, found, "class"))))
         except (ValueError, IndexError, KeyError, UnsupportedError):
@@ -134,7 +133,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             rows = items_of(text, array)
             arrays.append((array, rows))
         each = [read_object(text, row, _MEMBERS, reason=Reason.NOT_JSON) for row in rows]
-        properties = [(row["properties"].value, row["properties"].end) if "properties" in row else None for row in each]
+        properties = [value_spans(row).get("properties") for row in each]
         vectors = [_vectors(text, row) for row in each]
         places = [
             Place(_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))

@@ -31,6 +31,11 @@ class Member(NamedTuple):
     value: int
     end: int
 
+    @property
+    def span(self) -> Span:
+        """Of its value."""
+        return self.value, self.end
+
 
 Members = dict[str, Member]
 
@@ -129,6 +134,11 @@ def members(text: bytes, span: Span) -> Members:
     if position != end - 1:
         raise ValueError(f"object ends at byte {position}, wanted {end - 1}")
     return found
+
+
+def value_spans(found: Members) -> dict[str, Span]:
+    """The spans of the values by name, those of null too."""
+    return {name: member.span for name, member in found.items()}
 
 
 def check_members(text: bytes) -> None:

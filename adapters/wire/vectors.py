@@ -63,6 +63,14 @@ def matrix(rows: Sequence[bytes | None]) -> Matrix:
 
 def unsigned_numbers(data: bytes, found: Iterable[Field], number: int) -> npt.NDArray[np.int64]:
     """(n,) the integers of field ``number``, such as a sparse vector's indices. Raises ValueError."""
+    values = whole_numbers(data, found, number)
+    if any(value > _MOST for value in values):
+        raise ValueError(f"field {number} holds an integer of more than 32 bits")
+    return np.array(values, dtype=np.int64)
+
+
+def whole_numbers(data: bytes, found: Iterable[Field], number: int) -> list[int]:
+    """The unsigned integers of 64 bits of field ``number``. Raises ValueError."""
     values: list[int] = []
     for field in found:
         if field.number != number:
@@ -73,9 +81,7 @@ def unsigned_numbers(data: bytes, found: Iterable[Field], number: int) -> npt.ND
         while at < field.end:
             value, at = varint(data, at, field.end)
             values.append(value)
-    if any(value > _MOST for value in values):
-        raise ValueError(f"field {number} holds an integer of more than 32 bits")
-    return np.array(values, dtype=np.int64)
+    return values
 
 
 def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:

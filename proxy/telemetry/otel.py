@@ -214,12 +214,12 @@ def _readable(words: SpanWords) -> Callable[[Span], Readable]:
     fine, failed = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
     def readable(span: Span) -> Readable:
-        flags, parent = TraceFlags(span.flags), span.parent_id
+        ids, flags = span.ids, TraceFlags(span.ids.flags)
         is_remote = span.kind is Kind.REQUEST
         return ReadableSpan(
             name=words.name(span),
-            context=SpanContext(span.trace_id, span.span_id, is_remote=False, trace_flags=flags),
-            parent=None if parent is None else SpanContext(span.trace_id, parent, is_remote, flags),
+            context=SpanContext(ids.trace_id, ids.span_id, is_remote=False, trace_flags=flags),
+            parent=None if ids.parent_id is None else SpanContext(ids.trace_id, ids.parent_id, is_remote, flags),
             resource=resource,
             attributes=words.attributes(span),
             kind=kinds[span.kind],

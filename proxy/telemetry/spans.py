@@ -53,15 +53,22 @@ class Method(StrEnum):
 _METHODS: Mapping[str, Method] = {member.value: member for member in Method}
 
 
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The position of a span in its trace."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int | None
+    flags: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """One span. ``host``: the index of its address among those of the settings; None for every other."""
 
     kind: Kind
-    trace_id: int
-    span_id: int
-    parent_id: int | None
-    flags: int
+    ids: Ids
     started_ns: int
     ended_ns: int
     is_failed: bool = False
@@ -126,15 +133,15 @@ class Recording:
         """Record the request if it is sampled."""
         parent = parent_of(parents) if parents else None
         if parent is not None:
-            ids = _Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
+            ids = Ids(parent.trace_id, self._id(64), parent.span_id, parent.flags)
             return _Recorded(self, ids, is_told=True) if parent.is_sampled else UNTRACED
         if self.chance.random() >= self.ratio:
             return UNTRACED
-        return _Recorded(self, _Ids(self._id(128), self._id(64), None, SAMPLED), is_told=not parents)
+        return _Recorded(self, Ids(self._id(128), self._id(64), None, SAMPLED), is_told=not parents)
 
-    def below(self, ids: _Ids) -> _Ids:
+    def below(self, ids: Ids) -> Ids:
         """Ids for a child span."""
-        return _Ids(ids.trace_id, self._id(64), ids.span_id, ids.flags)
+        return Ids(ids.trace_id, self._id(64), ids.span_id, ids.flags)
 
     async def close(self) -> None:
         """Send what is queued, for a bounded time."""
@@ -144,22 +151,12 @@ class Recording:
         return self.chance.getrandbits(bits) or 1  # W3C forbids 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Ids:
-    """The position of a span in its trace."""
-
-    trace_id: int
-    span_id: int
-    parent_id: int | None
-    flags: int
-
-
 class _Recorded:
     """One recorded request. ``is_told``: whether the database gets a traceparent. ``at``: a time of the clock in nanoseconds since the epoch."""
 
     __slots__ = ("_at", "_ns", "_recording", "ids", "is_told", "operation", "trace_id")
 
-    def __init__(self, recording: Recording, ids: _Ids, *, is_told: bool) -> None:
+    def __init__(self, recording: Recording, ids: Ids, *, is_told: bool) -> None:
         self._recording = recording
         self._at, self._ns = recording.clock(), recording.wall()
         self.ids = ids
@@ -180,14 +177,10 @@ class _Recorded:
         for stage, started, ended in marks:
             if stage is Stage.UPSTREAM:
                 continue  # its legs are spans already
-            ids = self._recording.below(self.ids)
             self._recording.exporting.emit(
                 Span(
                     kind=Kind.STAGE,
-                    trace_id=ids.trace_id,
-                    span_id=ids.span_id,
-                    parent_id=ids.parent_id,
-                    flags=ids.flags,
+                    ids=self._recording.below(self.ids),
                     started_ns=self.at(started),
                     ended_ns=self.at(ended),
                     stage=stage,
@@ -200,10 +193,7 @@ class _Recorded:
         self._recording.exporting.emit(
             Span(
                 kind=Kind.REQUEST,
-                trace_id=self.ids.trace_id,
-                span_id=self.ids.span_id,
-                parent_id=self.ids.parent_id,
-                flags=self.ids.flags,
+                ids=self.ids,
                 started_ns=self._ns,
                 ended_ns=self.at(self._recording.clock()),
                 is_failed=is_unanswered or (status or 0) >= 500 or code in _SERVER_FAILURES,
@@ -259,10 +249,7 @@ class _RecordedLeg:
         self._recording.exporting.emit(
             Span(
                 kind=Kind.LEG,
-                trace_id=self._ids.trace_id,
-                span_id=self._ids.span_id,
-                parent_id=self._ids.parent_id,
-                flags=self._ids.flags,
+                ids=self._ids,
                 started_ns=self._trace.at(self._started),
                 ended_ns=self._trace.at(self._recording.clock()),
                 is_failed=self._is_cut or not is_fine,

@@ -14,7 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fuzz.heard import heard
 from vecsieve.adapters.contract import UnsupportedError
-from vecsieve.adapters.wire import protobuf, protobuf_requests, protobuf_values, vectors
+from vecsieve.adapters.wire import protobuf, protobuf_values, vectors
 from vecsieve.adapters.wire import protobuf as wire_protobuf
 from vecsieve.adapters.wire.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Field, fields, unsigned, varint, without
 
@@ -62,9 +62,9 @@ def check(data: bytes) -> None:
         spelled = _declared(protobuf_values.as_json, data, whole, schema)
         if spelled is not None:
             orjson.loads(spelled)
-    shape = protobuf_requests.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
+    shape = protobuf.Shape(single=frozenset({1, 2, 3}), repeated=frozenset({4, 5}))
     try:
-        protobuf_requests.read(data, whole, shape)
+        protobuf.read(data, whole, shape)
     except UnsupportedError:
         return
     assert walked is not None, "what is read can be walked"

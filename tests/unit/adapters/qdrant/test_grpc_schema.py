@@ -16,8 +16,7 @@ from vecsieve.adapters.qdrant import grpc_reply as vectors
 from vecsieve.adapters.qdrant import grpc_request as query
 from vecsieve.adapters.qdrant import grpc_request as selectors
 from vecsieve.adapters.qdrant.grpc_request import BATCH, LAYOUTS
-from vecsieve.adapters.wire.protobuf import VARINT
-from vecsieve.adapters.wire.protobuf_requests import Shape
+from vecsieve.adapters.wire.protobuf import VARINT, Shape
 
 MESSAGES = {
     "query": grpc.QueryPoints,

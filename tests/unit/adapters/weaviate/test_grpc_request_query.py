@@ -19,7 +19,7 @@ from vecsieve.adapters.weaviate.grpc_request import (
     Ranking,
     ranking_of,
 )
-from vecsieve.adapters.wire.protobuf_requests import Found, read
+from vecsieve.adapters.wire.protobuf import Found, read
 
 VECTOR = [0.25, 1.0, -3.5]
 MMR = {"selection": {"mmr": {"limit": 2, "balance": 0.5}}}

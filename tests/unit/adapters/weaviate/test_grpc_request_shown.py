@@ -17,7 +17,7 @@ from vecsieve.adapters.weaviate.grpc_request import (
     spelled,
     widen_shown,
 )
-from vecsieve.adapters.wire.protobuf_requests import message, read
+from vecsieve.adapters.wire.protobuf import message, read
 
 NEAR = Ranking(way=NEAR_VECTOR)
 ALL_VECTORS = {2, 19, 23}

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.wire.protobuf import entries, fields, key_of, length_field, message_spans, messages_in, number_field
+from vecsieve.adapters.wire.protobuf import (
+    entries,
+    fields,
+    key_of,
+    length_field,
+    message_spans,
+    messages_in,
+    number_field,
+)
 
 BYTES = st.binary(max_size=200)
 

@@ -30,16 +30,13 @@ from vecsieve.proxy.telemetry.otel import (
     origins_of,
     tracing_of,
 )
-from vecsieve.proxy.telemetry.spans import Kind, Method, Span
+from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Span
 from vecsieve.proxy.telemetry.tracing import Finish
 
 WORDS = SpanWords("milvus", ("db.internal",))
 REQUEST = Span(
     kind=Kind.REQUEST,
-    trace_id=0x4BF92F3577B34DA6A3CE929D0E0E4736,
-    span_id=0xF0,
-    parent_id=0xA1,
-    flags=1,
+    ids=Ids(0x4BF92F3577B34DA6A3CE929D0E0E4736, 0xF0, 0xA1, 1),
     started_ns=1_700_000_000_000_000_000,
     ended_ns=1_700_000_000_002_000_000,
     is_failed=True,
@@ -72,7 +69,15 @@ async def test_a_span_arrives_as_it_was_made() -> None:
         exporter = exporter_of(TracingSettings(endpoint=seen.url + "/base/"))
         handover = Handover(exporter, WORDS, queue_spans=512, dropped=lambda _: None)
         handover.emit(REQUEST)
-        handover.emit(replace(REQUEST, kind=Kind.LEG, parent_id=None, attempt=AttemptKind.REPLAY, is_failed=False))
+        handover.emit(
+            replace(
+                REQUEST,
+                kind=Kind.LEG,
+                ids=replace(REQUEST.ids, parent_id=None),
+                attempt=AttemptKind.REPLAY,
+                is_failed=False,
+            )
+        )
         await handover.close()
         assert seen.paths == ["/base/v1/traces"]
         request, leg = seen.spans

@@ -11,16 +11,13 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.proxy.grpc.status import Code
 from vecsieve.proxy.telemetry.labels import OTHER, AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.otel import SpanWords
-from vecsieve.proxy.telemetry.spans import Kind, Method, Span
+from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Span
 
 WORDS = SpanWords("qdrant", ("db.internal", "grpc.internal"))
 OPERATIONS = (*BACKENDS["qdrant"].operations, OTHER)
 REQUEST = Span(
     kind=Kind.REQUEST,
-    trace_id=1,
-    span_id=2,
-    parent_id=3,
-    flags=1,
+    ids=Ids(1, 2, 3, 1),
     started_ns=0,
     ended_ns=1,
     method=Method.POST,
@@ -58,10 +55,13 @@ NAMES = {
 SPANS = st.builds(
     Span,
     kind=st.sampled_from(Kind),
-    trace_id=st.integers(1, 2**128 - 1),
-    span_id=st.integers(1, 2**64 - 1),
-    parent_id=st.none() | st.integers(1, 2**64 - 1),
-    flags=st.integers(0, 3),
+    ids=st.builds(
+        Ids,
+        trace_id=st.integers(1, 2**128 - 1),
+        span_id=st.integers(1, 2**64 - 1),
+        parent_id=st.none() | st.integers(1, 2**64 - 1),
+        flags=st.integers(0, 3),
+    ),
     started_ns=st.integers(0),
     ended_ns=st.integers(0),
     is_failed=st.booleans(),

@@ -17,7 +17,7 @@ from support.clocks import ManualClock
 from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.status import Code
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
-from vecsieve.proxy.telemetry.spans import Kind, Method, Recording, Span, known_code, known_status
+from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Recording, Span, known_code, known_status
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Finish, Trace, parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -70,7 +70,7 @@ def test_a_request_of_a_recorded_trace_is_recorded_below_its_parent() -> None:
     assert trace.trace_id == TRACE
     trace.end(FINE)
     (span,) = recorder.kept.spans
-    assert (f"{span.trace_id:032x}", f"{span.parent_id:016x}", span.flags) == (TRACE, PARENT, 1)
+    assert (f"{span.ids.trace_id:032x}", f"{span.ids.parent_id:016x}", span.ids.flags) == (TRACE, PARENT, 1)
 
 
 def test_a_request_of_a_trace_that_nobody_records_is_left_alone_whatever_the_ratio() -> None:
@@ -94,7 +94,7 @@ def test_a_broken_traceparent_is_no_parent_and_stays_as_it_is(parents: list[str]
         assert leg.traceparent is None, "the database gets what the client sent"
     trace.end(FINE)
     assert trace.trace_id != TRACE
-    assert only(recorder.kept.spans, Kind.REQUEST).parent_id is None
+    assert only(recorder.kept.spans, Kind.REQUEST).ids.parent_id is None
     assert Recorder(ratio=0.0).begin(*parents) is UNTRACED
 
 
@@ -108,9 +108,11 @@ def test_the_database_is_told_of_the_leg_and_not_of_the_request() -> None:
     trace.end(FINE)
     *legs, request = recorder.kept.spans
     assert [span.attempt for span in legs] == [AttemptKind.OVERFETCH, AttemptKind.REPLAY]
-    assert [span.parent_id for span in legs] == [request.span_id] * 2
-    assert [(each.trace_id, each.span_id) for each in told if each] == [(span.trace_id, span.span_id) for span in legs]
-    assert len({span.span_id for span in recorder.kept.spans}) == 3
+    assert [span.ids.parent_id for span in legs] == [request.ids.span_id] * 2
+    assert [(each.trace_id, each.span_id) for each in told if each] == [
+        (span.ids.trace_id, span.ids.span_id) for span in legs
+    ]
+    assert len({span.ids.span_id for span in recorder.kept.spans}) == 3
 
 
 @given(st.integers(0, 255))
@@ -144,7 +146,7 @@ def test_stages_are_children_of_the_request_and_waiting_is_none_of_them() -> Non
     trace.end(FINE)
     *stages, request = recorder.kept.spans
     assert [span.stage for span in stages] == [stage for stage in Stage if stage is not Stage.UPSTREAM]
-    assert {span.parent_id for span in stages} == {request.span_id}
+    assert {span.ids.parent_id for span in stages} == {request.ids.span_id}
 
 
 def test_an_address_is_told_only_of_an_origin_that_the_settings_name() -> None:
@@ -240,12 +242,14 @@ async def test_closing_hands_over() -> None:
     assert recorder.kept.is_closed
 
 
-SPAN = Span(kind=Kind.REQUEST, trace_id=1, span_id=2, parent_id=None, flags=1, started_ns=3, ended_ns=4)
+SPAN = Span(kind=Kind.REQUEST, ids=Ids(1, 2, None, 1), started_ns=3, ended_ns=4)
 
 
 def test_no_field_can_hold_anything_but_numbers_flags_and_members_of_closed_sets() -> None:
     hints = get_type_hints(Span)
     assert len(hints) == len(fields(Span)) > 15
+    assert hints.pop("ids") is Ids
+    hints |= get_type_hints(Ids)
     # A name of the backend's row: the laws show that adapters give no other.
     assert hints.pop("operation") == str | None
     for name, hint in hints.items():

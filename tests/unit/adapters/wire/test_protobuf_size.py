@@ -14,13 +14,14 @@ from vecsieve.adapters.weaviate.grpc_request import MESSAGES as WEAVIATE
 from vecsieve.adapters.wire.protobuf import (
     HEAD_FIELDS,
     REPLY_FIELDS,
+    Messages,
     TooManyFieldsError,
+    check_size,
     fields,
     head_fields,
     length_field,
     number_field,
 )
-from vecsieve.adapters.wire.protobuf_requests import Messages, check_size
 
 BOUNDS = Bounds(searches=128, parts=4_096, nesting=4)
 KNOWN: Messages = {"outer": {2: "inner"}, "inner": {2: "inner"}}

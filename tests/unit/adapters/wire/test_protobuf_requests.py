@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.wire.protobuf import length_field, number_field
-from vecsieve.adapters.wire.protobuf_requests import Found, Shape, message, messages, number_of, read, text_of
+from vecsieve.adapters.wire.protobuf import (
+    Found,
+    Shape,
+    length_field,
+    message,
+    messages,
+    number_field,
+    number_of,
+    read,
+    text_of,
+)
 
 SHAPE = Shape(frozenset({1, 2}), frozenset({3}))
 CHOICE = Shape(frozenset({1, 2}), is_choice=True)
