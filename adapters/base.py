@@ -161,7 +161,6 @@ class RestDialect:
         return self.unknown_vector is not None and self.unknown_vector in self.words(status, body)
 
     def is_quota(self, status: int, body: bytes) -> bool:
-        """By the status alone."""
         return status == TOO_MANY_REQUESTS
 
     def is_quota_in_success(self, body: bytes) -> bool:
@@ -209,7 +208,6 @@ class _Writes:
             raise MalformedReplyError(f"stored points: {type(error).__name__}") from None
 
     def collection(self, write: Operation, _points: NewPoints, /) -> str:
-        """That of the request."""
         return write.collection
 
     def partition(self, _points: NewPoints, /) -> bytes:

@@ -187,7 +187,6 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """N."""
         return len(self.scores)
 
 

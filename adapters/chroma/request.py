@@ -91,8 +91,6 @@ _DECODER = msgspec.json.Decoder(_Collection | list[_Collection])
 
 
 class ChromaNames:
-    """Stateless."""
-
     def describes(self, head: RequestHead) -> bool:
         """Whether the reply is a collection's document, or a list of them."""
         return head.method in {"GET", "POST"} and _DESCRIBING.fullmatch(head.path) is not None

@@ -1,8 +1,7 @@
 """Milvus over gRPC and REST.
 
 calls         which requests are ranked searches, which alter a collection; errors, also those inside successful replies
-schema        the description of a collection
-search        parameters, output fields, vectors and rank parameters, alike for both transports
+search        the description of a collection, parameters, output fields, vectors and rank parameters, alike for both transports
 grpc_request  parses and widens a search
 grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
 grpc_reply    rows and pools of a reply, the client's answer

@@ -30,8 +30,7 @@ from vecsieve.adapters.milvus.grpc_reply import (
     parse_reply,
 )
 from vecsieve.adapters.milvus.grpc_request import HYBRID_OUTPUT, OUTPUT, PARAMS, PARTITIONS, PARTS, RANKS, Document
-from vecsieve.adapters.milvus.schema import read_description
-from vecsieve.adapters.milvus.search import OFFSET, UNROUNDED, fusion_of, number
+from vecsieve.adapters.milvus.search import OFFSET, UNROUNDED, fusion_of, number, read_description
 from vecsieve.adapters.wire.json import splice
 from vecsieve.adapters.wire.protobuf import (
     Field,

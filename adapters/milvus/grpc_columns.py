@@ -16,7 +16,7 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.adapters.contract import Allowance
-from vecsieve.adapters.milvus.schema import BFLOAT16, FLOAT, FLOAT16, INT8
+from vecsieve.adapters.milvus.search import BFLOAT16, FLOAT, FLOAT16, INT8
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
 from vecsieve.adapters.wire.protobuf_values import spelled_text
@@ -45,7 +45,6 @@ class Strip:
 
     @property
     def size(self) -> int:
-        """M."""
         return len(self.edges) - 1
 
     def of(self, rows: Indices) -> Indices:
@@ -462,27 +461,11 @@ def _text(element: bytes) -> bytes:
     return spelled_text(text_bytes(element).decode())
 
 
-def _bool(element: bytes) -> bytes:
-    return b"true" if element != b"\x00" else b"false"
-
-
-def _float(element: bytes) -> bytes:
-    return orjson.dumps(_FLOAT.unpack(element)[0])
-
-
-def _double(element: bytes) -> bytes:
-    return orjson.dumps(_DOUBLE.unpack(element)[0])
-
-
 _SPELLED: Mapping[int, Callable[[bytes], bytes]] = {
-    BOOL: _bool,
-    INT: integer,
-    LONG: integer,
-    TIMESTAMP: integer,
-    DATE: integer,
-    TIME: integer,
-    FLOATS: _float,
-    DOUBLE: _double,
+    BOOL: lambda element: b"true" if element != b"\x00" else b"false",
+    **dict.fromkeys((INT, LONG, TIMESTAMP, DATE, TIME), integer),
+    FLOATS: lambda element: orjson.dumps(_FLOAT.unpack(element)[0]),
+    DOUBLE: lambda element: orjson.dumps(_DOUBLE.unpack(element)[0]),
     STRING: _text,
     JSON: text_bytes,
 }

@@ -33,7 +33,7 @@ from vecsieve.adapters.milvus.grpc_columns import (
     varints,
 )
 from vecsieve.adapters.milvus.grpc_request import Document
-from vecsieve.adapters.milvus.search import Chosen, as_matrix
+from vecsieve.adapters.milvus.search import as_matrix
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
@@ -199,7 +199,7 @@ def _shown(
         column = reply.columns[field.start]
         is_ours = column.name in chosen.added or (column.is_dynamic and bool(chosen.keys))
         return b"" if is_ours else column.box.cut(body, rows)
-    if field.number == OUTPUT and _is_added(body, field, chosen):
+    if field.number == OUTPUT and body[slice(*field.span)] in [name.encode() for name in chosen.added]:
         return b""
     if field.number == TOPKS:
         return length_field(TOPKS, b"".join([encoded(count) for count in counts]))
@@ -207,10 +207,6 @@ def _shown(
         top_k = _top_k(unsigned(body, field), request.top_k, reply.counts, counts)
         return number_field(TOP_K, top_k) if top_k else b""
     return body[field.start : field.end]
-
-
-def _is_added(body: bytes, field: Field, chosen: Chosen) -> bool:
-    return body[slice(*field.span)] in [name.encode() for name in chosen.added]
 
 
 def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from vecsieve.adapters.base import check_page
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
-from vecsieve.adapters.milvus.schema import COMPARABLE
 from vecsieve.adapters.milvus.search import (
+    COMPARABLE,
     LARGEST_WINDOW,
     OFFSET,
     Chosen,

@@ -32,8 +32,7 @@ from vecsieve.adapters.milvus.grpc_reply import parse_reply, values_of, vectors_
 from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
-from vecsieve.adapters.milvus.schema import JSON, Schema, read_description
-from vecsieve.adapters.milvus.search import choose, condition
+from vecsieve.adapters.milvus.search import JSON, Schema, choose, condition, read_description
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     Field,
@@ -169,7 +168,6 @@ _PARAMS, _NQ, _USES_DEFAULT, _GROUP, _EXPRESSION, _DSL, _DSL_KIND, _OUTPUT = 9, 
 
 
 def _group(document: Document, rows: Sequence[int]) -> bytes:
-    """A PlaceholderGroup."""
     values = b"".join(length_field(3, document.packed[row]) for row in rows)
     return length_field(1, length_field(1, b"$0") + number_field(2, document.kind) + values)
 
@@ -244,7 +242,6 @@ class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
     parse_description = staticmethod(read_description)
 
     def partition(self, points: NewPoints) -> bytes:
-        """Its name."""
         name = own(points.document, Document).partition
         return orjson.dumps(name) if name else b""
 

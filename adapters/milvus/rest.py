@@ -24,11 +24,19 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from vecsieve.adapters.milvus import calls, rest_search, schema
+from vecsieve.adapters.milvus import calls, rest_search, search
 from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH, VERSION_2
 from vecsieve.adapters.milvus.rest_search import RECALLS, SCORE, Document, ReplyDocument
-from vecsieve.adapters.milvus.schema import schema_of
-from vecsieve.adapters.milvus.search import LARGEST_WINDOW, check_chosen, choose, compared, fusion_of, most, read_inner
+from vecsieve.adapters.milvus.search import (
+    LARGEST_WINDOW,
+    check_chosen,
+    choose,
+    compared,
+    fusion_of,
+    most,
+    read_inner,
+    schema_of,
+)
 from vecsieve.adapters.wire.json import Members, Span, cuts, members, whole
 from vecsieve.adapters.wire.json_requests import (
     integer,
@@ -170,7 +178,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(rest_search.trim)
     payloads = staticmethod(rest_search.payloads_of)
     describe = staticmethod(rest_search.describe)
-    parse_description = staticmethod(schema.read_rest_description)
+    parse_description = staticmethod(search.read_rest_description)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
         """As in the contract. A hybrid search has a filter in each part, and none for all."""

@@ -31,8 +31,17 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
-from vecsieve.adapters.milvus.schema import schema_of
-from vecsieve.adapters.milvus.search import LARGEST_WINDOW, Chosen, bound, choose, compared, most, narrowed, read_inner
+from vecsieve.adapters.milvus.search import (
+    LARGEST_WINDOW,
+    Chosen,
+    bound,
+    choose,
+    compared,
+    most,
+    narrowed,
+    read_inner,
+    schema_of,
+)
 from vecsieve.adapters.wire.json import (
     Members,
     Span,

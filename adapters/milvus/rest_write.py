@@ -29,8 +29,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus import rest_search
 from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
-from vecsieve.adapters.milvus.schema import Schema, read_rest_description
-from vecsieve.adapters.milvus.search import ALL, choose, condition, narrowed
+from vecsieve.adapters.milvus.search import ALL, Schema, choose, condition, narrowed, read_rest_description
 from vecsieve.adapters.wire.json import Members, Span, last_values, members, splice, string, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
@@ -213,7 +212,6 @@ class MilvusRestWrites(KeepsPoints, RestWrites):
         return place(str(names.get("dbName", "")), str(names["collectionName"]))
 
     def partition(self, points: NewPoints) -> bytes:
-        """Its name."""
         name = own(points.document, Document).partition
         return orjson.dumps(name) if name else b""
 

@@ -97,7 +97,6 @@ def score_of(text: bytes, match: Match, layout: Layout) -> float:
 
 
 def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
-    """Whether a match has this id."""
     member = match.members[layout.id]
     try:
         return string(text[member.value : member.end]) == wanted

@@ -396,7 +396,6 @@ class QdrantGrpcWrites(GrpcWrites):
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        """A retrieval by ids."""
         shard_keys = own(points.document, Document).shard_keys
         everything = length_field(_GET_PAYLOAD, number_field(1, int(whole))) + length_field(
             _GET_VECTORS, number_field(1, int(whole))
@@ -448,5 +447,4 @@ class QdrantGrpcWrites(GrpcWrites):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def waits(self, points: NewPoints, _: str) -> bool:
-        """By the message."""
         return own(points.document, Document).waits

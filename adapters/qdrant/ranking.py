@@ -17,8 +17,6 @@ from vecsieve.adapters.wire.json_requests import present
 
 
 class Kind(Enum):
-    """The kind of a query."""
-
     DENSE = auto()  # one list of numbers
     SPARSE = auto()  # indices and values
     MULTI = auto()  # a list of lists
@@ -260,7 +258,8 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
         query = present(text, found, "query")
         if query is not None:
             kind, _ = _query(text, query)
-            if not (kind is Kind.CHOSEN and _is_plain_order(text, query)):
+            # A sample or order_by only feeds the ranking above it; MMR asks for diversity.
+            if kind is not Kind.CHOSEN or not members(text, query).keys() & _CHOSEN:
                 yield Ranking(kind, name_of(text, found, "using"))
         waiting += [(inner, depth + 1) for inner in reversed(listed(text, found))]
 
@@ -273,11 +272,6 @@ def is_inferred(text: bytes, query: Span) -> bool:
         query = nearest.value, nearest.end
         found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
     return len(found.keys() & _INFERRED) == 1 and not found.keys() & _TAGS.keys()
-
-
-def _is_plain_order(text: bytes, query: Span) -> bool:
-    """A sample or order_by only feeds the ranking above it; MMR asks for diversity."""
-    return bool(members(text, query).keys() & _CHOSEN)
 
 
 def listed(text: bytes, found: Members) -> list[Span]:

@@ -394,7 +394,6 @@ class QdrantRestWrites(RestWrites):
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        """A retrieval by ids."""
         shown = b"true" if whole else b"false"
         body = b'{"ids":[%s],"with_payload":%s,"with_vector":%s%s}' % (b",".join(ids), shown, shown, _behind(points))
         return [Question(method="POST", target=points_of(write), body=body)]
@@ -447,5 +446,4 @@ class QdrantRestWrites(RestWrites):
         return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
 
     def waits(self, _: NewPoints, query: str) -> bool:
-        """By the query string."""
         return "wait=true" in query[1:].split("&")

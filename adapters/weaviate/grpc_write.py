@@ -23,10 +23,10 @@ from vecsieve.adapters.contract import (
     RequestHead,
     UnsupportedError,
 )
-from vecsieve.adapters.weaviate import written
-from vecsieve.adapters.weaviate.calls import BACKEND
+from vecsieve.adapters.weaviate import rest_write
+from vecsieve.adapters.weaviate.calls import BACKEND, UNNAMED
 from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
-from vecsieve.adapters.weaviate.written import UNNAMED, Document, Place, WeaviateWrites, document_of
+from vecsieve.adapters.weaviate.rest_write import Document, WeaviateWrites, document_of
 from vecsieve.adapters.wire.protobuf import (
     LENGTH,
     VARINT,
@@ -206,7 +206,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
 
     def describe(self, _: Operation, data: bytes) -> Question | None:
         """The request for the description of the first object's collection; None where none is named. Never raises."""
-        return written.described(_place(data)[0])
+        return rest_write.described(_place(data)[0])
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
@@ -215,7 +215,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         plain = [None if field is None else message(read(body, field.span, _OWN), _PLAIN) for field in properties]
         vectors = [_vectors(body, found) for found in each]
         places = [
-            Place(text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
+            (text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
         ]
         source = Source(body, tuple(objects), tuple(properties), tuple(plain))
         document, name = document_of(places, vectors, needs, source)

@@ -1,17 +1,23 @@
-"""Objects over REST, alone and in batches: what is read of them, the client's bytes with notes in a property of type text, or
-without some objects. The answer to a batch has a row for each object: those of objects that were left out are put back.
+"""Objects over REST, alone and in batches, and what writes of both transports have in common: their collection, its description, and the
+reads beside them, all over REST.
+
+Over gRPC no request describes a collection, and a search has one vector. A GraphQL query has as many searches as one likes, each under a
+name of its own. The answer to a batch has a row for each object: those of objects that were left out are put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import msgspec
+import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, Array, RestWrites, json_text, own
+from vecsieve.adapters.base import NOTE, Array, KeepsPoints, RestWrites, json_text, own
 from vecsieve.adapters.contract import (
+    DeclinedError,
     MalformedReplyError,
     NativeAnswer,
     Operation,
@@ -21,19 +27,255 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.weaviate import written
-from vecsieve.adapters.weaviate.calls import BACKEND
+from vecsieve.adapters.weaviate.calls import BACKEND, UNNAMED, Schema, read_schema
 from vecsieve.adapters.weaviate.grpc_request import spelled
-from vecsieve.adapters.weaviate.written import UNNAMED, Document, Place, WeaviateWrites, document_of
 from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
 from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
-from vecsieve.adapters.wire.json_vectors import (
-    Edit,
-    Shortened,
-    decode_matrix,
-    edited,
-)
-from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
+from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited
+from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
+
+GRAPHQL = "/v1/graphql"
+# Searches of one query.
+ASKED_TOGETHER = 32
+# Types of properties without parts, and how a filter calls their values.
+_VALUES: Mapping[str, str] = {
+    "text": "valueText", "string": "valueText", "uuid": "valueText", "date": "valueDate", "int": "valueInt",
+    "number": "valueNumber", "boolean": "valueBoolean",
+}  # fmt: skip
+_PLAIN = frozenset({*_VALUES, *[f"{kind}[]" for kind in _VALUES]})
+_TEXTS = frozenset({"text", "string"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A parsed write of one collection and one tenant. ``target``: the vector that is searched. ``source``: the transport's own."""
+
+    schema: Schema
+    tenant: str
+    target: str
+    source: object
+
+
+def document_of(
+    each: Sequence[tuple[str, str]], vectors: Sequence[Mapping[str, object]], needs: WriteNeeds, source: object
+) -> tuple[Document, str]:
+    """The document of a write, and the name of its vector. ``each``: the collection and tenant of each object; ``vectors``: its
+    vectors by name. Raises UnsupportedError.
+    """
+    schema, places = needs.known, set(each)
+    if not isinstance(schema, Schema):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    if len(each) > needs.most:
+        raise UnsupportedError(Reason.TOO_MANY_PARTS)
+    if len(places) > 1:
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    if needs.notes and schema.types.get(NOTE) not in _TEXTS:
+        # The server would make a property that is not there, for all objects.
+        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    name = name_of(vectors, needs.vector_name)
+    target = schema.target(name)
+    if target is None:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return Document(schema, places.pop()[1], target, source), name
+
+
+def described(collection: str) -> Question | None:
+    """The request for the description of a collection; None for no name."""
+    return Question(method="GET", target=f"/v1/schema/{quote(collection, safe='')}") if collection else None
+
+
+def _searches(points: NewPoints, document: Document, inquiry: Inquiry, selected: str) -> Iterator[str]:
+    place = f",tenant:{_text(document.tenant)}" if document.tenant else ""
+    target = f",targetVectors:[{_text(document.target)}]" if document.target else ""
+    for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
+        vector = orjson.dumps(points.vectors[row], option=orjson.OPT_SERIALIZE_NUMPY).decode()
+        near = f"nearVector:{{vector:{vector}{target}}}"
+        arguments = f"limit:{inquiry.count}{place},{near}{_where(document.schema, tenant)}"
+        yield f"a{row}:{document.schema.name}({arguments}){selected}"
+
+
+def _text(value: str) -> str:
+    """A string of GraphQL, whose escapes are those of JSON."""
+    return orjson.dumps(value).decode()
+
+
+def _where(schema: Schema, tenant: Tenant) -> str:
+    each: list[str] = []
+    for key, value in tenant:
+        kind = _VALUES.get(schema.types.get(spelled(key), ""))
+        if kind is None:
+            raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+        each.append(f"{{path:[{_text(spelled(key))}],operator:Equal,{kind}:{value.decode()}}}")
+    if not each:
+        return ""
+    return f",where:{each[0]}" if len(each) == 1 else f",where:{{operator:And,operands:[{','.join(each)}]}}"
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Data(msgspec.Struct):
+    Get: dict[str, list[msgspec.Raw] | None]
+
+
+class _Reply(msgspec.Struct):
+    data: _Data | None = None
+    errors: list[_Error] | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+def _number(raw: bytes | None) -> float:
+    """NaN for null. Raises ValueError."""
+    return float("nan") if raw is None or raw == b"null" else float(raw)
+
+
+def _lists(body: bytes) -> Mapping[str, list[msgspec.Raw] | None]:
+    """Raises ValueError, and DeclinedError."""
+    reply = _REPLY.decode(body)
+    if reply.errors:
+        raise DeclinedError(0, reply.errors[0].message.encode())
+    if reply.data is None:
+        raise ValueError("no data")
+    return reply.data.Get
+
+
+def _object(document: Document, identifier: bytes, *said: str) -> str:
+    """The target of an object. ``said``: of its query."""
+    tenant = [f"tenant={quote(document.tenant, safe='')}"] if document.tenant else []
+    path = f"/v1/objects/{quote(document.schema.name, safe='')}/{quote(orjson.loads(identifier), safe='')}"
+    return "?".join(filter(None, (path, "&".join([*said, *tenant]))))
+
+
+def by_ids(collection: str, tenant: str, ids: Sequence[bytes]) -> Sequence[bytes]:
+    """The bodies of queries for which of these ids are stored. ``ids``: JSON."""
+    place = f",tenant:{_text(tenant)}" if tenant else ""
+    searches = [
+        f'a{row}:{collection}(limit:1{place},where:{{path:["id"],operator:Equal,valueText:{identifier.decode()}}})'
+        "{_additional{id}}"
+        for row, identifier in enumerate(ids)
+    ]
+    return _together(searches)
+
+
+def _together(searches: Sequence[str]) -> Sequence[bytes]:
+    together = [searches[start : start + ASKED_TOGETHER] for start in range(0, len(searches), ASKED_TOGETHER)]
+    return [orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}) for each in together]
+
+
+FORM = Form("properties", ("vector", "vectors"))
+# Members of an object that can be stored again, and one by which a change is seen.
+_SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
+
+
+def ids_in(body: bytes) -> Sequence[bytes]:
+    """Of the answer to one of these queries. Raises ValueError and the like, and DeclinedError."""
+    return [_id_of(row) for each in _lists(body).values() for row in each or ()]
+
+
+def _id_of(row: bytes) -> bytes:
+    (more,) = last_values(row, ("_additional",))
+    (identifier,) = last_values(more or b"null", ("id",))
+    return orjson.dumps(orjson.loads(identifier or b"").lower())
+
+
+class WeaviateWrites(KeepsPoints):
+    """The verbs that both transports share. ``describe``: the transport's own."""
+
+    describe: Callable[[Operation, bytes], Question | None]
+    parse_description = staticmethod(read_schema)
+    is_told = True
+    form = FORM
+
+    def collection(self, _: Operation, points: NewPoints) -> str:
+        """Its name, without the tenant."""
+        return own(points.document, Document).schema.name
+
+    def partition(self, points: NewPoints) -> bytes:
+        """The tenant; b"" for none."""
+        tenant = own(points.document, Document).tenant
+        return orjson.dumps(tenant) if tenant else b""
+
+    def ask_metric(self, write: Operation, body: bytes) -> Question:
+        """The description of the collection. Raises UnsupportedError."""
+        question = self.describe(write, body)
+        if question is None:
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+        return question
+
+    def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
+        """A score is one minus the distance. Raises ValueError and the like, and DeclinedError."""
+        target = own(points.document, Document).target
+        lists = {name: rows for body in bodies for name, rows in _lists(body).items()}
+        near = [(row, raw) for row in inquiry.which for raw in lists[f"a{row}"] or ()]
+        each = [last_values(raw, (*map(spelled, points.keys), "_additional")) for _, raw in near]
+        more = [last_values(row[-1] or b"null", ("id", "distance", "vector", "vectors")) for row in each]
+        ids = tuple([orjson.dumps(orjson.loads(identifier or b"").lower()) for identifier, *_ in more])
+        scores = np.array([1.0 - _number(distance) for _, distance, *_ in more], np.float64)
+        vectors = [last_values(named or b"null", (target,))[0] if target else bare for _, _, bare, named in more]
+        return Neighbours(
+            of=np.array([row for row, _ in near], np.intp),
+            ids=ids,
+            scores=scores,
+            vectors=decode_matrix([vector or b"" for vector in vectors])[0],
+            # A property that an object lacks is null.
+            fields=tuple([tuple([None if value == b"null" else value for value in row[:-1]]) for row in each]),
+        )
+
+    def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
+        """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
+        exact numbers; one that is gone is refused.
+        """
+        document = own(points.document, Document)
+        others = [each for each in ids if each not in points.ids] if whole else []
+        asked = [each for each in ids if each not in others]
+        queries = by_ids(document.schema.name, document.tenant, asked)
+        return [
+            *[Question(method="POST", target=GRAPHQL, body=each) for each in queries],
+            *[Question(method="GET", target=f"{_object(document, each, 'include=vector')}") for each in others],
+        ]
+
+    def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
+        """A deletion for each object."""
+        document = own(points.document, Document)
+        return [Question(method="DELETE", target=_object(document, identifier)) for identifier in victims]
+
+    def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
+        """Raises ValueError and the like, and DeclinedError."""
+        found = dict(zip(_SHOWN, last_values(body, _SHOWN), strict=True))
+        if not found["class"]:
+            return dict.fromkeys(ids_in(body), b"")
+        document = own(points.document, Document)
+        found["tenant"] = orjson.dumps(document.tenant) if document.tenant else None
+        named = last_values(found["vectors"] or b"null", (document.target,))[0]
+        if not (named if document.target else found["vector"]):
+            raise ValueError("an object came without its vector")
+        identifier = orjson.dumps(orjson.loads(found["id"] or b"").lower())
+        members = [b'"%s":%s' % (name.encode(), value) for name, value in found.items() if value and value != b"null"]
+        return {identifier: b"{%s}" % b",".join(members)}
+
+    def is_cosine(self, body: bytes, vector_name: str) -> bool:
+        """From the description. Never raises."""
+        try:
+            schema = read_schema(body)
+        except MalformedReplyError:
+            return False
+        target = schema.target(vector_name)
+        return target is not None and schema.distances[target] == "cosine"
+
+    def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
+        """GraphQL queries of a search for each object. Raises UnsupportedError for a tenant's key that the collection has no property for."""
+        document = own(points.document, Document)
+        names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
+        shown = "id distance"
+        if inquiry.vectors:
+            shown += f" vectors{{{document.target}}}" if document.target else " vector"
+        selected = f"{{{' '.join(dict.fromkeys(names))} _additional{{{shown}}}}}"
+        searches = list(_searches(points, document, inquiry, selected))
+        return [Question(method="POST", target=GRAPHQL, body=each) for each in _together(searches)]
+
 
 _OBJECT, _BATCH = "object", "batch"
 _PATHS = {"/v1/objects": _OBJECT, "/v1/batch/objects": _BATCH}
@@ -120,7 +362,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
             if write.name == _BATCH:
                 span = elements(body, found["objects"].span)[0]
                 found = members(body, span)
-            return written.described(_collection(text_of(body, present(body, found, "class"))))
+            return described(_collection(text_of(body, present(body, found, "class"))))
         except (ValueError, IndexError, KeyError, UnsupportedError):
             return None
 
@@ -136,7 +378,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         properties = [value_spans(row).get("properties") for row in each]
         vectors = [_vectors(text, row) for row in each]
         places = [
-            Place(_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
+            (_collection(text_of(text, present(text, row, "class"))), text_of(text, present(text, row, "tenant")))
             for row in each
         ]
         own_source = Source(source, tuple(arrays), tuple(rows), tuple(properties), tuple([row[1] - 1 for row in rows]))

@@ -124,7 +124,6 @@ class End(asyncio.Protocol):
             self._stalled = None
 
     def take(self, data: Buffer) -> None:
-        """Write to it."""
         if (open_ := self._open) is not None and not self._has_finished:
             self._given_at = asyncio.get_running_loop().time()
             open_.write(data)

@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.contract import UpstreamReplyError
-from vecsieve.adapters.weaviate.written import FORM, GRAPHQL, by_ids, ids_in
+from vecsieve.adapters.weaviate.rest_write import FORM, GRAPHQL, by_ids, ids_in
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
 from vecsieve.proxy.jobs.source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently

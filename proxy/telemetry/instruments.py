@@ -131,7 +131,6 @@ class Instrument:
         return (value,) in self._series
 
     def has(self, series: dict[tuple[str, ...], Self]) -> None:
-        """Stand for these series."""
         self._series = series
 
 

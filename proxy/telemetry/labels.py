@@ -70,8 +70,6 @@ BypassReason = Bypass | Reason
 
 
 class Stage(LabelEnum):
-    """The stages of a search."""
-
     PARSE = "parse"
     REWRITE = "rewrite"
     UPSTREAM = "upstream"

@@ -226,11 +226,10 @@ def _of_templates(texts: Texts, compared: Mask) -> Steps[Mask]:
 
 
 def rejudged(pool: KeptPool, policy: Policy) -> Page:
-    """The page that ``policy`` chooses."""
     n, top_k = len(pool.scores), pool.top_k
     reads = policy.text is not None and pool.has_texts
     raw = _square(n, pool.relative)
-    distance, labels = _clustered(pool, policy, raw, reads=reads)
+    distance, labels = _clustered(pool, policy, reads=reads)
     standing = best_ranked(labels)
     if pool.offset is not None:
         return _page_of_list(pool, policy, labels, standing)
@@ -274,7 +273,7 @@ def _page_of_list(pool: KeptPool, policy: Policy, labels: Indices, standing: Ind
     return Page(np.sort(keep), labels, int(np.count_nonzero(~np.isin(keep, standing))))
 
 
-def _clustered(pool: KeptPool, policy: Policy, raw: FloatMatrix, *, reads: bool) -> tuple[FloatMatrix, Indices]:
+def _clustered(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMatrix, Indices]:
     """What was clustered (n, n), with what a guard keeps apart, and the clusters (n,). What chance allows is narrowed as ``group`` does
     it, where some candidate shares a cluster by its vector alone; of a list it always is (paged.py).
     """

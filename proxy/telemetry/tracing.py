@@ -222,8 +222,6 @@ class Trace(Protocol):
 
 
 class Tracing(Protocol):
-    """The tracing of one process."""
-
     def begin(self, parents: Sequence[str]) -> Trace:
         """Start the trace of a request with these traceparent fields."""
 

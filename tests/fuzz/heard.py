@@ -20,7 +20,7 @@ from support.milvus_messages import message_type
 from support.transports import GRPC, REST
 from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.rest import MilvusRest
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 EACH = 8  # of a kind and dialect; one byte of an input names the search, so all together are at most 256
 Reading = Callable[[bytes], object]

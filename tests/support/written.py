@@ -16,8 +16,8 @@ from support import milvus_messages as milvus
 from support import weaviate_messages as weaviate
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
-from vecsieve.adapters.milvus.schema import Schema as MilvusSchema
-from vecsieve.adapters.weaviate.written import Schema as WeaviateSchema
+from vecsieve.adapters.milvus.search import Schema as MilvusSchema
+from vecsieve.adapters.weaviate.calls import Schema as WeaviateSchema
 from vecsieve.adapters.writes import NewPoints, WriteAdapter
 
 MILVUS = MilvusSchema(vectors=frozenset({"vec"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id")

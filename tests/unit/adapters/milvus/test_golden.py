@@ -21,7 +21,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.rest import MilvusRest
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 pytestmark = NEEDS_CALLS
 

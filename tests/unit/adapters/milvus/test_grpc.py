@@ -17,7 +17,7 @@ from support.milvus_model import Row, Server
 from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reply
 from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Fusion, Method, Undivided, UndividedError
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 ADAPTER = MilvusGrpc()
 SCHEMA = Schema(vectors=frozenset({"vec", "other"}), scalars=frozenset({"text"}), primary="id")

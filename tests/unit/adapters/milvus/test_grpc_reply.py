@@ -12,7 +12,7 @@ from support.milvus_bodies import request
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Operation, Reply, SearchCall
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 ADAPTER = MilvusGrpc()
 SCHEMA = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"text", "big"}), is_dynamic=True)

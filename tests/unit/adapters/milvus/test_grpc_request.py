@@ -15,8 +15,7 @@ from support.milvus_messages import message_type, pairs
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import DESCRIBE
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
-from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.milvus.search import REPLY_BYTES
+from vecsieve.adapters.milvus.search import REPLY_BYTES, Schema
 
 SCHEMA = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
 VECTOR = np.arange(4, dtype="<f4").tobytes()

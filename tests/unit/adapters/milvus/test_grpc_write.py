@@ -22,7 +22,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, WriteNeeds
 
 WRITES = MilvusGrpcWrites()

@@ -24,7 +24,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.fusions import Divided, DividesFusions, Fusion, Method, Undivided, UndividedError
 from vecsieve.adapters.milvus.rest import MilvusRest, written
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 ADAPTER = MilvusRest()
 SCHEMA = Schema(

@@ -25,7 +25,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.milvus.rest import MilvusRest
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 
 ADAPTER = MilvusRest()
 SCHEMA = Schema(vectors=frozenset({"vector"}), scalars=frozenset({"id", "text"}), is_dynamic=True)

@@ -19,7 +19,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
-from vecsieve.adapters.milvus.schema import Schema, read_rest_description
+from vecsieve.adapters.milvus.search import Schema, read_rest_description
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, WriteNeeds
 
 WRITES = MilvusRestWrites()

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from vecsieve.adapters.contract import Needs
-from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.milvus.search import NUMBER_BYTES, as_matrix, as_query, narrowed, numbers
+from vecsieve.adapters.milvus.search import NUMBER_BYTES, Schema, as_matrix, as_query, narrowed, numbers
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from vecsieve.adapters.contract import Needs
 from vecsieve.adapters.fusions import Fusion, Method, Undivided, UndividedError
-from vecsieve.adapters.milvus.schema import Schema
-from vecsieve.adapters.milvus.search import fusion_of
+from vecsieve.adapters.milvus.search import Schema, fusion_of
 
 LITE = Needs(known=Schema(vectors=frozenset({"a"}), scalars=frozenset(), shows_all=True))
 BOTH = ("COSINE", "ip")

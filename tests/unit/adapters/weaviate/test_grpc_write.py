@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.weaviate_messages import message_type, packed, single
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
+from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
-from vecsieve.adapters.weaviate.written import Schema
 from vecsieve.adapters.wire.protobuf import length_field
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support.weaviate_graphql import read
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
-from vecsieve.adapters.weaviate.written import Document, Schema
+from vecsieve.adapters.weaviate.calls import Schema
+from vecsieve.adapters.weaviate.rest_write import Document, WeaviateRestWrites
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
 WRITES = WeaviateRestWrites()

@@ -11,7 +11,7 @@ from support.milvus_bodies import request
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import Adapter, Operation, Question
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
-from vecsieve.adapters.milvus.schema import Schema
+from vecsieve.adapters.milvus.search import Schema
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Description, Expiring
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError

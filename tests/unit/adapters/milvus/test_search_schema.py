@@ -8,8 +8,7 @@ import pytest
 
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
-from vecsieve.adapters.milvus.schema import Schema, read_description, read_rest_description, schema_of
-from vecsieve.adapters.milvus.search import Chosen, choose
+from vecsieve.adapters.milvus.search import Chosen, Schema, choose, read_description, read_rest_description, schema_of
 
 REAL = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
 LITE = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True, shows_all=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import MalformedReplyError
-from vecsieve.adapters.weaviate.written import read_schema
+from vecsieve.adapters.weaviate.calls import read_schema
 
 COSINE, L2 = {"distance": "cosine", "ef": -1}, {"distance": "l2-squared"}
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support import weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
-from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
-from vecsieve.adapters.weaviate.written import ASKED_TOGETHER, Document, Schema, described
+from vecsieve.adapters.weaviate.calls import Schema
+from vecsieve.adapters.weaviate.rest_write import ASKED_TOGETHER, Document, WeaviateRestWrites, described
 from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints
 
 WRITES = WeaviateRestWrites()
