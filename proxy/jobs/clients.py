@@ -21,6 +21,7 @@ from vecsieve.adapters.pinecone.calls import index_of
 from vecsieve.adapters.pinecone.rest_write import FORM as PINECONE_FORM
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
+from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _CHROMA_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
@@ -32,7 +33,7 @@ _WRITTEN_DOWN = re.compile(rf"(?:([^/]+)/([^/]+)/)?({_HEX}{{8}}(?:-{_HEX}{{4}}){
 DOCUMENT = "document"  # the payload's member that holds the document; it is a usual text field
 
 
-class ChromaSource(ListedSource):
+class ChromaSource(ListedSource, RestorablePoints):
     """By its name in the default tenant and database, or as the write gate writes it down, `tenant/database/ID`. The collection is opened at
     the first request.
     """
@@ -167,7 +168,7 @@ def _record(body: bytes) -> dict[str, Any]:
 _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
-class MilvusSource(ListedSource):
+class MilvusSource(ListedSource, RestorablePoints):
     """``vector_name``: the vector field."""
 
     form = PLAIN
@@ -275,9 +276,6 @@ class MilvusSource(ListedSource):
     def stored(self, _partition: bytes, each: PointId) -> bytes | None:
         return next((found.body for found in self.whole([each])), None)
 
-    def restore(self, partition: bytes, body: bytes) -> None:
-        self.put(partition, [body])
-
     def close(self) -> None:
         self._client.close()
 
@@ -325,7 +323,7 @@ _FETCHED = 100  # ids of one fetch: they are in the URL
 DEFAULT_NAMESPACE = "__default__"
 
 
-class PineconeSource(ListedSource):
+class PineconeSource(ListedSource, RestorablePoints):
     """The URL is the index's own host; only serverless indexes list their ids. ``collection``: the namespace; of what the write gate wrote
     down, whose partitions are namespaces, the index.
     """
@@ -410,9 +408,6 @@ class PineconeSource(ListedSource):
     def stored(self, partition: bytes, each: PointId) -> bytes | None:
         found = self._held([each], self._namespace_of(partition))
         return next((orjson.dumps(_members(vector)) for vector in found), None)
-
-    def restore(self, partition: bytes, body: bytes) -> None:
-        self.put(partition, [body])
 
     def close(self) -> None:
         self._index.close()

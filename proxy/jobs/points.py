@@ -42,7 +42,9 @@ class Points(Protocol):
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         """Stored when this returns."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is kept open, unless a class says otherwise."""
+        return
 
 
 class RestorablePoints(Points, Protocol):
@@ -52,9 +54,11 @@ class RestorablePoints(Points, Protocol):
 
     def stored(self, partition: bytes, each: PointId) -> bytes | None:
         """The point in this part of the collection, as `put` takes it; None where it is gone."""
+        return next((found.body for found in self.whole([each]) if found.partition == partition), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
         """As `put`, in place of what has the same id."""
+        self.put(partition, [body])
 
 
 TIMEOUT_SECONDS = 60.0
@@ -95,7 +99,7 @@ class Rest:
             raise SourceError(f"cannot reach {self._shown}: {type(error).__name__}") from None
 
 
-class QdrantPoints:
+class QdrantPoints(RestorablePoints):
     """Qdrant over REST. ``vector_name``: of the vector that a job compared."""
 
     form = PLAIN
@@ -126,15 +130,6 @@ class QdrantPoints:
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         self._rest.sent("PUT", "?wait=true", b'{"points":[%s]%s}' % (b",".join(bodies), _behind(partition)))
-
-    def stored(self, partition: bytes, each: PointId) -> bytes | None:
-        return next((found.body for found in self.whole([each]) if found.partition == partition), None)
-
-    def restore(self, partition: bytes, body: bytes) -> None:
-        self.put(partition, [body])
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     def _whole(self, record: _Record) -> Whole:
         held = json.loads(bytes(record.vector))
@@ -185,7 +180,7 @@ class _Row(msgspec.Struct):
     result: _Result = msgspec.field(default_factory=_Result)
 
 
-class WeaviatePoints:
+class WeaviatePoints(RestorablePoints):
     """Of one collection. A partition is a tenant."""
 
     form = FORM
@@ -233,12 +228,6 @@ class WeaviatePoints:
     def stored(self, partition: bytes, each: PointId) -> bytes | None:
         behind = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""
         return self._rest.sent("GET", f"{self._path(each)}?include=vector{behind}", b"", missing=b"") or None
-
-    def restore(self, partition: bytes, body: bytes) -> None:
-        self.put(partition, [body])
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     def _path(self, identifier: PointId) -> str:
         return f"/v1/objects/{quote(self._collection, safe='')}/{quote(str(identifier), safe='')}"

@@ -28,6 +28,7 @@ from vecsieve.proxy.jobs.analyze.report import (
     as_json,
     cautions,
     conclusions,
+    counted,
     cut_said,
     percent,
     size_said,
@@ -221,8 +222,7 @@ def _density(report: Report) -> Table:
 
 
 def _share(with_copy: int, redundant: int | None, whole: int) -> tuple[str, str]:
-    could_go = "?" if redundant is None else f"{redundant:,} ({percent(redundant, whole)})"
-    return f"{with_copy:,} ({percent(with_copy, whole)})", could_go
+    return counted(with_copy, whole), "?" if redundant is None else counted(redundant, whole)
 
 
 def _saving(report: Report) -> Table:
@@ -231,7 +231,7 @@ def _saving(report: Report) -> Table:
     table.add_column("copies", justify="right")
     table.add_column("searches", justify="right")
     for copies, searches in enumerate(saving.by_copies):
-        table.add_row(str(copies), f"{searches:,} ({percent(searches, saving.searches)})")
+        table.add_row(str(copies), counted(searches, saving.searches))
     return table
 
 

@@ -16,6 +16,7 @@ from vecsieve.proxy.jobs.analyze.report import (
     Report,
     cautions,
     conclusions,
+    counted,
     cut_said,
     percent,
     size_said,
@@ -255,8 +256,7 @@ def _density(report: Report) -> str:
 
 
 def _density_row(name: str, with_copy: int, redundant: int | None, whole: int) -> tuple[str, str, str]:
-    could_go = "not known" if redundant is None else f"{redundant:,} ({percent(redundant, whole)})"
-    return name, f"{with_copy:,} ({percent(with_copy, whole)})", could_go
+    return name, counted(with_copy, whole), "not known" if redundant is None else counted(redundant, whole)
 
 
 def _saving(report: Report) -> str:

@@ -151,6 +151,11 @@ def size_said(smallest: int, largest: int | None) -> str:
     return str(smallest) if smallest == largest else f"{smallest}-{largest}"
 
 
+def counted(part: int, whole: int) -> str:
+    """A count and its share."""
+    return f"{part:,} ({percent(part, whole)})"
+
+
 def cut_said(report: Report) -> str:
     return f"{report.cut.value:.3f} ({ORIGINS.get(report.cut.origin, report.cut.origin)})"
 
