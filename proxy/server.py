@@ -384,18 +384,6 @@ async def _work(
     return 0
 
 
-class _Nothing:
-    """The admin process has nothing to drain: its pages answer at once."""
-
-    in_flight = 0
-
-    def drain(self) -> None:
-        """Nothing."""
-
-    def stop_accepting(self) -> None:
-        """Nothing."""
-
-
 async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
     """Run the admin process, which answers even while workers are stuck."""
     started, board = time.monotonic(), worker.board
@@ -435,7 +423,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         worker.is_ready()
         lifecycle.started()
         with looking_upstream(settings):
-            await lifecycle.finish(_Nothing())
+            await lifecycle.stopping()  # there is nothing to drain: the pages answer at once
         WORKERS_LOGGER.info(talk.summary(registry))
     finally:
         await lag.close()

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
@@ -78,26 +78,16 @@ def answer(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
     return response
 
 
-class Crowd:
-    """The number of open admin connections, and the time each may stay open."""
-
-    __slots__ = ("life_seconds", "size")
-
-    def __init__(self, life_seconds: float) -> None:
-        self.life_seconds = life_seconds
-        self.size = 0
-
-
 class AdminConnection(RequestHandler):
     """Closed at its deadline in any case; refused when there are too many."""
 
-    __slots__ = ("_crowd", "_end", "_is_admitted")
+    __slots__ = ("_admin", "_end", "_is_admitted")
 
-    def __init__(self, manager: web.Server, crowd: Crowd) -> None:
+    def __init__(self, manager: web.Server, admin: AdminServer) -> None:
         super().__init__(
             manager,
             loop=asyncio.get_running_loop(),
-            keepalive_timeout=crowd.life_seconds,
+            keepalive_timeout=admin.life_seconds,
             access_log=None,  # type: ignore[arg-type]  # - None turns it off; the annotation forgets it
             max_line_size=HEAD_BYTES,
             max_field_size=HEAD_BYTES,
@@ -105,18 +95,18 @@ class AdminConnection(RequestHandler):
             lingering_time=0.0,
             auto_decompress=False,
         )
-        self._crowd = crowd
+        self._admin = admin
         self._end: asyncio.TimerHandle | None = None
         self._is_admitted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._crowd.size >= CONNECTIONS:
+        if self._admin.connections >= CONNECTIONS:
             cast(asyncio.Transport, transport).abort()  # uvloop's transports do not inherit from it
             return
-        self._crowd.size += 1
+        self._admin.connections += 1
         self._is_admitted = True
         super().connection_made(transport)
-        self._end = self._loop.call_later(self._crowd.life_seconds, self._abort)
+        self._end = self._loop.call_later(self._admin.life_seconds, self._abort)
 
     def data_received(self, data: bytes) -> None:
         """Ignore the data of a refused connection."""
@@ -126,7 +116,7 @@ class AdminConnection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self._is_admitted:
             return
-        self._crowd.size -= 1
+        self._admin.connections -= 1
         if self._end is not None:
             self._end.cancel()
         super().connection_lost(exc)
@@ -175,24 +165,21 @@ class Pages:
 
 
 class AdminServer:
-    """The admin listener. ``life_seconds``: the deadline of one connection."""
+    """The admin listener. ``life_seconds``: the deadline of one connection. ``connections``: how many are open."""
 
-    __slots__ = ("_life_seconds", "_pages", "_server", "_sockets")
+    __slots__ = ("_pages", "_server", "_sockets", "connections", "life_seconds")
 
     def __init__(self, pages: Pages, *, life_seconds: float = LIFE_SECONDS) -> None:
         self._pages = pages
-        self._life_seconds = life_seconds
+        self.life_seconds = life_seconds
+        self.connections = 0
         self._server: web.Server | None = None
         self._sockets: asyncio.Server | None = None
 
     async def start(self, where: tuple[str, int] | socket.socket) -> None:
         """Listen on (host, port), where port 0 is any free port, or on a bound socket. Raises OSError when it cannot be bound."""
-        server, crowd = web.Server(self._answer), Crowd(self._life_seconds)
-
-        def connection() -> AdminConnection:
-            return AdminConnection(server, crowd)
-
-        loop = asyncio.get_running_loop()
+        server, loop = web.Server(self._answer), asyncio.get_running_loop()
+        connection = partial(AdminConnection, server, self)
         if isinstance(where, socket.socket):
             self._sockets = await loop.create_server(connection, sock=where, backlog=BACKLOG)
         else:

@@ -109,9 +109,13 @@ class Lifecycle:
         for number in (*STOP_SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
+    async def stopping(self) -> None:
+        """Returns at the first stop signal."""
+        await self._stop.wait()
+
     async def finish(self, plane: Plane) -> bool:
         """Wait for the stop signal, then drain. False when requests were still in flight at the end and are cut."""
-        await self._stop.wait()
+        await self.stopping()
         plane.drain()
         if self._accept_seconds > 0:
             await self._unless_told_again(self._pause(self._accept_seconds))
