@@ -4,8 +4,7 @@ calls         which requests are ranked searches, which alter a collection; erro
 search        the description of a collection, parameters, output fields, vectors and rank parameters, alike for both transports
 grpc_request  parses and widens a search
 grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
-grpc_reply    rows and pools of a reply, the client's answer
-grpc          a hybrid search divided into its searches, and their replies as one; the gRPC adapter
+grpc          rows and pools of a reply, the client's answer; a hybrid search divided and fused again; the gRPC adapter
 grpc_write    insertions and upserts, for the write gate
 rest_search   a search over REST, its reply and the client's answer
 rest          hybrid searches over REST, divided and fused again; the REST adapter

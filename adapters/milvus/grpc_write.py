@@ -27,8 +27,8 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus import calls
 from vecsieve.adapters.milvus.calls import check_status
+from vecsieve.adapters.milvus.grpc import parse_reply, values_of, vectors_of
 from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
-from vecsieve.adapters.milvus.grpc_reply import parse_reply, values_of, vectors_of
 from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
 from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
 from vecsieve.adapters.milvus.rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
