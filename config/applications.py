@@ -1,4 +1,4 @@
-"""Settings of what VecSieve offers to applications: its own endpoints, and events that it sends. Both are off by default."""
+"""Settings of the API for applications and of the webhook for events. Both are off by default."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from vecsieve.config.values import Count, HookUrl, HostPort, Model, Name, OrNone
 
 
 class ApiSettings(Model):
-    """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a listener of their own. Off unless `listen` is
-    given. Data ports are not affected.
+    """VecSieve's own endpoints for applications (`/v1/…`, docs/api.md), on a separate listener. Off unless `listen` is set. Data ports
+    are not affected.
     """
 
     listen: OrNone[HostPort] = setting(
@@ -33,27 +33,28 @@ class ApiSettings(Model):
     )
     in_flight: Count = setting(
         8,
-        "requests whose bodies are held, per process: with the default size 128 MiB at most. Further ones wait for "
-        "`limits.in_flight_queue_seconds`, then 503",
+        "requests at once, per process, because their bodies are held: at most 128 MiB with the default `body_bytes`. Further "
+        "requests wait for `limits.in_flight_queue_seconds`, then get 503",
     )
 
 
 class WebhookSettings(Model):
-    """The write gate's events, sent to a receiver of yours as signed JSON (Standard Webhooks). docs/writes.md."""
+    """Sends the write gate's events to your receiver as signed JSON (Standard Webhooks). docs/writes.md."""
 
     url: OrNone[HookUrl] = setting(
         None,
-        "where events are sent by POST; redirects are not followed. Ids, tiers, similarities and names of collections go there: use "
-        "https beyond this machine. none: off",
+        "receiver of the events, by POST; redirects are not followed. Events have ids, tiers, similarities and names of collections, so "
+        "use https beyond this machine. none: off",
     )
     secret_file: OrNone[str] = setting(
         None,
-        "file with the secret that signs each request with HMAC-SHA256, at least 16 characters; `whsec_` and base64 is decoded. "
-        "Needed with `webhook.url`. Read once, when the process starts",
+        "file with the secret that signs each request with HMAC-SHA256, at least 16 characters; after `whsec_` it is decoded as base64. "
+        "Required with `webhook.url`. Read once, when the process starts",
     )
     deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
         5.0, "for one request and its answer; a request that fails is repeated twice, after 1 and 5 seconds"
     )
     queue_bytes: Count = setting(
-        4 * 1024 * 1024, "of events that wait for the receiver, per process; further ones are dropped and counted"
+        4 * 1024 * 1024,
+        "bytes of events that wait for the receiver, per process; further events are dropped and counted",
     )

@@ -25,18 +25,18 @@ _HEAD = f"""\
 Settings come from a YAML file (`--config FILE`, or the variable `VECSIEVE_CONFIG`), from the environment and from flags.
 Flags override the environment, the environment overrides the file, the file overrides the defaults below.
 `vecsieve check --config FILE` reports all errors at once, each with its line; `--show` prints the effective settings, `--connect`
-tries the database, `--schema` prints a JSON Schema for editors. `upstream: URL` is short for `upstream: {{url: URL}}`.
+tests the connection to the database, `--schema` prints a JSON Schema for editors. `upstream: URL` is short for `upstream: {{url: URL}}`.
 
-Every setting below that is not a list or a mapping has a variable: `{PREFIX}` and its path in capitals, dots as
-underscores. So `limits.in_flight` is `{PREFIX}LIMITS_IN_FLIGHT`; `{PREFIX}POLICY_MMR=none` switches MMR off. An unknown variable with
-that prefix is an error, except those that Kubernetes sets for a Service of that name.
+Every setting below that is not a list or a mapping has an environment variable: `{PREFIX}`, then its path in capitals with
+underscores for dots. So `limits.in_flight` is `{PREFIX}LIMITS_IN_FLIGHT`; `{PREFIX}POLICY_MMR=none` switches MMR off. An unknown variable
+with this prefix is an error, except those that Kubernetes sets for a Service of that name.
 
 The file is read as YAML 1.2: `on` and `off` are words, booleans are `true` and `false`, a duplicate key is an error,
 aliases work and merge keys (`<<`) do not. Text is never converted to a number, nor a number to text. Annotated examples are
 in [config/examples](../config/examples).
 
-Which policy to choose: the default compares vectors, and texts where there are any. The preset `careful` is for the first
-day in production, `exact` leaves out equal and contained texts alone, `tickets` merges more, `vectors` reads no payload,
+Which policy to choose: the default compares vectors, and texts if there are any. The preset `careful` is for the first
+day in production, `exact` removes only equal and contained texts, `tickets` merges more, `vectors` reads no payload,
 `classical` is the common recipe, for comparison. `vecsieve evaluate` measures any policy on labelled
 queries, `vecsieve calibrate` measures a collection's distances.
 
@@ -44,14 +44,14 @@ queries, `vecsieve calibrate` measures a collection's distances.
 """
 
 _BACKENDS = """\
-The defaults above are Qdrant's. Another `backend` has these defaults of its own:
+The defaults above are those of Qdrant. Other backends have these different defaults:
 """
 
 _RULES = """\
 `rules` is a list. The first rule whose patterns match the backend and the collection gives the policy; if none matches,
-`policy` applies. A rule has only the members that differ: they override its preset's, which override `policy`, mapping by
-mapping, except `threshold`, which is replaced whole. `mmr: none` switches MMR off. A rule that can never apply, because of
-an earlier one, is an error.
+`policy` applies. A rule has only the members that differ. They override those of its preset, which override `policy`.
+Mappings are merged member by member, except `threshold`, which is replaced as a whole. `mmr: none` switches MMR off. A rule that
+can never apply because of an earlier rule is an error.
 """
 
 _PRESETS = "A rule's `preset` overrides these members of `policy`:"

@@ -1,4 +1,4 @@
-"""The settings of a policy: how results are chosen. Every default stands here once, with its reason."""
+"""The settings of a policy: how results are chosen. Each default is declared once, with its reason."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
     factor: Annotated[float, Field(ge=1.0, le=50.0)] = setting(
-        5.0, "3 to 5 × top_k is enough: more adds cost, not quality"
+        5.0, "fetched candidates per result; 3 to 5 is enough, more adds cost but not quality"
     )
-    floor: Count = setting(24, "for top_k = 8 nothing changes beyond 24 to 40 candidates")
+    floor: Count = setting(24, "the least candidates; for top_k = 8 results do not change beyond 24 to 40 candidates")
     cap: Count = setting(
-        200, "200 × 1536 dimensions decode in about 25 ms, which blocks the event loop: the most a search may cost"
+        200, "the most candidates; 200 × 1536 dimensions decode in about 25 ms, which blocks the event loop"
     )
     page_cap: Count = setting(1000, "the deepest rank that a paged search may fetch; deeper pages pass through")
     adaptive: bool = setting(
@@ -57,8 +57,8 @@ class FetchSettings(Model):
     )
     integrated: Literal["text", "fetch"] = setting(
         "text",
-        "for Pinecone's integrated records: `fetch` reads their vectors by id, at a read unit per 10 (20 × a small "
-        "namespace's query), with all metadata, at most 100 a second per index",
+        "for Pinecone's integrated records. text: compares texts. fetch: reads their vectors by id. This costs a read unit per 10 "
+        "records (20 × a query of a small namespace) and all metadata as egress; an index allows 100 fetches a second",
     )
 
 
@@ -79,8 +79,8 @@ class RelativeThreshold(Model):
 
 
 class CertaintySettings(Model):
-    """How sure the calibrated rule must be that a candidate repeats a kept result before it drops it. One number means the
-    same certainty at every place of the page.
+    """The probability of a repeat that the calibrated rule must reach to drop a candidate. A single number applies to all ranks of
+    the page.
     """
 
     first: Share = setting(
@@ -89,7 +89,7 @@ class CertaintySettings(Model):
     )
     last: Share = setting(
         0.40,
-        "for the eighth result and all behind it; below .4 recall falls on the labelled sets, above .5 so does the cut",
+        "for the eighth and all later results; below .4 recall falls on the labelled sets, above .5 less redundancy is removed",
     )
 
 
@@ -99,12 +99,12 @@ Either = Annotated[float, Field(ge=-20.0, le=20.0)]
 
 
 class CoefficientSettings(Model):
-    """Coefficients of the calibrated rule for texts, as `vecsieve calibrate --pairs` writes them; docs/certainty.md says what each
-    weighs. None: the shipped one.
+    """Coefficients of the calibrated rule for texts, as `vecsieve calibrate --pairs` writes them. docs/certainty.md explains each.
+    none: the shipped coefficient.
     """
 
-    one: OrNone[Either] = setting(None, "of any pair")
-    short: OrNone[Either] = setting(None, "of two short texts")
+    one: OrNone[Either] = setting(None, "constant for any pair")
+    short: OrNone[Either] = setting(None, "constant for two short texts")
     far: OrNone[Lowering] = setting(None, "distance of long texts")
     short_far: OrNone[Lowering] = setting(None, "distance of short texts")
     short_near: OrNone[Lowering] = setting(None, "nearness of short texts")
@@ -114,19 +114,23 @@ class CoefficientSettings(Model):
     both_figures: OrNone[Lowering] = setting(None, "each has a figure that the other lacks")
     names: OrNone[Lowering] = setting(None, "different names")
     both_names: OrNone[Lowering] = setting(None, "each has a name that the other lacks")
-    rare_shared: OrNone[Raising] = setting(None, "rare words that both have, of all")
-    rare_contained: OrNone[Raising] = setting(None, "rare words of the lighter text that both have")
+    rare_shared: OrNone[Raising] = setting(None, "share of rare words that both texts have")
+    rare_contained: OrNone[Raising] = setting(None, "the same, as a share of the text with the lower total weight")
     short_both_figures: OrNone[Lowering] = setting(None, "each short text has a figure that the other lacks")
     repetition: OrNone[Raising] = setting(None, "how much the pool's short texts repeat one another")
-    sentences: OrNone[Lowering] = setting(None, "share missing of half of the later-ranked text's sentences")
-    opening: OrNone[Lowering] = setting(None, "share of the shorter of two short texts with which both begin")
+    sentences: OrNone[Lowering] = setting(
+        None, "how far the share of the later-ranked text's sentences in the other text is below one half"
+    )
+    opening: OrNone[Lowering] = setting(
+        None, "length of the common beginning of two short texts ÷ length of the shorter one"
+    )
 
 
 class CalibratedSettings(Model):
-    """The calibrated rule for one collection, as `vecsieve calibrate --pairs` writes it. A threshold in its place does not read it."""
+    """The calibrated rule for one collection, as `vecsieve calibrate --pairs` writes it. It has no effect if `threshold` is set."""
 
     shift: Annotated[float, Field(ge=-4.0, le=4.0)] = setting(
-        0.0, "added to the logarithm of the odds of a copy, with texts; below 0 the rule is less sure"
+        0.0, "added to the logarithm of the odds of a copy, if there are texts; below 0 fewer copies are found"
     )
     coefficients: CoefficientSettings = CoefficientSettings()
 
@@ -138,14 +142,18 @@ class CalibratedSettings(Model):
 
 
 def even(value: object) -> object:
-    """A number alone: the same certainty at every place. A number out of range stays, and is told as it was written."""
+    """Turns a single number into the same certainty for all ranks. A number out of range is returned unchanged, so that the error
+    message shows it as written.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
         return {"first": float(value), "last": float(value)}
     return value
 
 
 def _threshold_kind(value: object) -> str | None:
-    """The kind that a mapping means, by its own member, else by a member that only this kind has; None: not a threshold."""
+    """The kind of threshold that a value describes: fixed if it has that member, relative for every other mapping; None: not a
+    threshold.
+    """
     if isinstance(value, FixedThreshold) or (isinstance(value, dict) and "fixed" in value):
         return "fixed"
     return "relative" if isinstance(value, (RelativeThreshold, dict)) else None
@@ -167,85 +175,88 @@ class MmrSettings(Model):
         description="1.0: relevance only; 0.7 with scaled similarity keeps ≥ 98 % of answers",
     )
     relevance: Literal["raw", "minmax"] = setting(
-        "minmax", "scaled over the pool: with raw cosine, MMR prefers irrelevant results"
+        "minmax", "minmax scales it over the pool; with raw cosine, MMR prefers irrelevant results"
     )
     similarity: Literal["raw", "scaled"] = setting(
-        "scaled", "max(0, 1 − distance / median pool distance), because models differ by a factor of three"
+        "scaled", "scaled: max(0, 1 − distance / median pool distance), because models differ by a factor of three"
     )
 
 
 class TextSettings(Model):
     """Which texts are copies of one another. The text is fetched with the candidates and removed from the answer.
 
-    Of a pool, about 1 MB of the best-ranked texts is read, and no text of more than 100,000 characters, so that no text
-    delays a search. Other texts are compared by vector alone.
+    About 1 MB of texts is read per pool, best-ranked first, and no text of more than 100,000 characters, so that texts do not
+    delay a search. Candidates with other texts are compared only by vector.
     """
 
     identical: bool = setting(
-        True, "the same canonical text; found 35 to 40 % of the copies, with practically no false ones"
+        True, "equal canonical texts; this found 35 to 40 % of the copies, with practically no wrong ones"
     )
     containment: OrNone[Share] = setting(
         None,
-        "shared word 3-grams ÷ those of the smaller text; .8 is usual. The calibrated rule weighs it without this setting",
+        "shared word 3-grams ÷ those of the smaller text; .8 is usual. The calibrated rule uses this feature without the setting",
     )
     jaccard: OrNone[Share] = setting(None, "shared word 3-grams ÷ all; 0.92 adds almost nothing to identical")
     indel: OrNone[Share] = setting(
         None,
         "share of words in the longest common subsequence, like difflib's ratio; 0.85 is usual; needs the extra `indel`",
     )
-    minhash: OrNone[Share] = setting(None, "16 bands of 8 rows find the pairs, this Jaccard verifies them")
+    minhash: OrNone[Share] = setting(None, "Jaccard coefficient of pairs that 16 bands of 8 rows find")
     simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = setting(
-        None, "bits of 64 that may differ; 3 is usual and misses most edits"
+        None, "how many of 64 bits may differ; 3 is usual and misses most edits"
     )
     require: Literal["any", "all"] = setting(
-        "any", "whether one of the near-text signals is enough, or all that are on must agree"
+        "any", "any: one of the near-text signals is enough; all: all that are on must agree"
     )
-    span: OrNone[Share] = setting(
-        0.8, "share of the shorter span that overlaps, for chunks of one document; as for containment"
-    )
+    span: OrNone[Share] = setting(0.8, "for chunks of one document: the share of the shorter span that overlaps")
     reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = setting(
         1.0, "pairs farther apart than this × the pool's median distance are not compared by text; none: all pairs are"
     )
 
 
 class MetadataSettings(Model):
-    """Payload fields for chunk spans, ties and caps. Keys or dotted paths; the first one present counts."""
+    """Payload fields for chunk spans, ties and caps, as keys or dotted paths. The first field that is present is used."""
 
     document: Names = setting(("doc_id", "document_id"), "for spans and caps.per_document")
-    title: Names = setting(("title",), "for guards.subjects: what the text is about, such as a function or a release")
+    title: Names = setting(("title",), "for guards.subjects: the subject of the text, such as a function or a release")
     source: Names = setting(("source",), "for authority, keep_sources and caps.per_source")
     span_start: Names = setting(("token_start",), "first token or character of the chunk")
-    span_end: Names = setting(("token_end",), "after the last token or character")
+    span_end: Names = setting(("token_end",), "the position after the chunk's last token or character")
     chunk_index: Names = setting(("chunk_index",), "the chunk's number within its document")
-    chunk_size: OrNone[Count] = setting(None, "turns a chunk_index into a span; none: only equal chunk numbers overlap")
-    chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "shared by neighbouring chunks")
-    updated: Names = setting(("updated_at",), "a number, date or release, for the tie recency")
-    citations: Names = setting(("citations", "url", "title"), "for the tie citations: how many of them are filled")
+    chunk_size: OrNone[Count] = setting(
+        None, "size of a chunk, to compute a span from chunk_index; none: only equal chunk numbers overlap"
+    )
+    chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "overlap of neighbouring chunks, in the unit of chunk_size")
+    updated: Names = setting(("updated_at",), "a number, date or release, for the tie-breaker recency")
+    citations: Names = setting(
+        ("citations", "url", "title"), "for the tie-breaker citations, which counts the fields that are not empty"
+    )
 
 
 class GuardSettings(Model):
-    """Differences that keep two results apart, however similar they are. The first five read short texts.
+    """Differences that keep two results apart, whatever their similarity. The first five guards read only short texts.
 
-    Of every fifty ranks 12,288 characters are read, and no text with more than 64 numbers. Other short texts are unread, so
-    they are copies of equal texts alone.
+    They read 12,288 characters per fifty ranks, and no text with more than 64 numbers. Short texts that are not read are copies only
+    of equal texts.
     """
 
-    numbers: bool = setting(True, "`opens 0.28 % lower` and `0.19 % higher` are 0.05 apart")
-    dates: bool = setting(True, "October 15th and 16th are 0.009 apart")
-    versions: bool = setting(True, "release 1.0 is not release 3.0")
-    amounts: bool = setting(True, "numbers with a currency, a unit or a percent sign")
+    numbers: bool = setting(True, "different numbers; `opens 0.28 % lower` and `0.19 % higher` have distance 0.05")
+    dates: bool = setting(True, "different dates; October 15th and 16th have distance 0.009")
+    versions: bool = setting(True, "different versions, such as release 1.0 and release 3.0")
+    amounts: bool = setting(True, "different numbers with a currency, a unit or a percent sign")
     negation: bool = setting(True, "`bans` and `lifts ban`; also opposites such as first and last")
     subjects: bool = setting(
         True,
-        "names at the beginning, of texts of any length: numpy.greater is not numpy.greater_equal, nor one CVE another",
+        "different names at the beginning of texts of any length: numpy.greater and numpy.greater_equal, or two CVE numbers",
     )
     templates: bool = setting(
         True,
-        "texts of any length that differ in one gap, which a third text of the pool fills with yet other words: `Junior developer in Paris`, "
+        "texts of any length that differ in one gap, if a third text of the pool fills the gap with other words: `Junior developer in Paris`, "
         "`Senior developer in Paris`, `Lead developer in Paris`",
     )
     short_words: Count = setting(
-        30, "the guards before subjects apply if both texts have at most so many words: longer ones state more"
+        30,
+        "the first five guards apply if both texts have at most this number of words, because longer texts have more context",
     )
     keep_sources: Names = setting((), "results of these sources are never collapsed")
 
@@ -254,46 +265,53 @@ class CapSettings(Model):
     """The most results from one cluster, document or source."""
 
     per_cluster: Annotated[int, Field(ge=1, le=100)] = setting(1, "one result represents its copies")
-    per_document: OrNone[Count] = setting(None, "none: any number, because all chunks of one document may be wanted")
-    per_source: OrNone[Count] = setting(None, "the same")
+    per_document: OrNone[Count] = setting(
+        None, "none: any number, because a client may want all chunks of one document"
+    )
+    per_source: OrNone[Count] = setting(None, "none: any number")
 
 
 class WriteSettings(Model):
-    """The write gate: upserts are compared with what is stored, and with the points before them. Off by default; no header changes
-    it. docs/writes.md.
+    """The write gate. It compares upserts with stored points, and with earlier points of the same write. Off by default; no header
+    changes it. docs/writes.md.
     """
 
     mode: WriteMode = setting(
         "off",
-        "observe: counts and logs duplicates beside the unchanged write; annotate: adds `_vecsieve` to the payloads of duplicates; "
-        "skip: leaves them out, and keeps them in `journal.path`; merge: the same, but which of two copies stays is `merge`; "
-        "reject: refuses writes that have any",
+        "observe: counts and logs duplicates, the write is unchanged; annotate: adds `_vecsieve` to the payloads of duplicates; "
+        "skip: leaves duplicates out and keeps them in `journal.path`; merge: as skip, but `merge` decides which of two copies stays; "
+        "reject: refuses writes that have duplicates",
     )
     merge: MergePolicy = setting(
         "keep-newest",
-        "for the mode merge: which of two copies stays. Equally long or sure ones, and those without a time: the newest; keep-oldest "
-        "keeps the stored one then. merge: the longer text, arrays united, the larger number, else what comes. Not for Milvus and Weaviate: merge and custom",
+        "for mode merge: which of two copies stays. If lengths or confidences are equal, or times are missing, the newest stays; with "
+        "keep-oldest the stored one stays then. merge: the longer text, united arrays, the larger number, otherwise the incoming value. "
+        "merge and custom are not available for Milvus and Weaviate",
     )
     custom: OrNone[str] = setting(
         None,
         "`module:function` for the policy custom. It gets the stored and the incoming payload, and returns `stored`, `incoming` or a "
         "payload. Imported when the settings are loaded",
     )
-    timestamps: Names = setting(("timestamp", "createdAt"), "when a point was made: a number or an ISO 8601 date")
-    confidences: Names = setting(("confidence",), "a number, for keep-highest-confidence")
-    exact: Share = setting(0.98, "cosine similarity; the same canonical text counts as exact from `related` on")
-    semantic: Share = setting(0.90, "the same, for other words; models differ, so observe before you rely on it")
-    related: Share = setting(0.75, "below it a point is unique")
+    timestamps: Names = setting(
+        ("timestamp", "createdAt"), "fields with the time of a point: a number or an ISO 8601 date"
+    )
+    confidences: Names = setting(("confidence",), "fields with a number, for keep-highest-confidence")
+    exact: Share = setting(0.98, "cosine similarity; from `related` on, an equal canonical text counts as exact")
+    semantic: Share = setting(
+        0.90, "cosine similarity of texts with other words; models differ, so use mode observe first"
+    )
+    related: Share = setting(0.75, "cosine similarity; below it a point is unique")
     least: OrNone[WriteTier] = setting(
         None,
-        "the tier from which a point counts as a duplicate; lower ones are counted only. none: exact for skip, merge and reject, else semantic",
+        "the lowest tier that counts as a duplicate; lower tiers are only counted. none: exact for skip, merge and reject, otherwise semantic",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
-        4, "stored points that are compared with each point; those of the same write do not count"
+        4, "stored points that are compared with each point, in addition to those of the same write"
     )
     deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
         2.0,
-        "for the neighbours of one write; then it goes out unchanged. A quarter of the client's own timeout, if that is less",
+        "for the neighbours of one write, or a quarter of the client's own timeout if that is less; then the write is sent unchanged",
     )
 
     @property
@@ -317,46 +335,48 @@ class WriteSettings(Model):
 
 
 class SessionSettings(Model):
-    """For how long a session, which a client names in the header `x-vecsieve-session`, remembers what it was given."""
+    """How long a session (header `x-vecsieve-session`) remembers results, and how many earlier results may stay on a page."""
 
-    ttl_seconds: Seconds = setting(1800.0, "after its last search; half an hour is the usual end of a conversation")
-    turns: OrNone[Count] = setting(None, "results of so many last searches stand behind new ones; none: of all")
+    ttl_seconds: Seconds = setting(1800.0, "time after its last search; conversations usually end after half an hour")
+    turns: OrNone[Count] = setting(
+        None, "the number of last searches whose results come after new ones; none: all searches"
+    )
     keeps: Share = setting(
         0.625,
-        "of a page at most: results near the best one keep a place at its end although earlier turns were given them, so that the answer "
-        "is on the page; more makes conversations repeat hardly less than without a session. 0: the same question again is the next page",
+        "largest share of a page for results of earlier turns whose scores are near the best one. They stay at the end, so that the answer "
+        "is on the page. With a larger share a session hardly reduces repeats. 0: the same question again returns the next page",
     )
 
 
 class StitchSettings(Model):
-    """Chunks of one document that overlap: by their spans (`metadata`), else by their words, where the end of one text is the beginning
-    of the other. A word alone is the mode.
+    """Overlapping chunks of one document. Overlaps are found by spans (`metadata`), otherwise by words: the end of one text is the
+    beginning of the other. A single word sets the mode.
     """
 
     mode: StitchMode = setting(
         "off",
-        "drop: the best-ranked stays; mark: the page stays, `/explain` and x-vecsieve-collapsed tell of the overlaps",
+        "drop: the best-ranked chunk stays; mark: the page does not change, `/explain` and x-vecsieve-collapsed show the overlaps",
     )
     overlap: Share = setting(
         0.5,
-        "for drop, share of the shorter chunk: a dropped chunk takes what does not overlap with it. 0: chunks that touch",
+        "for drop: the least overlap, as a share of the shorter chunk; the rest of a dropped chunk is lost. 0: chunks that touch",
     )
 
 
 def of_mode(value: object) -> object:
-    """A word alone: this mode."""
+    """Turns a single word into settings with this mode."""
     return {"mode": value} if isinstance(value, str) else value
 
 
 class BudgetSettings(Model):
-    """The most text that the results of a search have together: the answer ends before the result that would exceed it, never
-    before the first. The header `x-vecsieve-token-budget` names the tokens for one request.
+    """The largest total text of the results of a search. The answer ends before the result that would exceed it, but always has the
+    first result. The header `x-vecsieve-token-budget` sets the tokens for one request.
     """
 
     tokens: OrNone[Count] = setting(None, "none: no budget")
     field: OrNone[Name] = setting(
         None,
-        "payload key or dotted path of the text that counts; none: `policy.text_fields`. Without it a result is free",
+        "payload key or dotted path of the text that is counted; none: `policy.text_fields`. A result without this text costs nothing",
     )
     tokenizer: OrNone[Name] = setting(
         None,
@@ -367,11 +387,12 @@ class BudgetSettings(Model):
 class PolicySettings(Model):
     """How results are chosen. The defaults were measured on eleven labelled sets."""
 
-    mode: Mode = setting("on", "shadow: measures beside the unchanged answer; off: only relays")
+    mode: Mode = setting("on", "shadow: measures, the answer is unchanged; off: only relays")
     fetch: FetchSettings = FetchSettings()
     linkage: Linkage = setting(
         "leader",
-        "clusters around better-ranked results: adding a copy changes no other result. single chains, complete splits",
+        "leader: clusters around better-ranked results, so an additional copy changes no other result; single linkage forms chains, complete "
+        "linkage splits clusters",
     )
     certainty: Annotated[
         CertaintySettings, BeforeValidator(even), Wanted("a number from 0 to 1, or {first: …, last: …}")
@@ -379,24 +400,26 @@ class PolicySettings(Model):
     calibrated: CalibratedSettings = CalibratedSettings()
     threshold: Annotated[Threshold | None, NoneWord] = setting(
         None,
-        "a distance in place of the calibrated rule; none: the rule. Other linkages than leader take {relative: 0.20}",
+        "a distance that replaces the calibrated rule; none: the rule. Linkages other than leader use {relative: 0.20}",
     )
     # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest by default.
     chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
         2.5e-6,
-        "upper bound on the probability that two results of a pool without copies are within a relative cut. It "
-        "narrows cuts in few dimensions (at 8 to 2 % of the usual squared distance, at 64 to 39 %); none: no bound",
+        "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "
+        "dimensions to 2 % of the usual squared distance, at 64 to 39 %); none: no bound",
     )
     when: Literal["redundant", "always"] = setting(
         "redundant",
-        "act only when two of the first top_k are in one cluster, so that pools without copies are unchanged",
+        "redundant: act only when two of the first top_k are in one cluster, so that pages without copies are unchanged",
     )
-    representative: Representative = setting("rank", "the best-ranked; centroid and longest lose the answer more often")
+    representative: Representative = setting(
+        "rank", "rank: the best-ranked; centroid and longest lose the answer more often"
+    )
     chain: Ties = setting(
         ("citations", "authority", "recency", "shorter", "rank"),
         "for the representative `chain`, in this order; [recency] keeps the newest",
     )
-    authority: Names = setting((), "sources for the tie authority, the most trusted first")
+    authority: Names = setting((), "sources for the tie-breaker authority, most trusted first")
     caps: CapSettings = CapSettings()
     diversify: OrNone[Diversifier] = setting(
         None, "a diversifier instead of MMR; msd, cover and ssd need the extra `diversifiers`"
@@ -406,22 +429,23 @@ class PolicySettings(Model):
     )
     mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
     order: Literal["backend", "mmr"] = setting(
-        "backend", "the backend's ranking: clients expect the best result first and monotone scores"
+        "backend", "backend: the backend's ranking, because clients expect the best result first and monotone scores"
     )
     short: Literal["grow_then_fill", "grow_then_repeat", "fill", "allow"] = setting(
         "grow_then_fill",
-        "with fewer distinct results than asked for: a larger pool, then the least redundant copies, but no text twice; "
-        "grow_then_repeat: equal texts too, for applications that index [limit - 1]; fill: the same without a larger pool",
+        "what to do with fewer distinct results than asked for. grow_then_fill: fetch a larger pool, then fill with the least redundant copies, "
+        "but not with equal texts; grow_then_repeat: fill with equal texts, too, for applications that index [limit - 1]; fill: as "
+        "grow_then_repeat without a larger pool; allow: a short page",
     )
     distance: Literal["auto", "cosine"] = setting(
         "auto",
-        "the metric that the scores show: direction for cosine, position for others, both if unknown; cosine: always direction",
+        "auto: the metric inferred from the scores: direction for cosine, position for others, both if unknown; cosine: always direction",
     )
     tenant_keys: Names = setting((), "payload keys whose values must be equal within a cluster")
     text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()
     text_fields: Names = setting(
         ("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
-        "where client libraries store the text; keys or dotted paths, the first one present counts",
+        "where client libraries store the text; keys or dotted paths, the first one present is used",
     )
     metadata: MetadataSettings = MetadataSettings()
     guards: GuardSettings = GuardSettings()
@@ -433,13 +457,13 @@ class PolicySettings(Model):
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
     per_retriever: bool = setting(
         False,
-        "of a fusion of several searches each list is rid of copies before the fusion, and the fused one after it",
+        "remove copies from each list of a fusion of several searches before the fusion, and from the fused list after it",
     )
     write: WriteSettings = WriteSettings()
 
     @model_serializer(mode="wrap")
     def _what_decides(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Without the certainty beside a threshold: nobody has set it, and the two together are refused."""
+        """Leaves out the certainty if there is a threshold: the user did not set it, and both together are refused."""
         tree: dict[str, object] = dump(self)
         if self.threshold is not None:
             del tree["certainty"]

@@ -1,6 +1,6 @@
-"""The settings: frozen models. Every default stands here once, with its reason, which docs/settings.md shows.
+"""The settings, as frozen models. Each default is declared once, with its reason. docs/settings.md is generated from them.
 
-Units are in names. An optional field is None when it was not given.
+Names contain units. An optional field is None if it is not set.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from vecsieve.config.values import (
 
 
 class GrpcSettings(Model):
-    """gRPC beside HTTP, as soon as its upstream is known: on `listen`, where the first bytes tell the two protocols apart,
-    and on `grpc.listen`.
+    """gRPC beside HTTP, enabled by `grpc.upstream`. It is served on `listen`, which detects the protocol by the first bytes of a
+    connection, and on `grpc.listen`.
     """
 
     listen: OrNone[HostPort] = setting(
@@ -59,7 +59,7 @@ class GrpcSettings(Model):
     )
     connections: Connections = setting(
         3,
-        "to one gRPC host, per process; one is used when those before it have 8 calls each. As many as Qdrant's own client opens",
+        "to one gRPC host, per process, as many as Qdrant's own client opens; the next one is used when the earlier ones have 8 calls each",
     )
     message_bytes: Count = setting(
         64 * 1024 * 1024,
@@ -69,13 +69,13 @@ class GrpcSettings(Model):
     )
     inflated_bytes_in_flight: Count = setting(
         128 * 1024 * 1024,
-        "inflated size of the compressed messages held at once; above it, RESOURCE_EXHAUSTED. A client can produce "
-        "them with a thousandth of the bytes; an uncompressed message costs its sender as much as us",
+        "inflated size of all compressed messages held at once; above it, RESOURCE_EXHAUSTED. A client can cause this size with a "
+        "thousandth of the bytes; an uncompressed message costs its sender as much as VecSieve",
     )
     unfinished_bytes_in_flight: Count = setting(
         256 * 1024 * 1024,
-        "bytes held at once of messages that are not whole yet; above it, RESOURCE_EXHAUSTED for the one that has waited longest on the "
-        "connection that has most. One message alone may always grow to `grpc.message_bytes`. A thousand unfinished ones cost 49 MiB",
+        "bytes held at once of incomplete messages; above it, RESOURCE_EXHAUSTED for the oldest one on the connection that holds most. A "
+        "single message may always grow to `grpc.message_bytes`. A thousand incomplete ones cost 49 MiB",
     )
     answer_bytes: Count = setting(
         256 * 1024 * 1024,
@@ -103,14 +103,15 @@ class TracingSettings(Model):
     )
     sample_ratio: Share = setting(
         0.01,
-        "share of the requests without a traceparent, as for successes in the log; a request with one is sampled by its own flag",
+        "share of the requests without a traceparent that are recorded; the log has the same share of successes. A request with a "
+        "traceparent is sampled by its own flag",
     )
     headers_file: OrNone[str] = setting(
         None, "file with headers for the collector, one `name: value` a line; read once, when the process starts"
     )
     queue_spans: QueueSpans = setting(
         2048,
-        "queue for the collector per process, about 2 MB, OpenTelemetry's own default; spans beyond it are dropped and counted",
+        "queued spans per process, about 2 MB, OpenTelemetry's own default; further spans are dropped and counted",
     )
 
 
@@ -122,15 +123,16 @@ class UpstreamSettings(Model):
     )
     path_prefix: PathPrefix = setting("", "the prefix before /collections in the paths that clients send")
     connect_timeout_seconds: Seconds = setting(
-        2.0, "TLS included, for a database in the cluster. linkerd 1 s, Envoy 5 s"
+        2.0, "TLS included, for a database in the same cluster. linkerd has 1 s, Envoy 5 s"
     )
     stream_idle_timeout_seconds: Seconds = setting(
-        300.0, "between two reads; Envoy's 5 min. There is no total timeout: clients have their own"
+        300.0,
+        "the longest time between two reads, Envoy's 5 min. There is no total timeout, because clients have their own",
     )
     pool_connections: Count = setting(
         256,
-        "open connections to one host per process for reads, an eighth of them for ranked searches alone, and as many for writes. Lowered at "
-        "start to what RLIMIT_NOFILE allows",
+        "open connections to one host per process for reads, and as many for writes. An eighth of those for reads is reserved for ranked "
+        "searches. Lowered at start to what RLIMIT_NOFILE allows",
     )
     pool_age_seconds: Seconds = setting(
         600.0,
@@ -138,20 +140,21 @@ class UpstreamSettings(Model):
     )
     pool_idle_seconds: Seconds = setting(
         3.0,
-        "below 5 for Qdrant, which closes idle connections after 5 s: a request sent at that moment is lost. linkerd 3 s",
+        "how long an idle connection is kept; below 5 for Qdrant, which closes idle connections after 5 s, and a request sent at that "
+        "moment is lost. linkerd has 3 s",
     )
-    dns_ttl_seconds: Seconds = setting(10.0, "how long an address is cached; PgBouncer 15 s")
+    dns_ttl_seconds: Seconds = setting(10.0, "how long an address is cached; PgBouncer has 15 s")
 
 
 class PineconeSettings(Model):
-    """For Pinecone alone: each index has its own host, and reply bytes are billed."""
+    """For Pinecone only: each index has its own host, and reply bytes are billed."""
 
     index_host: OrNone[IndexUrl] = setting(None, "the one index for /query and other data paths that name no index")
     allowed_hosts: HostPatterns = setting(
         ("*.svc.*.pinecone.io", "*.svc.private.*.pinecone.io", "*.pinecone.io"),
-        "hosts allowed in /_i/<host>/…. Only https, port 443 and public addresses; a name without * may have a private"
-        " address, as private endpoints do. With a plain http control plane (for tests) the hosts it names are allowed"
-        " too",
+        "hosts allowed in /_i/<host>/…: only https, port 443 and public addresses. A name without * may have a private"
+        " address, as private endpoints do. If the control plane is plain http (for tests), the hosts that it names are"
+        " allowed, too",
     )
     public_url: OrNone[PublicUrl] = setting(
         None,
@@ -159,71 +162,74 @@ class PineconeSettings(Model):
     )
     index_ports: IndexPorts = setting(
         {},
-        "ports for one index each, on listen's interface, for clients that cannot send a path. They are fixed here: "
-        "ports assigned on first use would change at a restart. Flag: --index-port PORT=HOST",
+        "ports for one index each, on the interface of `listen`, for clients that cannot send a path. They are set "
+        "explicitly, because automatically assigned ports would change at a restart. Flag: --index-port PORT=HOST",
     )
     public_form: PublicForm = setting(
         "path",
-        "how clients are told the host of an index in index_ports: by path, which every REST client accepts; as "
-        "http(s)://host:port; or as host:port, as Pinecone Local does, which REST clients read as https",
+        "how descriptions give the host of an index in index_ports. path: with a path, which every REST client accepts; "
+        "port_url: http(s)://host:port; port_authority: host:port as in Pinecone Local, which REST clients read as https",
     )
     egress_budget_bytes: OrNone[BudgetBytes] = setting(
         None,
-        "bytes per UTC month that may be fetched beyond the plain answers; then searches pass through. Counted in "
-        "memory, from zero after a restart",
+        "bytes per UTC month that may be fetched in addition to the plain answers; then searches pass through. Counted "
+        "in memory, from zero after a restart. none: no limit",
     )
 
 
 class LimitSettings(Model):
-    """Limits of one process. Under load it sheds selection first, then requests."""
+    """Limits of one process. Under load searches pass through first, then requests are refused."""
 
     head_timeout_seconds: Seconds = setting(
-        10.0, "for the whole request head, of first and later requests, as HAProxy counts it"
+        10.0, "for the whole request head, of the first and later requests of a connection, as in HAProxy"
     )
     body_timeout_seconds: Seconds = setting(30.0, "for the whole body of an intercepted request")
     stream_idle_timeout_seconds: Seconds = setting(60.0, "between two reads of a passed-through request body")
     keep_alive_seconds: Seconds = setting(
-        620.0, "longer than any client's pool or load balancer (600 s), so that the proxy never closes first"
+        620.0,
+        "longer than client pools and load balancers keep connections (600 s), so that the proxy never closes first",
     )
     connection_age_seconds: OrNone[Seconds] = setting(
         None,
-        "age, ± 10 %, after which a client's connection ends with its next answer, or by GOAWAY. Behind a Service 600,"
-        " so that new replicas get their share; none: never, as in a sidecar",
+        "age, ± 10 %, after which a client's connection ends with its next answer, or by GOAWAY. Set 600 behind a Service,"
+        " so that new replicas get their share. none: never, as in a sidecar",
     )
     head_line_bytes: Count = setting(16_384, "the request line; HAProxy's limit")
-    head_field_bytes: Count = setting(16_384, "one header field; the same")
+    head_field_bytes: Count = setting(16_384, "one header field; HAProxy's limit")
     head_fields: Count = setting(128, "header fields of one request; HAProxy 101, Envoy 100")
     connections: Count = setting(
         4096,
-        "client connections per process; more are accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE allows",
+        "client connections per process; further ones are accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE allows",
     )
     in_flight: Count = setting(
-        1024, "requests at once, as Envoy's circuit breaker. An eighth of them is for ranked searches alone"
+        1024, "requests in progress at once, as in Envoy's circuit breaker. An eighth is reserved for ranked searches"
     )
     in_flight_queue_seconds: Seconds = setting(
-        1.0, "a request that waits longer for a place is answered 503 with Retry-After"
+        1.0, "a request that must wait longer before it starts is answered 503 with Retry-After"
     )
     in_flight_lag_seconds: Seconds = setting(
         0.06,
-        "while a turn of the event loop takes longer, a quarter of the places is available, for half of the wait: a "
-        "request takes about ten turns",
+        "while a turn of the event loop takes longer, only a quarter of `in_flight` is available, and requests wait half as "
+        "long: a request takes about ten turns",
     )
     searches_in_flight: Count = setting(64, "more searches pass through without selection")
     searches_lag_seconds: Seconds = setting(
-        0.03, "while a turn of the event loop takes longer, searches pass through: selection is shed before requests"
+        0.03, "while a turn of the event loop takes longer, searches pass through, before requests are refused"
     )
     searches_bytes_in_flight: Count = setting(
         64 * 1024 * 1024,
-        "over-fetched replies held at once, by their length or that of the collection's last one; above it searches "
-        "pass through. 64 replies of the largest size would be 1 GiB",
+        "over-fetched replies held at once, counted by their length, or before it is known by that of the collection's last "
+        "reply; above it searches pass through. 64 replies of the largest size would be 1 GiB",
     )
     answers_bytes_waiting: Count = setting(
         64 * 1024 * 1024,
-        "passed-through answers buffered for slow clients, each at most a 32nd; an answer that does not fit keeps its "
-        "connection to the database. While other requests lack a connection, or the total is above the limit, the "
-        "slowest client is disconnected",
+        "passed-through answers buffered for slow clients, each at most a 32nd of this; an answer that does not fit keeps its "
+        "connection to the database. The slowest client is disconnected while other requests lack a connection, or while "
+        "the total is above the limit",
     )
-    request_body_bytes: Count = setting(4 * 1024 * 1024, "larger bodies pass through without interception, never 413")
+    request_body_bytes: Count = setting(
+        4 * 1024 * 1024, "larger request bodies pass through; they are never refused with 413"
+    )
     searches_per_request: Count = setting(
         128,
         "searches in one batch, or query vectors in one request; larger requests pass through. A hundred is a common "
@@ -236,7 +242,7 @@ class LimitSettings(Model):
     )
     request_nesting: Annotated[int, Field(ge=1, le=64)] = setting(
         4,
-        "levels of nested searches (prefetches); deeper requests pass through. Each level is one more pass over the "
+        "levels of nested searches (prefetches); deeper requests pass through. Each level needs one more pass over the "
         "request, 8 ms for 4 MiB",
     )
     reply_body_bytes: Count = setting(
@@ -245,73 +251,74 @@ class LimitSettings(Model):
         "search fetches fewer candidates or passes through; a batch passes through",
     )
     write_body_bytes: Count = setting(
-        32 * 1024 * 1024, "of a write that the write gate reads, Qdrant's own limit; larger ones pass through unread"
+        32 * 1024 * 1024,
+        "body of a write that the write gate reads, Qdrant's own limit; larger writes pass through unread",
     )
     write_points: Annotated[int, Field(ge=1, le=8192)] = setting(
-        2048, "in such a write; each is compared with those before it. Larger writes pass through"
+        2048, "points of such a write, because each is compared with the earlier ones; larger writes pass through"
     )
     writes_bytes_in_flight: Count = setting(
         64 * 1024 * 1024,
-        "of writes held by the write gate at once; further ones pass through, so that none waits for another",
+        "bytes of writes that the write gate holds at once; further writes pass through, so that no write waits for another",
     )
     attempt_timeout_seconds: Seconds = setting(
         5.0,
-        "for the widened request; the original is sent in parallel after 0.25 to 0.5 s, or a quarter of the client's own timeout",
+        "timeout of the widened request; the original is sent in parallel after 0.25 to 0.5 s, or a quarter of the client's own timeout",
     )
     own_reads_share: Share = setting(
         0.1,
         "VecSieve's own reads (grown pools, hedges, replays) per minute and collection, as a share of the clients' "
-        "reads, plus one: a client that stays a tenth below a rate limit is never refused because of VecSieve. A "
+        "reads, plus one. A client that stays a tenth below a rate limit is then never refused because of VecSieve. A "
         "widened search replaces the client's and is not counted",
     )
-    drain_seconds: SecondsOrZero = setting(25.0, "for requests in flight after SIGTERM, below Kubernetes' 30 s")
+    drain_seconds: SecondsOrZero = setting(25.0, "for requests in progress after SIGTERM, below Kubernetes' 30 s")
     drain_accept_seconds: SecondsOrZero = setting(
         0.0, "how long a draining process accepts new connections: 0 in a sidecar, 5 behind a Service"
     )
 
 
 class PreloadSettings(Model):
-    """Points that each process reads before searches bring them (Qdrant). docs/memory.md."""
+    """Points that each process reads at its start, before searches fetch them (Qdrant). docs/memory.md."""
 
     collections: tuple[str, ...] = setting(
         (),
-        "by the names that clients use, one after another, until `memory.bytes` is nearly used. none: no points are read",
+        "names as clients use them. They are read one after another, until `memory.bytes` is nearly used. none: no points are read",
     )
     api_key_file: OrNone[str] = setting(
         None,
-        "file with a read credential of ours, sent as `api-key`. none: the database needs none. Read once, at the start",
+        "file with a read-only key for VecSieve, sent as `api-key`; read once, at the start. none: the database needs no key",
     )
     points_per_second: Annotated[float, Field(gt=0.0, le=100_000.0)] = setting(
-        500.0, "at most. A point costs the database what a result of a search with vectors costs"
+        500.0, "the highest rate. A point costs the database as much as a result of a search with vectors"
     )
 
 
 class MemorySettings(Model):
-    """The feature memory of one process: vectors and payload values of points that replies brought, so that later searches
-    need not fetch them again. docs/memory.md.
+    """The feature memory of one process. It keeps vectors and payload values from replies, so that later searches need not fetch them
+    again. docs/memory.md.
     """
 
     bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(
         64 * 1024 * 1024,
-        "at most, or an eighth of the container's memory where that is less; 0: off. A point with a text of "
-        "100 words takes 3.4 kB with 384 dimensions and 5.7 kB with 1,536; where there is no room, and beyond 64 MiB, its text is packed "
+        "the largest size, or an eighth of the container's memory if that is less; 0: off. A point with a text of "
+        "100 words takes 3.4 kB with 384 dimensions and 5.7 kB with 1,536. When space is short, and beyond 64 MiB, its text is packed "
         "and it takes 2.1 or 4.4 kB. So the default holds 23,000 or 12,700 points, in a sidecar of 512 MiB",
     )
     ttl_seconds: Seconds = setting(
         600.0,
-        "how long payload values are believed, and a point whose score cannot prove its vector, as in quantised or fused "
-        "searches. A point that the database gives no version, and no such score, is not remembered",
+        "how long stored payload values are used, and vectors that no score can check, as in quantised or fused searches. A "
+        "point that has neither a version nor such a score is not kept",
     )
     preload: PreloadSettings = PreloadSettings()
 
 
 class JournalSettings(Model):
-    """The journal of points that the write gate leaves out: everything that `vecsieve undo` needs to store them after all."""
+    """The journal of points that the write gate leaves out. It has everything that `vecsieve undo` needs to store them."""
 
     path: OrNone[str] = setting(
         None,
-        "file of SQLite, on a disk that outlives the process; written durably before a client is answered, and never shortened. "
-        "Workers share it. Read once, when the process starts",
+        "SQLite file on a persistent disk; written durably before a client is answered, and never shortened. "
+        "Workers share it. This setting is read once, when the process starts",
     )
 
 
@@ -320,10 +327,12 @@ class ShadowSettings(Model):
 
     sample: Share = setting(
         0.05,
-        "share of searches that are measured, the first one always. Each costs a second read, and a third if its pool "
+        "share of searches that are measured, including the first. Each costs a second read, and a third if its pool "
         "grows: at most a tenth more reads for the database",
     )
-    in_flight: Count = setting(16, "measurements waiting, which run one after another; more are skipped and counted")
+    in_flight: Count = setting(
+        16, "waiting measurements, which run one after another; further ones are skipped and counted"
+    )
 
 
 class ProfileSettings(Model):
@@ -341,14 +350,14 @@ class ProfileSettings(Model):
 
 
 class ExplainSettings(Model):
-    """The inspector on the admin port (`/`, `/api/…`, `/explain`): which results were left out of recent answers, and why.
-    Identifiers only, unless `texts` is true.
+    """The inspector on the admin port (`/`, `/api/…`, `/explain`): which results were removed from recent answers, and why.
+    It shows identifiers only, unless `texts` is true.
     """
 
     keep: OrNone[Annotated[int, Field(ge=0, le=1000)]] = setting(
         None,
-        "searches kept in memory, per process, at most 4 MiB; 0: none. none: 50 where `admin` is on loopback or "
-        "`token_file` is given, else 0, because identifiers may be confidential",
+        "searches kept in memory, per process, at most 4 MiB; 0: no searches. none: 50 if `admin` is on loopback or "
+        "`token_file` is given, otherwise 0, because identifiers may be confidential",
     )
     texts: bool = setting(
         False,
@@ -362,24 +371,24 @@ class ExplainSettings(Model):
     )
     judgements: OrNone[str] = setting(
         None,
-        "file to which the inspector's right and wrong buttons append, a pair a line, for `vecsieve calibrate --pairs`; "
+        "file to which the inspector's buttons *Right* and *Wrong* append one pair per line, for `vecsieve calibrate --pairs`; "
         "only where `admin` is on loopback or `token_file` is given. none: no buttons",
     )
 
 
 class SessionStoreSettings(Model):
-    """Where sessions are kept, which clients name in the header `x-vecsieve-session`. Read when the process starts."""
+    """Where the sessions of the header `x-vecsieve-session` are stored. Read when the process starts."""
 
     url: OrNone[StoreUrl] = setting(
         None,
         "a Valkey or Redis that replicas and workers share; needs the extra `sessions`. none: the memory of each process",
     )
-    password_file: OrNone[str] = setting(None, "file with its password; none: it has none")
+    password_file: OrNone[str] = setting(None, "file with its password; none: it has no password")
     timeout_seconds: Seconds = setting(
-        0.05, "for reading or writing a session; a search whose session is late or fails goes on without it"
+        0.05, "for reading or writing a session; if the session is late or fails, the search continues without it"
     )
-    sessions: Count = setting(10_000, "in memory: of more the least recently used goes; each takes up to 100 kB")
-    results: Count = setting(1000, "digests of a session, two or three for each result; those given first go first")
+    sessions: Count = setting(10_000, "sessions in memory, up to 100 kB each; the least recently used is removed")
+    results: Count = setting(1000, "digests of a session, two or three for each result; the oldest are removed")
 
 
 class OverrideSettings(Model):
@@ -402,13 +411,13 @@ class OverrideSettings(Model):
 
 
 class RuleSettings(Model):
-    """One rule. The first rule whose patterns match gives the policy. Members left out come from the preset, then `policy`."""
+    """One rule. The first rule whose patterns match gives the policy. Omitted members come from the preset, then from `policy`."""
 
     name: OrNone[RuleName] = setting(
-        None, "for the label `rule` of vecsieve_rule_* metrics, at most 16 of them; read at the start"
+        None, "value of the label `rule` of vecsieve_rule_* metrics; at most 16 rules have one; read at the start"
     )
     backend: Pattern = setting("*", "`*`, `?` and `[…]` as in a shell; case-sensitive")
-    collection: Pattern = setting("*", "the same, against the whole decoded name")
+    collection: Pattern = setting("*", "a pattern for the whole decoded name, with the same wildcards")
     preset: OrNone[PresetName] = setting(None, "a preset by name")
     policy: dict[str, object] = setting({}, "members of `policy`, only those that differ")
 
@@ -424,7 +433,7 @@ class Settings(Model):
         None, "overrides every policy's mode; a request's header overrides both unless overrides.mode is false"
     )
     report_header: bool = setting(
-        True, "adds a response header to intercepted answers that reports what was done, or why nothing"
+        True, "adds a response header to the answers of searches: what was done, or why nothing was done"
     )
     tls: TlsSettings = TlsSettings()
     upstream: UpstreamSettings = UpstreamSettings()

@@ -1,4 +1,4 @@
-"""The types of settings. A type that a number range or a list of words cannot describe has a phrase for messages."""
+"""The types of settings. If a number range or a list of words cannot describe a type, it has a phrase for error messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: more is a wrong unit
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The accepted values, for types that do not describe them. ``words``: where they are a closed set."""
+    """Describes the accepted values of a type in an error message. ``words``: the values, if they are a closed set."""
 
     phrase: str
     words: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def alternatives(words: tuple[str, ...]) -> str:
 
 
 def _checked_by(parse: Callable[[str], object]) -> AfterValidator:
-    """Keeps the text that ``parse`` accepts."""
+    """Makes a validator that keeps a text if ``parse`` accepts it."""
 
     def check(text: str) -> str:
         parse(text)
@@ -159,7 +159,7 @@ class Model(BaseModel):
 
 
 def _none_word(value: object) -> object:
-    """The word none, because YAML's null is easy to overlook."""
+    """Reads the word none as None, because YAML's null is easy to overlook."""
     return None if value == "none" else value
 
 
@@ -169,6 +169,6 @@ OrNone = Annotated[T | None, NoneWord]
 
 
 def setting(default: T, reason: str) -> T:
-    """A member of a settings model: its default, and the reason for it, which docs/settings.md shows."""
+    """Declares a field of a settings model: its default, and the reason, which docs/settings.md shows."""
     made: T = Field(default=default, description=reason)
     return made

@@ -1,8 +1,8 @@
-"""Every metric of the proxy, declared once with its variable, and the methods that record several at once.
+"""Declares every metric of the proxy once, as a class attribute of `Metrics`, and has the methods that record several at once.
 
-Names carry their base unit; counters end in `_total`; a request is counted when it ends. Labels are closed sets, never text
-from a request: at most 640 series for one backend, histograms included (a test counts them), and
-four for each rule that the operator has named.
+Names contain their base unit. Counters end in `_total`. A request is counted when it ends. Labels are closed sets, never text
+from a request. There are at most 640 series for one backend, histograms included (a test counts them), and four more
+for each rule that the operator has named.
 """
 
 from __future__ import annotations
@@ -124,98 +124,104 @@ class Metrics(Instruments):
     # Traffic
     requests_total = CounterSpec("Requests that ended.", BACKEND, _OPERATION, _OUTCOME)
     responses_total = CounterSpec(
-        "Responses by status class and by who spoke.",
+        "Responses by status class and by who made them.",
         BACKEND,
         Label.of("code_class", CodeClass),
         Label.of("origin", Origin),
     )
-    request_duration_seconds = HistogramSpec("Whole time of a request.", DURATION, BACKEND, _OUTCOME)
+    request_duration_seconds = HistogramSpec("Duration of a whole request.", DURATION, BACKEND, _OUTCOME)
     upstream_request_duration_seconds = HistogramSpec(
-        "Time of one upstream request.", UPSTREAM, BACKEND, _requests("attempt", AttemptKind)
+        "Duration of one upstream request.", UPSTREAM, BACKEND, _requests("attempt", AttemptKind)
     )
     upstream_errors_total = CounterSpec("Upstream failures.", BACKEND, Label.of("kind", UpstreamError))
-    retries_total = CounterSpec("Searches asked again as the client wrote them.", BACKEND, Label.of("reason", Retry))
-    local_errors_total = CounterSpec("Errors the database would not have given.", BACKEND, Label.of("kind", LocalError))
+    retries_total = CounterSpec(
+        "Searches sent again as the client wrote them, after a widened request failed.",
+        BACKEND,
+        Label.of("reason", Retry),
+    )
+    local_errors_total = CounterSpec("Errors made by the proxy.", BACKEND, Label.of("kind", LocalError))
     upstream_response_bytes_total = CounterSpec("Body bytes received from upstream.", BACKEND)
     client_response_bytes_total = CounterSpec("Body bytes sent to clients.", BACKEND)
 
     # Searches
     searches_total = CounterSpec(
-        "Calls that rank results, by what became of them.",
+        "Calls that rank results, by outcome.",
         BACKEND,
         Label.of("outcome", (each for each in Outcome if each is not Outcome.PASSTHROUGH)),
     )
     fail_open_total = CounterSpec("Searches answered plainly after a failure.", BACKEND, Label.of("reason", FailOpen))
-    bypass_total = CounterSpec("Searches deliberately left alone.", BACKEND, Label.of("reason", Bypass, Reason))
-    added_latency_seconds = HistogramSpec("Time of a search not spent waiting for upstream.", OWN_COST, _SEARCH)
-    stage_duration_seconds = HistogramSpec("Time of one stage of a search.", STAGE, Label.of("stage", Stage))
+    bypass_total = CounterSpec("Searches deliberately not changed.", BACKEND, Label.of("reason", Bypass, Reason))
+    added_latency_seconds = HistogramSpec("Duration of a search minus its wait for upstream.", OWN_COST, _SEARCH)
+    stage_duration_seconds = HistogramSpec("Duration of one stage of a search.", STAGE, Label.of("stage", Stage))
     candidates = HistogramSpec("Candidates of a search.", COUNT, BACKEND)
     clusters = HistogramSpec("Clusters of a search.", COUNT, BACKEND)
     results_returned = HistogramSpec("Results of a search.", COUNT, BACKEND)
-    collapsed_ratio = HistogramSpec("Share of a search's candidates left out as duplicates.", REDUCTION, BACKEND)
-    score_loss_ratio = HistogramSpec("How far selection moved a search's mean score.", LOSS, BACKEND)
-    candidates_collapsed_total = CounterSpec(
-        "Candidates left out as duplicates.", BACKEND, Label.of("reason", Collapse)
-    )
+    collapsed_ratio = HistogramSpec("Share of a search's candidates removed as duplicates.", REDUCTION, BACKEND)
+    score_loss_ratio = HistogramSpec("Relative change of a search's mean score by selection.", LOSS, BACKEND)
+    candidates_collapsed_total = CounterSpec("Candidates removed as duplicates.", BACKEND, Label.of("reason", Collapse))
     candidates_vetoed_total = CounterSpec(
         "Candidates that a guard kept from being collapsed.", BACKEND, Label.of("guard", Guard)
     )
-    results_capped_total = CounterSpec("Candidates left out by a cap on their document or source.", BACKEND)
-    results_over_budget_total = CounterSpec("Results left out because the budget for texts was spent.", BACKEND)
+    results_capped_total = CounterSpec("Candidates removed by a cap on their document or source.", BACKEND)
+    results_over_budget_total = CounterSpec("Results removed because the budget for texts was spent.", BACKEND)
     results_shown_before_total = CounterSpec(
-        "Results left out because an earlier list or turn showed them.",
+        "Results removed because an earlier list or turn returned them.",
         BACKEND,
     )
     candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
     searches_restrained_total = CounterSpec(
-        "Searches left alone: vectors alone would have collapsed most of a pool whose scores differ.", BACKEND
+        "Searches not changed: vectors alone would collapse most of a pool whose scores differ.", BACKEND
     )
-    results_filled_total = CounterSpec("Duplicates returned for want of distinct results.", BACKEND)
+    results_filled_total = CounterSpec("Duplicates returned because distinct results were too few.", BACKEND)
     results_repeated_total = CounterSpec("Results of the database's own pages that repeat a better one.", BACKEND)
-    pool_exhausted_total = CounterSpec("Searches with fewer clusters than results wanted.", BACKEND)
+    pool_exhausted_total = CounterSpec("Searches with fewer clusters than requested results.", BACKEND)
     refetch_total = CounterSpec("Calls whose pool was grown.", BACKEND)
-    mmr_swaps_total = CounterSpec("Representatives chosen by MMR over better ranked ones.", BACKEND)
+    mmr_swaps_total = CounterSpec("Representatives that MMR chose instead of better-ranked ones.", BACKEND)
     overfetch_bytes_total = CounterSpec("Body bytes of replies to widened requests.", BACKEND)
     memory_recalls_total = CounterSpec(
-        "Calls sent without vectors because the feature memory probably had them, by how much it had.",
+        "Calls sent without vectors, by how many of them the feature memory had.",
         BACKEND,
         Label.of("result", MemoryRecall),
     )
-    memory_evicted_total = CounterSpec("Points that left the feature memory for want of room.")
-    memory_score_failures_total = CounterSpec("Pools with a score that did not fit the remembered vector.")
+    memory_evicted_total = CounterSpec("Points evicted from the feature memory.")
+    memory_score_failures_total = CounterSpec("Pools with a score that did not fit the stored vector.")
     fusions_total = CounterSpec(
-        "Fusions of several lists under per_retriever: divided, or why not.",
+        "Fusions of several lists under per_retriever: divided, or the reason why not.",
         BACKEND,
         _FUSED,
     )
-    lookups_total = CounterSpec("Searches whose vectors a second request was to bring.", BACKEND, _LOOKED)
+    lookups_total = CounterSpec("Searches whose vectors need a second request.", BACKEND, _LOOKED)
     extra_read_units_total = CounterSpec("Read units of second requests.", BACKEND)
     own_reads_total = CounterSpec(
-        "Reads sent on top of what clients read, a batch by its searches.", _requests("kind", OwnRead)
+        "Reads sent in addition to those of clients; each search of a batch counts.", _requests("kind", OwnRead)
     )
-    own_reads_withheld_total = CounterSpec("Reads of ours that were not sent.", Label.of("reason", Withheld))
-    shadow_divergence_total = CounterSpec("Shadow answers unlike upstream's.", BACKEND, Label.of("kind", Divergence))
-    profile_drift_total = CounterSpec("Times that pools ceased to look like their profile.", Label.of("kind", Drifted))
-    profile_reload_failures_total = CounterSpec("Profile files that could not be taken.")
+    own_reads_withheld_total = CounterSpec("Additional reads that were not sent.", Label.of("reason", Withheld))
+    shadow_divergence_total = CounterSpec(
+        "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
+    )
+    profile_drift_total = CounterSpec("Times that pools stopped matching their profile.", Label.of("kind", Drifted))
+    profile_reload_failures_total = CounterSpec("Profile files that could not be loaded.")
     searches_by_id_total = CounterSpec(
-        "Searches of collections told by ids: unknown names are ruled by what stands before them.",
+        "Searches that name their collection by id, by whether its name is known.",
         BACKEND,
         _NAMED,
     )
-    rule_searches_total = CounterSpec("Searches that were selected from, by the rule of their policy.", _RULE)
+    rule_searches_total = CounterSpec("Searches with a selection, by the rule of their policy.", _RULE)
     rule_candidates_total = CounterSpec("Candidates, by the rule of the search's policy.", _RULE)
-    rule_candidates_collapsed_total = CounterSpec("Candidates left out as duplicates, by rule.", _RULE)
-    rule_results_filled_total = CounterSpec("Duplicates returned for want of distinct results, by rule.", _RULE)
-    overrides_total = CounterSpec("Per-request overrides obeyed.", Label.of("header", OverrideName))
+    rule_candidates_collapsed_total = CounterSpec("Candidates removed as duplicates, by rule.", _RULE)
+    rule_results_filled_total = CounterSpec(
+        "Duplicates returned because distinct results were too few, by rule.", _RULE
+    )
+    overrides_total = CounterSpec("Per-request overrides applied.", Label.of("header", OverrideName))
 
     # Our own API: series appear with the first request
     api_requests_total = CounterSpec(
-        "Requests of the API that ended, by class of status.",
+        "Requests of the API that ended, by status class.",
         Label.of("route", ApiRoute, narrow=lambda _backend: ()),
         Label.of("status", CodeClass),
     )
     api_request_duration_seconds = HistogramSpec(
-        "Whole time of a request of the API.",
+        "Duration of a request of the API.",
         API,
         Label.of(
             "route",
@@ -225,29 +231,27 @@ class Metrics(Instruments):
     )
 
     # Writes
-    writes_total = CounterSpec("Writes that the gate looked at.", BACKEND, _if_gated("outcome", WriteOutcome))
+    writes_total = CounterSpec("Writes handled by the write gate.", BACKEND, _if_gated("outcome", WriteOutcome))
     write_points_total = CounterSpec(
-        "Points of judged writes, by how alike the most similar point is.", BACKEND, _if_gated("tier", WriteTier)
+        "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    write_points_held_total = CounterSpec("Points that a guard kept from being copies.", BACKEND)
+    write_points_held_total = CounterSpec("Points that a guard kept from counting as copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
-    write_points_merged_total = CounterSpec(
-        "Points that were stored in the place of copies, or with what these had.", BACKEND
-    )
-    write_points_removed_total = CounterSpec("Stored points whose place a copy took; they are in the journal.", BACKEND)
+    write_points_merged_total = CounterSpec("Points stored in place of copies, or with values of copies.", BACKEND)
+    write_points_removed_total = CounterSpec("Stored points that a copy replaced; they are in the journal.", BACKEND)
     writes_rejected_total = CounterSpec("Writes that were refused because they had copies.", BACKEND)
-    event_readers = GaugeSpec("Readers of the feed of events.")
-    events_dropped_total = CounterSpec("Events of writes that did not reach who listens.", Label.of("sink", EventSink))
+    event_readers = GaugeSpec("Clients that read the event feed.")
+    events_dropped_total = CounterSpec("Events of writes that were dropped.", Label.of("sink", EventSink))
     webhook_requests_total = CounterSpec("Requests of the webhook.", Label.of("result", Delivery))
     write_wait_seconds = HistogramSpec("How long writes waited to be judged.", WAIT, BACKEND)
 
     # The process
-    build_info = InfoSpec("What runs; always 1.", Label("version"), Label("python"), Label("parser"))
-    requests_in_flight = GaugeSpec("Requests being served.")
-    requests_in_flight_limit = GaugeSpec("Above this, requests wait, then are shed.")
+    build_info = InfoSpec("Version, Python and parser; always 1.", Label("version"), Label("python"), Label("parser"))
+    requests_in_flight = GaugeSpec("Requests in progress.")
+    requests_in_flight_limit = GaugeSpec("Above this, requests wait, then are refused.")
     searches_in_flight = GaugeSpec("Searches being improved.")
     searches_in_flight_limit = GaugeSpec("Above this, searches pass through.")
     selection_bytes_in_flight = GaugeSpec("Bytes of requests and replies held for selection.")
@@ -255,24 +259,24 @@ class Metrics(Instruments):
     session_store_failures_total = CounterSpec("Reads and writes of sessions that failed.")
     memory_points = GaugeSpec("Points in the feature memory.")
     memory_bytes = GaugeSpec("Bytes of the feature memory in use.")
-    requests_waiting = GaugeSpec("Requests that wait for room, or whose bodies dribble in while others need it.")
+    requests_waiting = GaugeSpec("Requests that wait to be served, including those whose bodies arrive slowly.")
     connections = GaugeSpec("Open connections.", Label.of("side", Side))
     connections_limit = GaugeSpec("Above this, client connections are closed at once.")
     upstream_connections = GaugeSpec("Connections to the database.", Label.of("state", UpstreamConnection))
     upstream_connections_opened_total = CounterSpec("Connections opened to the database over HTTP.")
     upstream_requests_waiting = GaugeSpec("Requests over HTTP that wait for a connection to the database.")
-    requests_shed_total = CounterSpec("Requests refused for want of room.", Label.of("reason", Shed))
+    requests_shed_total = CounterSpec("Requests refused because of overload.", Label.of("reason", Shed))
     connections_rejected_total = CounterSpec(
         "Client connections ended by the proxy.", Label.of("reason", ConnectionRejected)
     )
-    breaker_state = GaugeSpec("1 for the state the breaker is in.", Label.of("state", BreakerState), mode="livemax")
-    learned_collections = GaugeSpec("Collections of which a limit is remembered.")
-    egress_budget_remaining_bytes = GaugeSpec("What widened replies may still cost this month; +Inf without a budget.")
+    breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
+    learned_collections = GaugeSpec("Collections with a learned limit.")
+    egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
-    memory_limit_bytes = GaugeSpec("The memory this process guards; 0 when unlimited.")
+    memory_limit_bytes = GaugeSpec("The memory limit of this process; 0 if unlimited.")
     process_resident_memory_bytes = WorkerGaugeSpec("Resident memory of a worker.")
-    config_last_reload_successful = GaugeSpec("1 when the last reload was taken.", mode="livemin")
-    config_last_reload_timestamp_seconds = GaugeSpec("When settings were last taken.", mode="livemax")
+    config_last_reload_successful = GaugeSpec("1 if the last reload was accepted.", mode="livemin")
+    config_last_reload_timestamp_seconds = GaugeSpec("When settings were last accepted.", mode="livemax")
     config_info = InfoSpec("1 for the settings in force.", Label("hash"))
     log_dropped_total = CounterSpec("Log lines dropped because standard output blocked or failed.", is_threaded=True)
     spans_dropped_total = CounterSpec(
@@ -296,7 +300,7 @@ class Metrics(Instruments):
         seconds: float,
         trace_id: str | None = None,
     ) -> None:
-        """``status`` None: the client got none. ``trace_id``: of a recorded trace."""
+        """Counts a request that ended. ``status`` None: the client got no status. ``trace_id``: of a recorded trace."""
         self.requests_total.labels(self.backend, operation, outcome).inc()
         self.responses_total.labels(self.backend, CodeClass.of(status), origin).inc()
         self.request_duration_seconds.labels(self.backend, outcome).observe(seconds, trace_id)
@@ -314,20 +318,20 @@ class Metrics(Instruments):
         self.local_errors_total.labels(self.backend, kind).inc()
 
     def received(self, body_bytes: int) -> None:
-        """Body bytes from upstream."""
+        """Counts body bytes from upstream."""
         self.upstream_response_bytes_total.inc(body_bytes)
 
     def looked_up(self, looked: VectorFetchOutcome, read_units: int) -> None:
-        """Count a vector fetch whatever it ended in: it is billed."""
+        """Counts a vector fetch. Failed ones count, too, because they are billed."""
         self.lookups_total.labels(self.backend, looked).inc()
         self.extra_read_units_total.inc(read_units)
 
     def own_read(self, kind: OwnRead, reads: int) -> None:
-        """Count reads of our own that are sent."""
+        """Counts additional reads that are sent."""
         self.own_reads_total.labels(kind).inc(reads)
 
     def withheld(self, reason: Withheld) -> None:
-        """Count a read of our own that is not sent."""
+        """Counts an additional read that is not sent."""
         self.own_reads_withheld_total.labels(reason).inc()
 
     def sent(self, body_bytes: int) -> None:
