@@ -47,7 +47,7 @@ class UndividedError(Exception):
 
 
 class Method(StrEnum):
-    """How lists are fused; proxy/selection/fusion.py has the formulas."""
+    """How lists are fused; fused_scores.py has the formulas."""
 
     RRF = "rrf"
     DBSF = "dbsf"

@@ -2,8 +2,8 @@
 
 cli        the command line
 server     settings in, running listeners out: one process, or several workers
-process    one process's data plane, its lifecycle, memory and descriptors; workers
-addresses  the data ports, and where requests go
+process    one process's data plane assembled; its descriptors; workers
+runtime    what every room may use: the loop, the lifecycle, memory, addresses
 search     one ranked search on any transport: read, widened, selected, answered, or answered plainly
 selection  numpy kernels that choose distinct results
 writes     the write gate: upserts compared with what is stored; off by default

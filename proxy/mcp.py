@@ -33,7 +33,6 @@ from vecsieve.config.addresses import Address, parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import binding
 from vecsieve.proxy.admin.access import is_held, token_in
 from vecsieve.proxy.api.messages import OptimizeRequest, optimizing
 from vecsieve.proxy.api.problems import ProblemError, decoded
@@ -45,6 +44,7 @@ from vecsieve.proxy.jobs.analyze.run import Asked, analyze
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, Wanted, opened
 from vecsieve.proxy.jobs.files import bounded
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
+from vecsieve.proxy.runtime.addresses import binding
 from vecsieve.proxy.search.context.tokens import tokenizer
 
 ADMIN_SECONDS = 5.0

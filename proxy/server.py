@@ -20,7 +20,6 @@ from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort, binding, data_ports_of
 from vecsieve.proxy.admin.access import token_in
 from vecsieve.proxy.admin.inspector import TOKEN_FILE, InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge, asking, egress_of, open_to_admin
@@ -28,12 +27,20 @@ from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from vecsieve.proxy.api.events import SECRET_FILE
 from vecsieve.proxy.http.tls import context_of
-from vecsieve.proxy.process import resources
+from vecsieve.proxy.process import descriptors, talk
 from vecsieve.proxy.process.assembly import Process, api_key_of
-from vecsieve.proxy.process.resources import Budget, collect_seldom, glibc_mallopt, keep_freed_blocks, resident_bytes
-from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
+from vecsieve.proxy.process.descriptors import Budget
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers
-from vecsieve.proxy.telemetry import talk
+from vecsieve.proxy.runtime.addresses import DataPort, binding, data_ports_of
+from vecsieve.proxy.runtime.lifecycle import Lifecycle
+from vecsieve.proxy.runtime.loop import LoopLag
+from vecsieve.proxy.runtime.memory import (
+    cgroup_limit_bytes,
+    collect_seldom,
+    glibc_mallopt,
+    keep_freed_blocks,
+    resident_bytes,
+)
 from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
 from vecsieve.proxy.telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -224,7 +231,7 @@ def introduce(settings: Settings, admin: tuple[str, int]) -> None:
         version=facts.version,
         admin=f"http://{host}:{admin[1]}",
         resident_bytes=resident_bytes(),
-        limit_bytes=resources.cgroup_limit_bytes(),
+        limit_bytes=cgroup_limit_bytes(),
     )
     with suppress(OSError):
         sys.stdout.write("\n".join([*lines, "", ""]))
@@ -261,8 +268,8 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
     logging_ = set_up(sink)
     started = time.monotonic()
-    given = resources.claim(settings)
-    resources.say(given, settings)
+    given = descriptors.claim(settings)
+    descriptors.say(given, settings)
     instance = Instance(source, settings, metrics=metrics, log=AccessLog(sink), descriptors=given, registry=registry)
     admin = AdminServer(
         Pages(
@@ -309,7 +316,7 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     ``run_loop`` runs the main coroutine of a child. The parent has neither thread nor loop, so its log writes synchronously.
     """
     parent_log = set_up(readable(PollingSink()))
-    resources.say(resources.claim(settings), settings)  # each worker computes the same for itself
+    descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same for itself
     data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
     data = tuple(_bound(each.host, each.port, each.flag) for each in data_ports)
     shared = tuple(replace(data_port, shared=each) for data_port, each in zip(data_ports, data, strict=True))
@@ -369,7 +376,7 @@ async def _work(
         log=AccessLog(sink),
         number=worker.number,
         beat=beat,
-        descriptors=resources.claim(settings),
+        descriptors=descriptors.claim(settings),
         registry=shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names),
     )
     to_admin = await open_to_admin(worker.metrics_directory, worker.number, instance.knowledge)

@@ -23,13 +23,13 @@ from support.sources import (
     ROOT,
     SOURCES,
     TESTS,
-    at_import,
     functions,
     imported,
     module_name,
     names_bound,
     names_given,
     names_read,
+    needed,
     parsed,
     text_of,
 )
@@ -265,11 +265,30 @@ def test_the_95th_percentile_of_function_length_stays_below_forty_lines() -> Non
     assert lengths[int(len(lengths) * 0.95)] <= 40
 
 
-def test_imports_have_no_circle_so_that_every_module_imports_alone() -> None:
-    """Importing each in a process of its own showed the same and took a hundred seconds for 440 modules."""
-    needs = {name: at_import(path) for name, path in MODULES.items()}
+def test_imports_have_no_circle_not_even_for_types_or_inside_functions() -> None:
+    """So every module imports alone, and every import graph is a picture of floors."""
+    needs = {name: needed(path) for name, path in MODULES.items()}
     assert any(needs.values()), "no imports found: this test looks at nothing"
     assert len(list(TopologicalSorter(needs).static_order())) == len(needs)  # raises CycleError, which names them
+
+
+# Each imports from those before it alone.
+ROOMS = (
+    *("selection", "runtime", "telemetry", "search", "writes", "http", "grpc", "admin", "api"),
+    *("process", "server", "cli", "__main__", "demo", "jobs", "mcp"),
+)
+
+
+def test_the_rooms_of_the_proxy_stand_in_one_order() -> None:
+    def room(module: str) -> int:
+        return ROOMS.index(module.removeprefix("vecsieve.proxy.").split(".", 1)[0])
+
+    def upward(path: Path) -> list[str]:
+        own = module_name(path)
+        theirs = {name for name in needed(path) if name.startswith("vecsieve.proxy.")}
+        return [] if own == "vecsieve.proxy" else sorted(name for name in theirs if room(name) > room(own))
+
+    assert told((path for path in SOURCES if path.is_relative_to(ROOT / "proxy")), upward) == {}
 
 
 def test_every_module_imports() -> None:

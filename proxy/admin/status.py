@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.process.runtime import Board, Phase, State
+from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
 from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import BreakerState
 

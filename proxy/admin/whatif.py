@@ -1,6 +1,6 @@
 """What another policy would do with recent pools: the change that is asked about, and its outcome in numbers.
 
-The pools are those of telemetry/pools.py. Each is judged twice, by the policy that chose and by the changed one.
+The pools are those of pools.py. Each is judged twice, by the policy that chose and by the changed one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from vecsieve.config.policy import MmrSettings, PolicySettings, RelativeThreshold
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.schema import RuleSettings
+from vecsieve.proxy.admin.pools import Sampled
+from vecsieve.proxy.admin.rejudging import KeptPool, Page, rejudged
 from vecsieve.proxy.search.policy import mmr_of, resolved, threshold_of
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy
-from vecsieve.proxy.telemetry.pools import Sampled
-from vecsieve.proxy.telemetry.rejudging import KeptPool, Page, rejudged
 
 MOST_EXAMPLES = 20
 BREATHE = 16  # pools, after which other threads may have the interpreter

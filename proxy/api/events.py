@@ -30,7 +30,7 @@ from vecsieve.proxy.api.problems import Kind, ProblemError, invalid
 from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
 from vecsieve.proxy.telemetry.labels import Delivery, EventSink
 from vecsieve.proxy.telemetry.log import FIELDS

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from vecsieve.adapters.fused_scores import Ranked, dbsf, rrf
 from vecsieve.proxy.api.messages import (
     MOST_CHUNKS,
     Chunk,
@@ -29,7 +30,6 @@ from vecsieve.proxy.api.messages import (
 )
 from vecsieve.proxy.api.problems import decoded, invalid
 from vecsieve.proxy.api.walk import Leaders, Reader, Stage, Walk, Words
-from vecsieve.proxy.selection.fusion import Ranked, dbsf, rrf
 from vecsieve.proxy.selection.values import FloatMatrix
 
 MOST_LISTS = 16

@@ -19,7 +19,6 @@ from http import HTTPStatus
 from aiohttp import web
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
 from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort, watched
 from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
@@ -29,8 +28,9 @@ from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.connections import Unobserved
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
-from vecsieve.proxy.process.resources import API_CONNECTIONS, MemoryGuard, Pressure
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.addresses import DataPort
+from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.runtime.memory import MemoryGuard, Pressure
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
 from vecsieve.proxy.search.limits import Admission, Turns
 from vecsieve.proxy.telemetry.labels import ApiRoute
@@ -42,6 +42,8 @@ LOGGER = logging.getLogger("vecsieve.api")
 TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting
 KEEP_ALIVE_SECONDS = 75.0  # nginx's; an idle client loses nothing by connecting again
 NO_STORE = ("Cache-Control", "no-store")
+
+API_CONNECTIONS = 64  # clients pool a few each; those of data ports cannot take them
 
 
 class Api:

@@ -14,13 +14,11 @@ import grpc
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.adapters.fusions import Ending
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome, Questions, message_of
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
 from vecsieve.proxy.grpc.status import (
     Answer,
-    Code,
     Failure,
     Pairs,
     answered_locally,
@@ -37,7 +35,8 @@ from vecsieve.proxy.grpc.status import (
     upstream_failed,
 )
 from vecsieve.proxy.grpc.upstream import Channels
-from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, Pressure
+from vecsieve.proxy.runtime.addresses import Origin
+from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES, Pressure
 from vecsieve.proxy.search.collections.learned import WriteInvalidation
 from vecsieve.proxy.search.context.overrides import OverrideError
 from vecsieve.proxy.search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
@@ -48,6 +47,7 @@ from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed, WriteOutcome
 from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
+from vecsieve.proxy.telemetry.spans import Code
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Trace, sampled_trace_id
 from vecsieve.proxy.writes.gate import WriteGate
 

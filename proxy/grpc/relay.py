@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import grpc
 
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.status import (
     Answer,
     Failure,
@@ -32,6 +31,7 @@ from vecsieve.proxy.grpc.status import (
     unsendable,
 )
 from vecsieve.proxy.grpc.upstream import Channels
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import UpstreamExchangeError
 
 # A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls
 from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
 from vecsieve.proxy.grpc.messages import Inflated, Unfinished
 from vecsieve.proxy.grpc.plane import AskOverRest, Plane, PlaneServices
 from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
-from vecsieve.proxy.process.resources import Trimming, glibc_trim
+from vecsieve.proxy.runtime.addresses import DataPort, Origin
+from vecsieve.proxy.runtime.memory import Trimming, glibc_trim
 from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices

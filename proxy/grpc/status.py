@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from types import MappingProxyType
 
 import grpc
@@ -23,6 +22,7 @@ from vecsieve.proxy.search.errors import ORIGIN, WORDING, FailureKind, trouble_o
 from vecsieve.proxy.search.policy import is_override
 from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.spans import Code
 from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
 
 Pairs = tuple[tuple[str, str | bytes], ...]
@@ -208,28 +208,6 @@ def _kind_of(code: grpc.StatusCode, details: str) -> FailureKind | None:
     if kind is FailureKind.CONNECT and any(word in details.lower() for word in _HANDSHAKE):
         return FailureKind.TLS
     return kind
-
-
-class Code(IntEnum):
-    """Status codes (google/rpc/code.proto). Other numbers count as UNKNOWN."""
-
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
 
 
 _HTTP: Mapping[int, int] = MappingProxyType(

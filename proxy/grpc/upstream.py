@@ -20,7 +20,7 @@ import grpc
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 from vecsieve.proxy.search.limits import Ages
 

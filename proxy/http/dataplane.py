@@ -20,7 +20,7 @@ from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.http.relay import Relay, ReplyObserver
 from vecsieve.proxy.http.routes import Asked, Heads, Routes, Unrouted
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.process.resources import Pressure
+from vecsieve.proxy.runtime.memory import Pressure
 from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
 from vecsieve.proxy.search.context.overrides import OverrideError
 from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble, UpstreamExchangeError, trouble_of

@@ -39,8 +39,9 @@ from vecsieve.proxy.search.errors import (
 )
 from vecsieve.proxy.search.exchange import Fits, Gate
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import Report, report_headers
+from vecsieve.proxy.search.report import report_headers
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, WriteOutcome
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Leg, Trace
 from vecsieve.proxy.writes.gate import Change, WriteGate
 

@@ -16,7 +16,7 @@ from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 from vecsieve.proxy.search.policy import is_override
 from vecsieve.proxy.telemetry.tracing import NAME

@@ -15,9 +15,9 @@ from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_conn
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.names import Addresses, BoundedResolver, PublicResolver
 from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, UpstreamConnection
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind
 from vecsieve.proxy.search.limits import Ages
 

@@ -20,9 +20,9 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections, Events
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 from vecsieve.proxy.search.limits import NEVER, Ages
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import data_ports_of
+from vecsieve.proxy.runtime.addresses import data_ports_of
 
 CERTIFICATE = "tls.certificate"
 KEY = "tls.key"

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from aiohttp.http import RawResponseMessage
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.connections import Events, Unobserved
 from vecsieve.proxy.http.headers import (
     RawHeaders,
@@ -25,6 +24,7 @@ from vecsieve.proxy.http.headers import (
 )
 from vecsieve.proxy.http.pools import Census, Pool
 from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, Exchange, Upload, UpstreamConnection
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError, cause_of
 
 

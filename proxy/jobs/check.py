@@ -26,7 +26,7 @@ from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
 from vecsieve.proxy.jobs.files import bounded
-from vecsieve.proxy.telemetry.talk import fault_of
+from vecsieve.proxy.process.talk import fault_of
 
 SECONDS = 5.0  # for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024

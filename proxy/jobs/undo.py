@@ -27,7 +27,7 @@ from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, 
 from vecsieve.proxy.jobs.files import output_console, progress_bar
 from vecsieve.proxy.jobs.points import Points, RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError
-from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
 
 BATCH = 100

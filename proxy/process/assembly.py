@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.admin.access import token_in
+from vecsieve.proxy.admin.pools import Observed, Pools
+from vecsieve.proxy.admin.recent import Recent, kept_by
 from vecsieve.proxy.api.events import Webhook
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Statistics
@@ -33,15 +34,16 @@ from vecsieve.proxy.http.relay import Relay, Writes
 from vecsieve.proxy.http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from vecsieve.proxy.http.tls import context_of, renew
 from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.process.resources import (
-    Budget,
+from vecsieve.proxy.process.descriptors import Budget
+from vecsieve.proxy.runtime.addresses import DataPort
+from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.runtime.memory import (
     MemoryGuard,
     Pressure,
     cgroup_limit_bytes,
     exempt_present_objects,
     resident_bytes,
 )
-from vecsieve.proxy.process.runtime import LongWork
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned, Names
 from vecsieve.proxy.search.collections.profiles import Calibration
@@ -58,8 +60,6 @@ from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import UpstreamConnection
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import Recent, kept_by
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
 from vecsieve.proxy.writes.events import Feed
@@ -249,8 +249,7 @@ class Process:
             egress=self.egress,
             recorder=self.recorder,
             metrics=metrics,
-            recent=self.recent,
-            pools=self.pools,
+            observer=Observed(self.recent, self.pools),
             tracing=_tracing(settings, metrics),
             keeps_marks=settings.tracing.endpoint is not None,
             sessions=Sessions(

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vecsieve.proxy.process.resources import collect_seldom
-from vecsieve.proxy.process.runtime import Board, Phase
+from vecsieve.proxy.runtime.lifecycle import Board, Phase
+from vecsieve.proxy.runtime.memory import collect_seldom
 from vecsieve.proxy.telemetry.exposition import forget_gauges, make_directory, remove_directory
 from vecsieve.proxy.telemetry.log import FIELDS, place_of
 

@@ -19,17 +19,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, Withheld
+from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.tracing import Clock
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.search.fetch import Attempt  # which holds reads
 
 ENTRIES = 1024  # collections counted: at most 1 MB
 FREE = 1  # a minute and collection, so that a client with few searches has the first of them grown
@@ -223,25 +218,6 @@ class OwnReads:
         if held.slots[-1].number != number:
             held.turn(number)
         return held
-
-
-def grant(attempt: Attempt, own: OwnReads) -> None:
-    """Check the budget for every widened request after the first. Raises RejectedReplyError.
-
-    A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
-    """
-    if attempt.reply is None:
-        return
-    operation, kind = attempt.call.operation, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
-    reads = len(attempt.call.searches)
-    if attempt.held is not None and attempt.held.release():
-        own.spend(operation, kind, reads)
-        return
-    if own.take(operation, kind, reads):
-        return
-    if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
-        raise RejectedReplyError(FailOpen.BUDGET)
-    own.spend(operation, kind, reads)
 
 
 LOGGER = logging.getLogger("vecsieve.egress")

@@ -20,16 +20,23 @@ from vecsieve.adapters.contract import (
     Question,
 )
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES, TRIM_SECONDS
+from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES, TRIM_SECONDS
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections.learned import Description, Expiring
-from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError, first_success
+from vecsieve.proxy.search.errors import (
+    LookupFailedError,
+    LostReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    first_success,
+)
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import Report
+from vecsieve.proxy.search.report import divergences
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, OwnRead, VectorFetchOutcome
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import Clock
 
@@ -163,7 +170,7 @@ class Shadow:
                 [measure], lambda error: LOGGER.warning("not measured: %s", type(error).__name__)
             )
             if report is not None:
-                self._recorder.measured(report, attempt)
+                self._recorder.measured(report, divergences(attempt))
             is_large = attempt.fetched_bytes >= LARGE_MESSAGE_BYTES
             del measure, attempt, report  # they hold the reply
             if is_large:
@@ -279,3 +286,22 @@ class CollectionInfo:
             return None
         finally:
             self._metrics.upstream_done(AttemptKind.LOOKUP, self._clock() - started)
+
+
+def grant(attempt: Attempt, own: OwnReads) -> None:
+    """Check the budget for every widened request after the first. Raises RejectedReplyError.
+
+    A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
+    """
+    if attempt.reply is None:
+        return
+    operation, kind = attempt.call.operation, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
+    reads = len(attempt.call.searches)
+    if attempt.held is not None and attempt.held.release():
+        own.spend(operation, kind, reads)
+        return
+    if own.take(operation, kind, reads):
+        return
+    if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
+        raise RejectedReplyError(FailOpen.BUDGET)
+    own.spend(operation, kind, reads)

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
@@ -23,22 +23,20 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
+from vecsieve.proxy.search.budgets import HeldReads
 from vecsieve.proxy.search.candidates import asked_for
 from vecsieve.proxy.search.collections.learned import Lru, key_of
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.memory.lookups import VectorFetches
+from vecsieve.proxy.search.memory.fetches import VectorFetches
+from vecsieve.proxy.search.memory.repeats import Repeat
+from vecsieve.proxy.search.memory.values import Asked, Decided, Remembered
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Short
 from vecsieve.proxy.selection.values import Selection
 from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
 from vecsieve.proxy.telemetry.tracing import Stopwatch
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.search.budgets import HeldReads  # which counts in the metrics of reports
-    from vecsieve.proxy.search.memory.lookups import Asked, Remembered, Repeat  # which read an Attempt
-    from vecsieve.proxy.search.memory.points import Decided
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)

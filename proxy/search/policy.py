@@ -26,12 +26,12 @@ from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.context.tokens import UNLIMITED, TextBudget, tokenizer
 from vecsieve.proxy.selection.certainty import adjusted
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
+from vecsieve.proxy.selection.diversifiers.choice import Diversifier
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
     Caps,
     Certain,
     Distance,
-    Diversifier,
     Fixed,
     Guards,
     Linkage,

@@ -24,6 +24,7 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.contract import Adapter, Allowance, MalformedReplyError, Pool, Reply, Search
+from vecsieve.adapters.fused_scores import Ranked, dbsf, joined, rrf, weighted
 from vecsieve.adapters.fusions import (
     SAME,
     Divided,
@@ -34,13 +35,12 @@ from vecsieve.adapters.fusions import (
     Undivided,
     UndividedError,
 )
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.fetch import Attempt, Lists
 from vecsieve.proxy.search.searcher import LONG_POOL, TURN_BYTES
-from vecsieve.proxy.selection.fusion import Ranked, dbsf, joined, rrf, weighted
 from vecsieve.proxy.selection.policy import Caps, Order, Short, When
 from vecsieve.proxy.selection.single import selecting
 from vecsieve.proxy.telemetry.labels import FusionOutcome, OwnRead, Stage

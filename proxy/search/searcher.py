@@ -27,33 +27,27 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.context.answer import surround
 from vecsieve.proxy.search.context.repeats import first_pages, renew
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.memory.lookups import (
-    Asked,
+from vecsieve.proxy.search.memory.fetches import SendVectorFetch, VectorFetches
+from vecsieve.proxy.search.memory.lookups import Read, asked_of, complete, lean_needs, learnt, recalled
+from vecsieve.proxy.search.memory.points import FeatureMemory
+from vecsieve.proxy.search.memory.repeats import (
     Enough,
-    Read,
     Repeat,
     Repeats,
-    SendVectorFetch,
-    VectorFetches,
     arranged,
-    asked_of,
     begins_with,
     candidates_needed,
-    complete,
     identified,
-    lean_needs,
-    learnt,
-    recalled,
     settled_order,
 )
-from vecsieve.proxy.search.memory.points import Decided, FeatureMemory, Key
+from vecsieve.proxy.search.memory.values import Asked, Decided, Key
 from vecsieve.proxy.search.report import collapsed_notes, figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy

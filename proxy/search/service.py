@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.process.resources import Pressure
-from vecsieve.proxy.search.budgets import grant
+from vecsieve.proxy.runtime.memory import Pressure
 from vecsieve.proxy.search.context.overrides import overridden
 from vecsieve.proxy.search.errors import (
     LostReplyError,
@@ -25,12 +24,12 @@ from vecsieve.proxy.search.errors import (
     RejectedReplyError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer
+from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer, grant
 from vecsieve.proxy.search.fetch import Attempt, enough_of, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
-from vecsieve.proxy.search.report import Report, report_of, rows_of
+from vecsieve.proxy.search.report import report_of, rows_of
 from vecsieve.proxy.search.retrievers import Retrievers
 from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
 from vecsieve.proxy.search.services import ProcessServices
@@ -45,6 +44,7 @@ from vecsieve.proxy.telemetry.labels import (
     Stage,
     UpstreamError,
 )
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecord
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -385,12 +385,10 @@ class SearchService:
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
         )
-        recent, pools = self._services.recent, self._services.pools
-        if (is_due := pools.keep and not attempt.enough and pools.is_due()) or recent.texts:
+        observer = self._services.observer
+        if observer.needs_features(attempt):
             self._searcher.complete(attempt)
-        recent.take(attempt, report)
-        if is_due:
-            pools.offer(attempt, recent.last)
+        observer.answered(attempt, report)
         return exchange.answer(body, report), report
 
     def _learn(self, operation: Operation, attempt: Attempt) -> None:

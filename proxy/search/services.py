@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.process.resources import MemoryGuard
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.context.sessions import Sessions
 from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
-from vecsieve.proxy.search.fetch import AdaptiveFetch
+from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
 from vecsieve.proxy.search.hedge import Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes, Turns
 from vecsieve.proxy.search.memory.points import FeatureMemory
 from vecsieve.proxy.search.policy import RulesInForce
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import Recent
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
+
+
+class Observer(Protocol):
+    """Keeps improved answers, for the admin port to show. The answer does not depend on it."""
+
+    def needs_features(self, attempt: Attempt) -> bool:
+        """Whether it reads the rows and payload values of this search's pool, which memory may have to look up first."""
+        ...
+
+    def answered(self, attempt: Attempt, report: Report) -> None:
+        """An improved answer is ready. Returns at once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +72,7 @@ class ProcessServices:
     # Where it is recorded.
     recorder: RequestRecorder
     metrics: Metrics
-    recent: Recent
-    pools: Pools
+    observer: Observer
     tracing: Tracing = NO_TRACING
     keeps_marks: bool = False
     sessions: Sessions

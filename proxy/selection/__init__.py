@@ -1,6 +1,7 @@
 """Numpy kernels that choose distinct results, and their composition. Knows no database, JSON, asyncio or setting.
 
-values           what goes in and out, and long work in steps
+candidates       what goes in: one pool
+values           what comes out, arrays, and long work in steps
 policy           how to choose: frozen values
 single           one page of one pool: gate, clusters, representatives, diversifier, caps, fill, order
 paged            any page of one deduplicated list
@@ -15,5 +16,4 @@ representatives  who stands for a cluster
 diversifiers     MMR, DPP and others behind a registry
 guards           what forbids that two candidates share a cluster
 text             what texts say about candidates being copies, and about pairs of them
-fusion           several ranked lists merged into one by ranks or scores, as databases do it
 """

@@ -234,13 +234,6 @@ def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMat
     return apart
 
 
-def best_ranked(labels: Indices) -> Indices:
-    """The best-ranked member of each cluster (distinct,), for labels numbered in order of best rank."""
-    # The highest label so far never falls and leaves out no number: where it first reaches k stands the first k.
-    highest = np.maximum.accumulate(labels)
-    return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
-
-
 def _heads(condensed: FloatVector, m: int, cut: float, method: str) -> Indices:
     """For each of m candidates the best-ranked member of its cluster."""
     steps = fastcluster.linkage(condensed, method=method, preserve_input=False)

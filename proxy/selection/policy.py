@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from vecsieve.proxy.selection.diversifiers.choice import Choice
-    from vecsieve.proxy.selection.values import Indices
+if TYPE_CHECKING:  # the package loads all diversifiers, and some read a policy's enums
+    from vecsieve.proxy.selection.diversifiers.choice import Diversifier
 
 
 class Linkage(StrEnum):
@@ -133,14 +132,6 @@ class Certain:
 
 
 Threshold = Fixed | Relative | Certain
-
-
-class Diversifier(Protocol):
-    """Chooses which of the representatives make the page. Its implementations stand in ``diversifiers``."""
-
-    def pick(self, choice: Choice, count: int) -> Indices:
-        """``count`` places in ``choice.standing`` (all, when there are fewer), in pick order; ties go to the lower place."""
-        ...
 
 
 class Require(StrEnum):

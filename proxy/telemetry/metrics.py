@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Reason
 from vecsieve.adapters.fusions import Undivided
-from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.telemetry.instruments import (
     BACKEND,
     CounterSpec,
@@ -63,6 +62,7 @@ from vecsieve.proxy.telemetry.labels import (
     WriteOutcome,
     WriteTier,
 )
+from vecsieve.proxy.telemetry.reports import Figures, Report
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.

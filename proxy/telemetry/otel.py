@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.spans import Kind, Method, Recording, Span
 from vecsieve.proxy.telemetry.tracing import Clock
 

@@ -6,11 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.telemetry.labels import (
     OTHER,
     AttemptKind,
@@ -26,6 +22,7 @@ from vecsieve.proxy.telemetry.labels import (
 )
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Clock, Finish, Trace
 
 
@@ -198,10 +195,10 @@ class RequestRecorder:
         self.metrics.requests_shed_total.labels(reason).inc()
         self.metrics.local_error(LocalError.SHED)
 
-    def measured(self, report: Report, attempt: Attempt) -> None:
-        """A shadow measurement ended."""
+    def measured(self, report: Report, divergences: Iterable[Divergence]) -> None:
+        """A shadow measurement ended. ``divergences``: how its answers would have differed from upstream's own."""
         self.metrics.search_done(report)
-        for kind in divergences(attempt):
+        for kind in divergences:
             self.metrics.diverged(kind)
 
     def _requests(self, change: int) -> None:
@@ -274,18 +271,3 @@ def _finish(record: RequestRecord, ended: Ended) -> Finish:
         candidates=sum(each.candidates for each in figures) if figures else None,
         collapsed=sum(each.collapsed for each in figures) if figures else None,
     )
-
-
-def divergences(attempt: Attempt) -> list[Divergence]:
-    """How the answers would have differed from upstream's own pages: at most once per search and kind."""
-    found: list[Divergence] = []
-    for search, selection in zip(attempt.call.searches, attempt.selections, strict=False):
-        own = np.arange(len(selection.labels))[search.offset : search.offset + search.top_k]
-        keep = selection.keep
-        if len(own) != len(keep):
-            found.append(Divergence.COUNT)
-        if not np.array_equal(np.sort(keep), own):
-            found.append(Divergence.IDS)
-        elif not np.array_equal(keep, own):
-            found.append(Divergence.ORDER)
-    return found

@@ -13,11 +13,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import Protocol, Self
 
-from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.status import Code
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
 

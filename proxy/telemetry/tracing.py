@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 
 # W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database

@@ -36,7 +36,7 @@ from vecsieve.adapters.writes import (
     WriteNeeds,
 )
 from vecsieve.config.policy import WriteSettings
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.errors import (
     FailureKind,
     LostReplyError,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import DescribesCollections, Dialect, Question
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.collections.learned import Description
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.exchange import KNOWN_SECONDS, CollectionInfo, Questioner

@@ -23,12 +23,12 @@ from support import stack
 from support.browser import Page, chromium, page_of, program
 from support.inspected import CHOSEN, inspector, no_costs, seen
 from support.stack import exchange
+from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME
 from vecsieve.proxy.telemetry.exposition import Scrape
-from vecsieve.proxy.telemetry.recent import Recent
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="no Chromium is installed: `make inspector` installs Debian's and runs this"

@@ -19,7 +19,7 @@ from support.fused_requests import EVERYTHING, is_one_order, request, without_pa
 from support.grpc_stack import Asker
 from support.said_in_grpc import Said, id_of, point_of, said
 from support.stack import Answer
-from vecsieve.proxy.selection.fusion import dbsf, rrf
+from vecsieve.adapters.fused_scores import dbsf, rrf
 
 Json = dict[str, Any]
 HEADER = "x-vecsieve-per-retriever"

@@ -12,7 +12,7 @@ from bench import http2
 from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
 from support.running import Running
 from support.scripted_grpc import before
-from vecsieve.proxy.process.runtime import Lifecycle
+from vecsieve.proxy.runtime.lifecycle import Lifecycle
 
 UNARY, UNKNOWN = "/qdrant.Points/Count", "/nobody.Knows/Count"
 ANSWER_BYTES = 8 * 2**20  # more than the kernel keeps for both ends of a connection together

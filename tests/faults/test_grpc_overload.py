@@ -26,7 +26,7 @@ from support.scripted_grpc import (
     upsert,
     widened,
 )
-from vecsieve.proxy.process.resources import MemoryGuard, Pressure
+from vecsieve.proxy.runtime.memory import MemoryGuard, Pressure
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.requests import RequestRecord

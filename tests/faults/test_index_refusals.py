@@ -15,8 +15,8 @@ from aiohttp.abc import ResolveResult
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.running import running
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 KEY = b"secret-key"

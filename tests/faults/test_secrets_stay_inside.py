@@ -13,9 +13,9 @@ from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exch
 from support.relay_server import Invalidation, PlainDialect, bare_relay
 from support.streams import listening
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, listen
+from vecsieve.proxy.runtime.addresses import DataPort
 
 CANARY = b"s3cr3t-canary"
 HOST = b"Host: c\r\n"

@@ -12,10 +12,10 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.routes import Route, routes_of
-from vecsieve.proxy.process.resources import MemoryGuard
+from vecsieve.proxy.runtime.addresses import DataPort
+from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.telemetry.exposition import own_registry, scrape
 from vecsieve.proxy.telemetry.metrics import Metrics
 

@@ -11,11 +11,11 @@ import grpc
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.listener import GrpcListener, listen
 from vecsieve.proxy.grpc.relay import answer, received, relay, send
 from vecsieve.proxy.grpc.status import Answer, Failure
 from vecsieve.proxy.grpc.upstream import Channels
+from vecsieve.proxy.runtime.addresses import Origin
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 

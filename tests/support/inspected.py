@@ -13,13 +13,13 @@ from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.inspector import InForce, Inspector
 from vecsieve.proxy.admin.knowledge import Knowledge
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.admin.pools import Pools
+from vecsieve.proxy.admin.recent import Recent, Seen
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.budgets import Egress
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import Recent, Seen
 
 # Of three results asked for, 1 repeats 0 by its vector and 3 repeats 2 by its text: 4 fills the page.
 CHOSEN = selection(

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.relay import Relay, Writes
 from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.runtime.addresses import DataPort
 
 
 class PlainDialect:

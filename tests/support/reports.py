@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome, Stage
+from vecsieve.proxy.telemetry.reports import Figures, Report
 
 FIGURES = Figures(
     candidates=50,

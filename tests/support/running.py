@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from support.exposed import value
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import data_ports_of
 from vecsieve.proxy.process.assembly import Process
+from vecsieve.proxy.runtime.addresses import data_ports_of
 from vecsieve.proxy.search.hedge import HedgeTimes
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -58,24 +58,34 @@ def imported(path: Path, *, top_level_only: bool) -> set[str]:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import; say the whole name"
-            found.add(node.module or "")
-            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module == "vecsieve.proxy")
+            source = source_of(path, node)
+            found.add(source)
+            found.update(f"{source}.{alias.name}" for alias in node.names if source == "vecsieve.proxy")
     return found
+
+
+def source_of(path: Path, node: ast.ImportFrom) -> str:
+    """The whole name of what a ``from`` statement of this file imports from."""
+    if not node.level:
+        return node.module or ""
+    own = module_name(path).split(".")
+    package = own if path.name == "__init__.py" else own[:-1]
+    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
 
 
 MODULES = {module_name(path): path for path in SOURCES if "/data/" not in path.as_posix()}
 
 
-def at_import(path: Path) -> set[str]:
-    """Our modules that a module needs before it can be used: not what functions load, nor what only a checker reads."""
+def needed(path: Path) -> set[str]:
+    """Our modules that a module names in its imports, also those that functions load or that only a type checker reads."""
     found: set[str] = set()
-    for node in reached(parsed(path), is_late=False):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            inner = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
-            found.update(inner or {node.module or ""})
+            source = source_of(path, node)
+            inner = {f"{source}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found.update(inner or {source})
     return found & MODULES.keys()
 
 

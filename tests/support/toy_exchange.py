@@ -15,8 +15,10 @@ from support.turning import calm
 from vecsieve.adapters.contract import Bounds, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.process.resources import MemoryGuard
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.admin.pools import Observed, Pools
+from vecsieve.proxy.admin.recent import Recent
+from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
@@ -27,13 +29,11 @@ from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
 from vecsieve.proxy.search.hedge import AttemptTimeout, Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
-from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.search.service import SearchService
 from vecsieve.proxy.search.services import ProcessServices
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.pools import Pools
-from vecsieve.proxy.telemetry.recent import Recent
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 from vecsieve.proxy.telemetry.tracing import Stopwatch
 
@@ -173,9 +173,8 @@ def toys(
         "egress": Egress(budget_bytes, now=clock),
         "recorder": recorder,
         "metrics": metrics,
-        "recent": Recent(keep, now=clock),
         "sessions": Sessions(InProcess(sessions=9, results=99, clock=clock), clock=clock, failed=lambda: None),
-        "pools": Pools(keep=False, clock=clock, work=LongWork()),
+        "observer": Observed(Recent(keep, now=clock), Pools(keep=False, clock=clock, work=LongWork())),
     }
     services = ProcessServices(**{**shared, **other})
     return Toys(clock, registry, timers, services, SearchService(ToyAdapter(), ToyDialect(), services, number_bytes=12))

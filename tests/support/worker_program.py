@@ -24,9 +24,10 @@ from vecsieve.proxy.admin.inspector import InForce, Inspector
 from vecsieve.proxy.admin.knowledge import asking, egress_of
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.admin.status import Facts, read_status, state_of, worker_statuses
-from vecsieve.proxy.process.resources import resident_bytes
-from vecsieve.proxy.process.runtime import Lifecycle, LoopLag
 from vecsieve.proxy.process.workers import Worker, Workers, run_workers
+from vecsieve.proxy.runtime.lifecycle import Lifecycle
+from vecsieve.proxy.runtime.loop import LoopLag
+from vecsieve.proxy.runtime.memory import resident_bytes
 from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, shared_registry
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -22,7 +22,7 @@ from vecsieve.proxy.jobs.evaluate.rendering import reliability as draw_reliabili
 from vecsieve.proxy.jobs.evaluate.searching import CONFIGURED, DEFAULT, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised
 from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
-from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.selection.policy import Certain, Model
 
 SAMPLE_SAID = "This is the sample set, made of the demo's texts: a first look, no benchmark. For your own data: vecsieve evaluate FOLDER"

@@ -24,7 +24,7 @@ from vecsieve.proxy.jobs.sweep.report import Report, as_json, as_page
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.jobs.sweep.store import Store, StoreError
 from vecsieve.proxy.jobs.sweep.telling import Receiver, line
-from vecsieve.proxy.process.runtime import ended_by_signals
+from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.writes.journal import Book, JournalError
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")

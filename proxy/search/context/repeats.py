@@ -16,7 +16,7 @@ from hashlib import blake2b
 import numpy as np
 
 from vecsieve.adapters.contract import Pool, Search, SearchCall
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import ResolvedPolicy

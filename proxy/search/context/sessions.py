@@ -25,9 +25,9 @@ from vecsieve.proxy.search.collections.learned import Lru
 from vecsieve.proxy.search.context.repeats import point_digests, text_digest
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.selection.values import Fate
 from vecsieve.proxy.telemetry.labels import Outcome
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.tracing import Clock
 
 LOGGER = logging.getLogger("vecsieve.sessions")

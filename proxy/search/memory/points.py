@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +31,9 @@ from vecsieve.proxy.search.memory.shelves import (
     is_coarse,
     packed,
 )
+from vecsieve.proxy.search.memory.values import Asked, Decided, Key, Points, Recalled
 from vecsieve.proxy.selection.metric import metric_by, scores_fit, scores_tell, scoring_of
-from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.values import Metric, Selection
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.search.memory.lookups import Asked  # which look into a memory
-    from vecsieve.proxy.search.report import Figures  # of an Attempt, which has what a memory knows
+from vecsieve.proxy.selection.values import Metric
 
 Clock = Callable[[], float]
 
@@ -64,27 +60,6 @@ SWEPT = 512
 # Points whose payload values are as selection reads them may take so much, and this share of a bound that is reached. Those of
 # others are packed, so many in one go: 3 microseconds each, and 4 to unpack them.
 READ_BYTES, READ_SHARE, PACKED = 64 << 20, 3 / 4, 64
-
-
-class Key(NamedTuple):
-    """Which points may be compared. ``partition``: the part of the collection in which ids are unique. ``reads``: what of a
-    payload is read.
-    """
-
-    partition: bytes
-    vector: str
-    dimension: int
-    reads: object
-
-
-class Points(NamedTuple):
-    """The points of one reply, best first: n ``names``, an id with its version where there is one; ``scores`` (n,) for
-    ``query`` (d,).
-    """
-
-    names: Sequence[bytes]
-    query: Matrix
-    scores: npt.NDArray[np.float64]
 
 
 @dataclass(slots=True, eq=False)
@@ -126,33 +101,6 @@ class _Collection:
     is_versioned: bool = False
     tables: dict[Key, _Table] = field(default_factory=dict)
     known: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """``rows``: (n, d) float32, ``squares``: their squared lengths. ``records``: one a point; None where payload values are not remembered. ``metric``: that gives the
-    scores; None where they are not plain. ``slots``: (n,) where they are kept. ``until``: when one of the records is too old.
-    """
-
-    rows: Matrix
-    squares: Matrix
-    records: tuple[Record, ...] | None
-    metric: Metric | None
-    slots: Slots
-    until: float
-
-
-class Decided(NamedTuple):
-    """A selection with its ``figures``, and the ``policy`` that made it: while it is held here no other policy has its identity.
-
-    ``slots``, ``until``: as in Recalled.
-    """
-
-    selection: Selection
-    figures: Figures
-    policy: Policy
-    slots: Slots
-    until: float
 
 
 class FeatureMemory:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from vecsieve.proxy.selection.clustering import best_ranked
+from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.distances import Distances
 from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, scaled
-from vecsieve.proxy.selection.policy import Diversifier
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
+from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, best_ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,14 @@ class Choice:
         """``gains`` of the scores, scaled to [0, 1]. At diversity 0 the rank decides, whatever the scores."""
         candidates = self.candidates
         return self.gains(by_rank(candidates.size) if diversity == 0.0 else scaled(oriented(candidates.scores)))
+
+
+class Diversifier(Protocol):
+    """Chooses which of the representatives make the page. Its implementations stand in ``diversifiers``."""
+
+    def pick(self, choice: Choice, count: int) -> Indices:
+        """``count`` places in ``choice.standing`` (all, when there are fewer), in pick order; ties go to the lower place."""
+        ...
 
 
 def diversify(choice: Choice, diversifier: Diversifier | None, count: int) -> Indices:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.values import Candidates, FloatVector
+from vecsieve.proxy.selection.values import FloatVector
 
 
 def by_rank(n: int) -> FloatVector:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.guards.figures import NONE as NO_FIGURES
 from vecsieve.proxy.selection.guards.figures import (
     Figures,
@@ -34,7 +36,7 @@ from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import lengths_of, short
 from vecsieve.proxy.selection.text.features import Text
 from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.values import Indices, Metadata, Steps, Veto
+from vecsieve.proxy.selection.values import Indices, Steps, Veto
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #
@@ -339,7 +341,7 @@ def _read(
                 yield
                 left = STEP_CHARACTERS - len(text.raw)
             text.facts = (_facts(text),)
-        said[place] = text.facts[0]
+        (said[place],) = cast("tuple[Facts | None]", text.facts)
     return said
 
 

@@ -12,15 +12,24 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from vecsieve.proxy.selection.text.features import Text
-
 Traits = npt.NDArray[np.uint8]
+
+
+class Priced(Protocol):
+    """A text. ``known_cost``: UNPRICED until ``cost`` was called, negative of a text that is not read."""
+
+    raw: str
+    known_cost: int
+
+    def cost(self) -> int: ...
+
+
+P = TypeVar("P", bound=Priced)
 
 # Characters of one text. No embedding model sees so much, so a chunk is not that long. (Longer ones are not cut either:
 # two texts that agree up to here and differ behind it are no copies.)
@@ -64,7 +73,7 @@ _TABLE_END = 0x20000
 _PLAIN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF), (0x17000, 0x18AFF))
 
 
-def readable(texts: Sequence[Text | None]) -> tuple[Sequence[Text | None], Sequence[int]]:
+def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[int]]:
     """The texts that are read, None in place of the others, and what each costs, 0 of those. ``texts``: in rank order.
 
     The first text that the budget does not cover ends it: what is read of a ranking does not depend on what stands behind.
@@ -73,7 +82,7 @@ def readable(texts: Sequence[Text | None]) -> tuple[Sequence[Text | None], Seque
     if min(prices, default=0) >= 0 and sum(prices) <= POOL_COST:
         return texts, prices
     left = POOL_COST
-    found: list[Text | None] = [None] * len(texts)
+    found: list[P | None] = [None] * len(texts)
     costs = [0] * len(texts)
     for place, text in enumerate(texts):
         if text is None or len(text.raw) > LONGEST:
@@ -146,7 +155,7 @@ def short(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most_wo
     return (lengths > 0) & (lengths <= LONGEST_WORD * most_words) & (counts <= most_words)
 
 
-def lengths_of(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
+def lengths_of(texts: Sequence[Priced | None]) -> npt.NDArray[np.int64]:
     """How many characters each text has (n,), 0 where there is none."""
     return np.array([0 if text is None else len(text.raw) for text in texts], np.int64)
 

@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,6 @@ from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.shingles import grams
 from vecsieve.proxy.selection.text.tokens import Hashes, hashed, mixed
 from vecsieve.proxy.selection.values import Indices
-
-if TYPE_CHECKING:
-    from vecsieve.proxy.selection.guards.subjects import Subject
-    from vecsieve.proxy.selection.guards.veto import Facts
 
 # Bits of the map of 3-grams. Two texts of a hundred words without common passages share a sixth of theirs.
 BITS = 512
@@ -123,8 +118,8 @@ class Text:
         self.raw = raw
         self.has_lines = "\n" in raw or "\r" in raw
         self.whole: Form | None = None
-        self.facts: tuple[Facts | None] | None = None
-        self.subject: Subject | None = None
+        self.facts: object = None  # typed where it is read: guards read texts, so nothing of theirs is known here
+        self.subject: Tokens | None = None
         self.known_cost = UNPRICED
         self.edges: Edges | None = None
         self._forms: dict[tuple[int, int], Form] | None = None

@@ -14,7 +14,7 @@ from vecsieve.config.addresses import collector_url
 from vecsieve.config.load import judged, load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
-from vecsieve.proxy.telemetry.recent import kept_by
+from vecsieve.proxy.admin.recent import kept_by
 
 ENDPOINT = "http://127.0.0.1:4318"
 

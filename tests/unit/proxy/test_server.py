@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.addresses import DataPort, Origin
+from vecsieve.proxy.runtime.addresses import DataPort, Origin
 from vecsieve.proxy.server import announce, announce_ports
 
 

@@ -19,11 +19,11 @@ from unit.proxy.admin.test_server import STATUS, Raw, send
 from support.inspected import CHOSEN, inspector, no_costs, seen
 from support.selections import selection
 from vecsieve.proxy.admin.inspector import Asked, RefusedError, verdict_of
+from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONTENT_SECURITY_POLICY, AdminServer, Pages
 from vecsieve.proxy.jobs.calibrate.labels import read_labels
 from vecsieve.proxy.selection.values import Fate, Link
 from vecsieve.proxy.telemetry.exposition import Scrape
-from vecsieve.proxy.telemetry.recent import Recent
 
 HOSTILE = '<img src=x onerror="document.title=1">"\'&\u2028'
 CLOCK = 1_000_000.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from unit.proxy.telemetry.test_rejudging import demo_pool, kept
+from unit.proxy.admin.test_rejudging import demo_pool, kept
 
 from support.inspected import no_egress, no_pools, seen
 from support.streams import serving_at
@@ -27,11 +27,11 @@ from vecsieve.proxy.admin.knowledge import (
     in_one,
     open_to_admin,
 )
+from vecsieve.proxy.admin.pools import Sampled
+from vecsieve.proxy.admin.recent import PLACES, Recent
 from vecsieve.proxy.admin.whatif import Change
 from vecsieve.proxy.admin.whatif import in_one as all_judged
 from vecsieve.proxy.search.budgets import Egress
-from vecsieve.proxy.telemetry.pools import Sampled
-from vecsieve.proxy.telemetry.recent import PLACES, Recent
 
 
 @pytest.fixture

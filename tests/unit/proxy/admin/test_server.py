@@ -14,12 +14,12 @@ import pytest
 
 from support.inspected import inspector
 from support.loops import LoopFactory, both_loops, run
+from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages, page_file
 from vecsieve.proxy.admin.status import Status
 from vecsieve.proxy.telemetry.exposition import own_registry, scrape
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.recent import Recent
 
 CANARY = "CANARY-77aa1"
 STATUS = Status(

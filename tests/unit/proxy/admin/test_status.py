@@ -21,7 +21,7 @@ from vecsieve.proxy.admin.status import (
     upstream_address,
     worker_statuses,
 )
-from vecsieve.proxy.process.runtime import Board, Phase, State
+from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
 from vecsieve.proxy.telemetry.exposition import own_registry
 from vecsieve.proxy.telemetry.labels import BreakerState
 from vecsieve.proxy.telemetry.metrics import Metrics

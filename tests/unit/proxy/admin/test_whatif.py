@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from unit.proxy.telemetry.test_rejudging import CORPUS, DEFAULT, TOP_K, demo_pool, kept
+from unit.proxy.admin.test_rejudging import CORPUS, DEFAULT, TOP_K, demo_pool, kept
 
 from support.inspected import inspector, no_pools, seen
 from vecsieve.proxy.admin.inspector import Asked, RefusedError
+from vecsieve.proxy.admin.pools import Sampled
+from vecsieve.proxy.admin.recent import Recent
+from vecsieve.proxy.admin.rejudging import keeping, rejudged
 from vecsieve.proxy.admin.whatif import COUNTED, PRESET_NAMES, UNCHANGED, Change, ChangeError, in_one, judged
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Relative
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import finished
-from vecsieve.proxy.telemetry.pools import Sampled
-from vecsieve.proxy.telemetry.recent import Recent
-from vecsieve.proxy.telemetry.rejudging import keeping, rejudged
 
 
 def sampled(count: int, collection: str = "docs") -> list[Sampled]:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.api import served
+from vecsieve.adapters.fused_scores import dbsf, rrf
 from vecsieve.proxy.api.fuse import LARGEST_SCORE, MOST_LISTS, fuse
 from vecsieve.proxy.api.messages import MOST_CHUNKS
 from vecsieve.proxy.api.problems import ProblemError
-from vecsieve.proxy.selection.fusion import dbsf, rrf
 
 Json = dict[str, Any]
 RETURNS, REFUNDS, SHIPPING = "You can return any order.", "Refunds go to the card.", "Shipping takes two days."

@@ -11,11 +11,12 @@ from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.contract import Question
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
-from vecsieve.proxy.grpc.status import Answer, Code, Failure, no_message, unreachable
+from vecsieve.proxy.grpc.status import Answer, Failure, no_message, unreachable
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Exchange
 from vecsieve.proxy.search.report import header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
+from vecsieve.proxy.telemetry.spans import Code
 
 INITIAL, TRAILING = (("date", "now"),), (("t-bin", b"\0"),)
 SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)

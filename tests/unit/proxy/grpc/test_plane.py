@@ -13,7 +13,7 @@ from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
 from support.running import Running
 from support.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
 from vecsieve.adapters.qdrant.calls import UNARY
-from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES
+from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 
 STREAM = "/later.Service/Talk"

@@ -11,12 +11,12 @@ import pytest
 
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
 from vecsieve.proxy.grpc.upstream import Channels
+from vecsieve.proxy.runtime.addresses import DataPort, Origin
 
 DATABASE, INDEX = Origin("http", "127.0.0.1:6334"), Origin("https", "docs.example")
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from vecsieve.proxy.grpc.status import Code, http_status
+from vecsieve.proxy.grpc.status import http_status
+from vecsieve.proxy.telemetry.spans import Code
 
 
 def test_the_codes_are_those_of_the_library() -> None:

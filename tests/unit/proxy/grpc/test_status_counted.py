@@ -5,7 +5,6 @@ from prometheus_client import CollectorRegistry
 
 from support.exposed import value
 from vecsieve.proxy.grpc.status import (
-    Code,
     Failure,
     answered_locally,
     local_failure,
@@ -19,6 +18,7 @@ from vecsieve.proxy.grpc.status import (
 from vecsieve.proxy.search.errors import FailureKind
 from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.spans import Code
 
 REFUSED = Failure(code=Code.NOT_FOUND, details="no collection")
 BROKEN = Failure(code=Code.UNAVAILABLE, details="Socket closed", kind=FailureKind.RESET)

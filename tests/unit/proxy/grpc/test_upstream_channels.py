@@ -16,9 +16,9 @@ from support.grpc_raw import REPLY_HEAD, framed, raw_upstream
 from support.grpc_relay_server import bare_grpc_relay
 from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.grpc.upstream import CALLS_BEFORE_NEXT, MOST_POOLS, Channels, _literal_target, _target
 from vecsieve.proxy.http.names import PublicResolver
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
 
 SETTINGS = UpstreamSettings(connect_timeout_seconds=1.0, dns_ttl_seconds=0.05)

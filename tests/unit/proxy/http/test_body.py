@@ -9,10 +9,10 @@ from aiohttp import web
 from support.faultup import RawClient
 from support.relay_server import Invalidation, PlainDialect
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import DataPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.listener import DataServer, listen
+from vecsieve.proxy.runtime.addresses import DataPort
 from vecsieve.proxy.search.errors import ClientBodyError, ClientFault
 
 SendVectorFetch = Callable[[RequestBody], Awaitable[object]]

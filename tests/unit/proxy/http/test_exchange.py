@@ -11,11 +11,11 @@ from support.toy_backend import OPERATION
 from support.toy_exchange import policy
 from vecsieve.adapters.contract import Question
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.answers import RawResponse
 from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.upstream import Upstream
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.exchange import Gate
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen

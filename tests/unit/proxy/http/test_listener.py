@@ -11,7 +11,6 @@ from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.ports import free_ports
 from support.relay_server import Invalidation, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.addresses import DataPort, Origin
 from vecsieve.proxy.http import listener
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import (
@@ -23,6 +22,7 @@ from vecsieve.proxy.http.listener import (
     prove_settings,
 )
 from vecsieve.proxy.http.protocol import ClientConnection
+from vecsieve.proxy.runtime.addresses import DataPort, Origin
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"
 LIMITS = LimitSettings()

@@ -11,10 +11,10 @@ import pytest
 from support.faultup import FaultyUpstream, Talk, answering, reply
 from support.known_names import Names
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.names import Addresses
 from vecsieve.proxy.http.pools import Census, Pool
 from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, Exchange, UpstreamConnection
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind
 
 HEAD = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"

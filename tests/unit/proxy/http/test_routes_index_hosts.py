@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.schema import PineconeSettings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.routes import MOST_NAMED, IndexHosts
+from vecsieve.proxy.runtime.addresses import Origin
 
 PUBLIC = Origin.of("https://api.pinecone.io")
 PLAIN = Origin.of("http://127.0.0.1:5080")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.pinecone.calls import OF_AN_INDEX, OF_THE_CONTROL_PLANE, RULES
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import Target, read_target
 from vecsieve.proxy.http.routes import prefix_of, route
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 
 FIXED = Origin("https", "fixed.svc.x.pinecone.io")

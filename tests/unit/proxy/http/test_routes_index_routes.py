@@ -8,9 +8,9 @@ import pytest
 
 from vecsieve.adapters.pinecone.calls import RULES
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import Origin
 from vecsieve.proxy.http.headers import RawHeaders, Target, read_target
 from vecsieve.proxy.http.routes import IndexRoutes, at_port, own_url
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import Trouble
 
 INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.proxy.process.runtime import Board, Phase
 from vecsieve.proxy.process.workers import GRACE_SECONDS, STUCK_SECONDS, Supervisor
+from vecsieve.proxy.runtime.lifecycle import Board, Phase
 
 TERM, HUP, KILL = signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
 

@@ -6,11 +6,11 @@ import pytest
 
 from support.toy_exchange import ToyExchange, attempt, toys
 from vecsieve.adapters.contract import MalformedReplyError
+from vecsieve.proxy.admin.recent import Seen, seen_of
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import report_of, rows_of
 from vecsieve.proxy.telemetry.labels import FailOpen, MemoryRecall, Outcome, Stage
-from vecsieve.proxy.telemetry.recent import Seen, seen_of
 
 
 def remembered(attempt: Attempt) -> list[Seen]:

@@ -15,11 +15,11 @@ from support.exposed import value
 from support.manual_time import settle
 from support.reports import REPORT
 from support.toy_exchange import ToyExchange, toys
-from vecsieve.proxy.process.resources import LARGE_MESSAGE_BYTES
+from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import Report
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
 
 

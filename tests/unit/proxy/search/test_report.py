@@ -14,10 +14,11 @@ from support.pools import planted, pool
 from support.reports import FIGURES, REPORT, report_of
 from support.selections import selection
 from vecsieve.adapters.contract import Pool, Reason, Search
-from vecsieve.proxy.search.report import REPORT_HEADER, Figures, figures, header_value
+from vecsieve.proxy.search.report import REPORT_HEADER, figures, header_value
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
 from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Guard, Outcome, VectorFetchOutcome
+from vecsieve.proxy.telemetry.reports import Figures
 
 COUNTS = st.integers(min_value=0, max_value=10_000)
 SECONDS = st.floats(min_value=0, max_value=1_000)

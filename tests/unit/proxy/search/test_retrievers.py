@@ -21,7 +21,7 @@ from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.process.runtime import LongWork
+from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.budgets import OwnReads
 from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.errors import RejectedReplyError

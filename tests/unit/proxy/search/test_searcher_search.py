@@ -15,7 +15,7 @@ import pytest
 from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.adapters.contract import MalformedReplyError, Reply, SearchCall
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.process import runtime
+from vecsieve.proxy.runtime import loop as runtime
 from vecsieve.proxy.search import searcher as search_searcher
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan

@@ -10,6 +10,7 @@ import pytest
 from support.toy_backend import OPERATION, TOO_MANY, ToyAdapter, families_of
 from support.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answered, prepared, refused, toys
 from vecsieve.adapters.contract import Reason, UnsupportedError
+from vecsieve.proxy.admin.pools import Observed
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.limits import CONSECUTIVE, OPEN_SECONDS
@@ -184,4 +185,6 @@ async def test_searches_are_remembered_where_that_is_wanted(keep: int) -> None:
     around = toys(keep=keep)
     for _ in range(3):
         await answered(around, ToyExchange())
-    assert len(around.services.recent.newest()) == keep
+    observer = around.services.observer
+    assert isinstance(observer, Observed)
+    assert len(observer.recent.newest()) == keep

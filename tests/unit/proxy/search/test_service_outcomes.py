@@ -16,7 +16,7 @@ from support.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.process.resources import MemoryGuard
+from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.exchange import Fits
 from vecsieve.proxy.search.limits import Turns
 from vecsieve.proxy.search.service import SearchService

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from support.oracles import agglomerate, apart
 from support.pools import angles, damaged
-from vecsieve.proxy.selection.clustering import best_ranked, cluster, separate
+from vecsieve.proxy.selection.clustering import cluster, separate
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.policy import Linkage
-from vecsieve.proxy.selection.values import FloatMatrix
+from vecsieve.proxy.selection.values import FloatMatrix, best_ranked
 
 LINKAGES = st.sampled_from(list(Linkage))
 MERGING = st.sampled_from([linkage for linkage in Linkage if linkage is not Linkage.LEADER])

@@ -6,10 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.clustering import best_ranked
 from vecsieve.proxy.selection.policy import Caps
 from vecsieve.proxy.selection.single import capped, expand
-from vecsieve.proxy.selection.values import Indices
+from vecsieve.proxy.selection.values import Indices, best_ranked
 
 
 def limits(*, document: int | None = None, source: int | None = None) -> Caps:

@@ -18,8 +18,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from support.otlp_receiver import collector
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
-from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.status import Code
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, Outcome
 from vecsieve.proxy.telemetry.otel import (
     FLUSH_SECONDS,

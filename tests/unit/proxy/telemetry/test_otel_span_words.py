@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.backends import BACKENDS
-from vecsieve.proxy.grpc.status import Code
 from vecsieve.proxy.telemetry.labels import OTHER, AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.otel import SpanWords
 from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Span

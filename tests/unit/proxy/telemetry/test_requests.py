@@ -18,6 +18,7 @@ from support.toy_backend import ToyUpstream, ranking
 from support.toy_exchange import ToyExchange, policy, toys
 from vecsieve.adapters.contract import Operation, Reason
 from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.report import divergences
 from vecsieve.proxy.telemetry.labels import (
     AttemptKind,
     Bypass,
@@ -30,7 +31,7 @@ from vecsieve.proxy.telemetry.labels import (
 )
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder, divergences
+from vecsieve.proxy.telemetry.requests import Ended, RequestRecorder
 
 SEARCH = Operation(backend="qdrant", name="query", collection="secret")
 FINE = Ended(
@@ -241,7 +242,7 @@ async def test_the_same_ids_in_another_order_diverge_in_that() -> None:
 
 async def test_a_measurement_counts_its_figures_and_its_divergences(counting: Counting) -> None:
     attempt = await measured(list(itertools.repeat(0, 20)), short="allow")
-    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW), attempt)
+    counting.recorder.measured(REPORT._replace(outcome=Outcome.SHADOW), divergences(attempt))
     assert counting.count("searches_total", backend="qdrant", outcome="shadow") == 1
     for kind in ("count", "ids"):
         assert counting.count("shadow_divergence_total", backend="qdrant", kind=kind) == 1

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.proxy.addresses import Origin
-from vecsieve.proxy.grpc.status import Code
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Recording, Span, known_code, known_status
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Finish, Trace, parent_of

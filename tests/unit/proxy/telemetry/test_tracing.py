@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, Outcome, Stage
 from vecsieve.proxy.telemetry.tracing import MOST_MARKS, NO_TRACING, UNTOLD, UNTRACED, Finish, Stopwatch
 

@@ -14,7 +14,7 @@ from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.errors import LookupFailedError
 from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
-from vecsieve.proxy.search.memory.lookups import SendVectorFetch
+from vecsieve.proxy.search.memory.fetches import SendVectorFetch
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort, Origin, data_ports_of
+from vecsieve.proxy.runtime.addresses import DataPort, Origin, data_ports_of
 
 INDEX_FLAG = "--index-port PORT=HOST"
 PORTS = {8102: "http://127.0.0.1:5081", 8101: "docs-abc123.svc.aped-4627-b74a.pinecone.io"}

@@ -1,9 +1,8 @@
-"""Descriptors and memory of one process: their limits, and how they are kept within them.
+"""Memory of one process: how glibc keeps it, when Python collects it, and the guard that measures it.
 
-Descriptors: Linux starts most services with a soft limit (RLIMIT_NOFILE) of 1,024. Without a bound, 1,100 silent clients
-take all of them; then no connection to the database can be opened, and every request fails with 502. So the soft limit is
-raised as far as the settings need it and the hard limit allows. What still does not fit is lowered: clients get what the
-pools, the admin port, gRPC, the log and a reserve leave.
+glibc returns megabyte bodies to the kernel after each request and page-faults them in again; raising two thresholds doubled
+the throughput of a bare relay of 1 MB replies. Both are bounded, so the resident memory is bounded too. All threads share one
+arena, so a block that one thread of grpc core freed serves the others.
 """
 
 from __future__ import annotations
@@ -11,154 +10,10 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import logging
 import os
-import resource
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-
-from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import DataPort, data_ports_of
-from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN_CONNECTIONS
-from vecsieve.proxy.http.listener import arriving_at_most
-from vecsieve.proxy.telemetry.log import FIELDS
-
-LOGGER = logging.getLogger("vecsieve.descriptors")
-
-API_CONNECTIONS = 64  # clients pool a few each; those of data ports cannot take them
-UNLIMITED = 1 << 20  # stands for "no limit": more than any settings need
-# For name resolution on threads, files that are reloaded, and the collector of traces.
-RESERVE = 64
-# The admin port and the reserve take at most this share of a small limit each.
-SMALL_SHARE = 16
-# Two pools, each at most a quarter: half of the descriptors for the database, half for clients.
-POOL_SHARE = 4
-# A gRPC client takes its own socket and both ends of the one that connects it to the server inside this process.
-GRPC_CLIENT = 3
-# Per gRPC server: its socket and the poll descriptors of the core. Per origin: two kinds of channels, twice while renewed.
-GRPC_SERVER, GRPC_CHANNELS = 16, 4
-# Where requests name hosts (Pinecone), each host has its own connections. The budget covers at least so many hosts.
-HOSTS = 4
-LISTENING = 2  # sockets of one port: a name may resolve to IPv4 and IPv6
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What fits. ``limit``: the soft limit in force. ``pool_total``: connections of each of the two pools, over all hosts."""
-
-    limit: int
-    hard: int
-    connections: int
-    pool_connections: int
-    pool_total: int
-
-    def fitted(self, settings: Settings) -> Settings:
-        """The settings with both limits lowered to what fits."""
-        limits = settings.limits.model_copy(update={"connections": self.connections})
-        upstream = settings.upstream.model_copy(update={"pool_connections": self.pool_connections})
-        return settings.model_copy(update={"limits": limits, "upstream": upstream})
-
-
-def claim(settings: Settings) -> Budget:
-    """Raise the soft limit of this process as far as the settings need it; returns what fits."""
-    data_ports, held = data_ports_of(settings), _open_now()
-    soft, hard = (_finite(each) for each in resource.getrlimit(resource.RLIMIT_NOFILE))
-    wanted = needed(settings, data_ports, held)
-    if soft < wanted and soft < hard:
-        soft = _raised(soft, min(wanted, hard))
-    return budget(settings, data_ports, held=held, limit=soft, hard=hard)
-
-
-def say(given: Budget, settings: Settings) -> None:
-    """Log what was lowered."""
-    asked = (settings.limits.connections, settings.upstream.pool_connections)
-    if (given.connections, given.pool_connections) == asked:
-        LOGGER.info("RLIMIT_NOFILE is enough", extra={FIELDS: {"limit": given.limit}})
-        return
-    LOGGER.warning(
-        "RLIMIT_NOFILE is too low for limits.connections and upstream.pool_connections: both are lowered to what fits."
-        " Raise its hard limit (LimitNOFILE, ulimit -n), or lower these settings",
-        extra={
-            FIELDS: {
-                "limit": given.limit,
-                "hard_limit": given.hard,
-                "connections": given.connections,
-                "connections_wanted": asked[0],
-                "pool_connections": given.pool_connections,
-                "pool_connections_wanted": asked[1],
-            }
-        },
-    )
-
-
-def needed(settings: Settings, data_ports: Sequence[DataPort], held: int) -> int:
-    """Descriptors that the settings may use at most. ``held``: open already."""
-    own = _own(settings, data_ports, held, limit=UNLIMITED)
-    return own + 2 * _pool_wanted(settings) + _cost(data_ports, settings.limits.connections)
-
-
-def budget(settings: Settings, data_ports: Sequence[DataPort], *, held: int, limit: int, hard: int) -> Budget:
-    """What fits into ``limit`` descriptors. Pure."""
-    room = max(0, limit - _own(settings, data_ports, held, limit=limit))
-    pool_total = max(1, min(_pool_wanted(settings), room // POOL_SHARE))
-    wanted = settings.limits.connections
-    fitting = bisect_right(range(1, wanted + 1), room - 2 * pool_total, key=lambda count: _cost(data_ports, count))
-    per_host = min(settings.upstream.pool_connections, pool_total)
-    return Budget(limit, hard, max(1, fitting), per_host, pool_total)
-
-
-def _own(settings: Settings, data_ports: Sequence[DataPort], held: int, *, limit: int) -> int:
-    """Descriptors that belong neither to clients nor to pools."""
-    origins = {data_port.grpc for data_port in data_ports} - {None}
-    grpc = len(origins) * (GRPC_SERVER + GRPC_CHANNELS * settings.grpc.connections)
-    apis = [API_CONNECTIONS for data_port in data_ports if data_port.is_for_api]
-    shared = sum(min(each, limit // SMALL_SHARE) for each in (ADMIN_CONNECTIONS, RESERVE, *apis))
-    return held + LISTENING * (len(data_ports) + 1) + grpc + shared
-
-
-def _pool_wanted(settings: Settings) -> int:
-    if settings.indexes is None:
-        return settings.upstream.pool_connections
-    hosts = max(HOSTS, len(settings.indexes.index_ports))
-    return settings.upstream.pool_connections * (hosts + 1)
-
-
-def _cost(data_ports: Sequence[DataPort], connections: int) -> int:
-    """Descriptors of so many client connections, with room for those just accepted or rejected."""
-    each = GRPC_CLIENT if any(data_port.grpc is not None for data_port in data_ports) else 1
-    return each * connections + 2 * arriving_at_most(connections)
-
-
-def _raised(soft: int, wanted: int) -> int:
-    """The soft limit after the attempt: the security profile of a container may forbid it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):
-        return soft
-    return wanted
-
-
-def _finite(limit: int) -> int:
-    return UNLIMITED if limit == resource.RLIM_INFINITY else limit
-
-
-def _open_now() -> int:
-    """Open descriptors, including those that the process inherited."""
-    for directory in ("/proc/self/fd", "/dev/fd"):
-        try:
-            return len(list(Path(directory).iterdir()))
-        except OSError:
-            continue
-    return RESERVE
-
-
-# Memory: glibc returns megabyte bodies to the kernel after each request and page-faults them in again; raising two thresholds
-# doubled the throughput of a bare relay of 1 MB replies. Both are bounded, so the resident memory is bounded too. All threads
-# share one arena, so a block that one thread of grpc core freed serves the others.
 
 # mallopt's parameter numbers, from glibc's malloc.h.
 M_TRIM_THRESHOLD = -1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.fusion import RRF_K, dbsf, joined, normalized, rrf, weighted
+from vecsieve.adapters.fused_scores import RRF_K, dbsf, joined, normalized, rrf, weighted
 
 KEYS = st.lists(st.integers(0, 30), max_size=20, unique=True)
 SCORES = st.floats(-100, 100, width=32)

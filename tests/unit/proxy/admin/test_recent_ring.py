@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from support.inspected import CHOSEN, seen
 from support.selections import selection
+from vecsieve.proxy.admin.recent import PLACES, Recent, Seen
 from vecsieve.proxy.selection.values import Fate
-from vecsieve.proxy.telemetry.recent import PLACES, Recent, Seen
 
 
 def search(size: int = 1) -> Seen:

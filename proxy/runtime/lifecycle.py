@@ -1,4 +1,4 @@
-"""The life of one process: its states, its worker thread, the board of workers, the lag of its loop.
+"""The states of one process, its signals, and the board on which the workers of one proxy show theirs.
 
     starting ── started ──► ready ── SIGTERM, SIGINT ──► draining ── accept time over ──► finishing ── idle, or time over ──► stopped
                                         (readiness off at once)                 second signal: at once ──────────────────► stopped
@@ -10,27 +10,19 @@ each answer closes its connection. SIGHUP reloads the settings.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import mmap
 import signal
-import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import IntEnum, StrEnum
-from functools import partial
 from types import FrameType
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from vecsieve.proxy.selection.values import Steps
+from vecsieve.proxy.runtime.loop import Pause
 
 POLL_SECONDS = 0.05  # how often the drain checks what is in flight
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-Pause = Callable[[float], Awaitable[None]]
-"""Waits for that many seconds."""
 
 
 class State(StrEnum):
@@ -165,90 +157,6 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-# Long work runs in one thread beside the loop: reading a large reply or comparing a large pool takes tens of milliseconds.
-# It is pure, so a thread may do it. Python switches to the loop every SWITCH_SECONDS, and numpy releases the GIL while it
-# multiplies. One thread, because two would compete with each other and with the loop.
-
-T = TypeVar("T")
-
-# Python's default is 5 ms. uvloop takes the GIL for each callback, so one turn of the loop waited several times as long.
-SWITCH_SECONDS = 0.001
-# Includes the queue, where each work takes about 0.1 s. After this the search falls back.
-WAIT_SECONDS = 5.0
-# Of steps in the thread, which others wait for meanwhile.
-STRETCH_SECONDS = 0.02
-
-
-class LongWork:
-    """One worker thread per process; it starts with the first work."""
-
-    __slots__ = ("_executor",)
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "vecsieve-long-work", initializer=_take_turns)
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises. Works run in order. ``work`` must be pure: cancelling drops its result, not its run.
-
-        Raises TimeoutError after WAIT_SECONDS.
-        """
-        # One future instead of run_in_executor's two: once it is handed out, nothing here refers to what was found.
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-
-        def tell(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
-                loop.call_soon_threadsafe(over.set)
-
-        job = self._executor.submit(work)
-        job.add_done_callback(tell)
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await over.wait()
-            return job.result()
-        finally:
-            job.cancel()
-            del job  # an error refers to this frame
-
-    async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
-        """Run ``work`` in the thread when it is long, else here."""
-        return await self.run(work) if is_long else work()
-
-    async def finished(self, steps: Steps[T], timed: AbstractContextManager[object], *, is_long: bool) -> T:
-        """The result of all steps, with a turn of the loop after each; in the thread, of which each turn costs two switches, after several."""
-        while True:
-            with timed:
-                end = await self.run(partial(_several, steps)) if is_long else _end(steps)
-            if end is not None:
-                found: T = end.value
-                return found
-            await asyncio.sleep(0)
-
-    def close(self) -> None:
-        """Start no other work."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _end(steps: Steps[T]) -> StopIteration | None:
-    """Take one step. Returns the StopIteration behind the last one: a future cannot carry it as an exception."""
-    try:
-        next(steps)
-    except StopIteration as end:
-        return end
-    return None
-
-
-def _several(steps: Steps[T]) -> StopIteration | None:
-    """Take steps for STRETCH_SECONDS, at least one."""
-    until = time.monotonic() + STRETCH_SECONDS
-    while (end := _end(steps)) is None and time.monotonic() < until:
-        pass
-    return end
-
-
-def _take_turns() -> None:
-    sys.setswitchinterval(SWITCH_SECONDS)
-
-
 # The processes of one proxy share a page of numbers instead of messages: writing a number can neither block nor fail, so a
 # stuck worker is noticed by its heartbeat. Every number is one aligned machine word, written by one process.
 
@@ -314,55 +222,3 @@ class Board:
 
     def _get(self, place: int, field: int) -> int:
         return self._words[1 + place * BOARD_FIELDS + field]
-
-
-PERIOD_SECONDS = 0.1  # how often the lag of the loop is measured
-
-
-class LoopLag:
-    """A task that sleeps and reports how much it overslept. ``clock``: monotonic seconds.
-
-    ``observe`` gets seconds, never negative. ``beat`` is called at each wake-up: it proves that the loop runs.
-    """
-
-    __slots__ = ("_beat", "_clock", "_observe", "_pause", "_task")
-
-    def __init__(
-        self,
-        observe: Callable[[float], None],
-        *,
-        clock: Callable[[], float],
-        pause: Pause = asyncio.sleep,
-        beat: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._observe = observe
-        self._clock = clock
-        self._pause = pause
-        self._beat = beat
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Raises RuntimeError when it already runs."""
-        if self._task is not None:
-            raise RuntimeError("the loop's lag is already being measured")
-        self._task = asyncio.create_task(self._run(), name="vecsieve-loop-lag")
-
-    async def close(self) -> None:
-        """Cancel the task. Raises what ended it before."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-
-    async def _run(self) -> None:
-        while True:
-            before = self._clock()
-            await self._pause(PERIOD_SECONDS)
-            self._observe(max(0.0, self._clock() - before - PERIOD_SECONDS))
-            self._beat()

@@ -17,13 +17,14 @@ from support.policies import CLASSICAL
 from support.pools import planted, pool
 from support.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
+from vecsieve.proxy.admin.recent import Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
 from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.report import Report, figures
+from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.policy import Caps
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
-from vecsieve.proxy.telemetry.recent import Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
+from vecsieve.proxy.telemetry.reports import Report
 
 OPERATION = Operation(backend="qdrant", name="query", collection="docs")
 SEARCH = Search(top_k=3, offset=0, pages=False, query=np.ones(2, dtype=np.float32))

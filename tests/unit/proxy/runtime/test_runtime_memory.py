@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.proxy.process.resources import (
+from vecsieve.proxy.runtime.memory import (
     ARENAS,
     MMAP_THRESHOLD_BYTES,
     TRIM_THRESHOLD_BYTES,
@@ -57,7 +57,7 @@ def test_without_glibc_there_is_no_mallopt_and_nothing_to_do(monkeypatch: pytest
     def no_library(_name: str | None) -> ctypes.CDLL:
         raise OSError("no C library under this name")
 
-    monkeypatch.setattr("vecsieve.proxy.process.resources.ctypes.CDLL", no_library)
+    monkeypatch.setattr("vecsieve.proxy.runtime.memory.ctypes.CDLL", no_library)
     assert (glibc_mallopt(), glibc_trim()) == (None, None)
     keep_freed_blocks(glibc_mallopt())
 
@@ -73,7 +73,7 @@ def test_this_glibc_takes_all() -> None:
 def test_what_one_thread_freed_serves_the_next() -> None:
     """Counted by the C library: as many arenas as threads without the bound, one with it."""
     assert arenas_of("pass") > 1
-    assert arenas_of("from vecsieve.proxy.process.resources import *; keep_freed_blocks(glibc_mallopt())") == 1
+    assert arenas_of("from vecsieve.proxy.runtime.memory import *; keep_freed_blocks(glibc_mallopt())") == 1
 
 
 def arenas_of(first: str) -> int:
@@ -206,7 +206,7 @@ def test_any_limit_text_is_a_positive_number_or_no_limit(text: str) -> None:
 async def test_what_was_let_go_of_is_given_back_once_a_while_after_it_was_worth_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.process.resources.TRIM_SECONDS", 0.02)
+    monkeypatch.setattr("vecsieve.proxy.runtime.memory.TRIM_SECONDS", 0.02)
     trimmed: list[int] = []
     trimming = Trimming(asyncio.get_running_loop(), lambda: trimmed.append(1))
     trimming.freed(TRIM_WORTH_BYTES - 1)

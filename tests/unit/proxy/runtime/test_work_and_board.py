@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.process import runtime
-from vecsieve.proxy.process.runtime import SWITCH_SECONDS, Board, LongWork, Phase
+from vecsieve.proxy.runtime import lifecycle as runtime
+from vecsieve.proxy.runtime.lifecycle import Board, Phase
+from vecsieve.proxy.runtime.loop import SWITCH_SECONDS, LongWork
 from vecsieve.proxy.selection.values import Steps
 
 
@@ -62,7 +63,7 @@ def test_writes_to_one_place_are_never_seen_in_another(writes: list[tuple[int, i
 def test_a_child_writes_and_its_parent_reads() -> None:
     program = (
         "import os\n"
-        "from vecsieve.proxy.process.runtime import Board, Phase\n"
+        "from vecsieve.proxy.runtime.lifecycle import Board, Phase\n"
         "board = Board(1)\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
@@ -190,7 +191,7 @@ async def test_who_waits_too_long_is_told(work: LongWork, monkeypatch: pytest.Mo
 async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(
     work: LongWork, monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.process.runtime.STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr("vecsieve.proxy.runtime.loop.STRETCH_SECONDS", 0.0)
     seen: list[str] = []
 
     def stepping() -> Steps[str]:

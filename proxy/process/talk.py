@@ -16,7 +16,7 @@ from itertools import pairwise
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.addresses import Origin
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, cause_of
 from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import Bypass, Divergence, Outcome

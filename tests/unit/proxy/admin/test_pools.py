@@ -10,8 +10,8 @@ from support.clocks import ManualClock
 from support.faultup import FaultyUpstream, answering, raw_exchange
 from support.running import Running, running
 from support.scripted_qdrant import honest, request, search
-from vecsieve.proxy.process.runtime import LongWork
-from vecsieve.proxy.telemetry.pools import BURST, PER_SECOND, Pools
+from vecsieve.proxy.admin.pools import BURST, PER_SECOND, Pools
+from vecsieve.proxy.runtime.loop import LongWork
 
 
 async def until_taken(proxy: Running, count: int) -> None:

@@ -20,9 +20,9 @@ from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import records_of
 from vecsieve.proxy.search.fetch import Attempt, Overlap
-from vecsieve.proxy.search.report import Figures, Report
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
+from vecsieve.proxy.telemetry.reports import Figures, Report
 
 DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
 TEXT_CHARACTERS = 600  # of a text, to judge by

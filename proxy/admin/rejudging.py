@@ -19,8 +19,9 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.search.policy import resolved
+from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
-from vecsieve.proxy.selection.clustering import best_ranked, cluster
+from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance
@@ -34,13 +35,13 @@ from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, counts_cluste
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import (
-    Candidates,
     FloatMatrix,
     FloatVector,
     Indices,
     Link,
     Metric,
     Steps,
+    best_ranked,
     finished,
 )
 

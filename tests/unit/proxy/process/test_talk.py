@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from support.ports import free_ports
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.report import Figures, Report
+from vecsieve.proxy.process.talk import TextLines, as_text, banner, fault_of, policy_of, summary
 from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Divergence, Outcome
 from vecsieve.proxy.telemetry.log import encode
 from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.talk import TextLines, as_text, banner, fault_of, policy_of, summary
+from vecsieve.proxy.telemetry.reports import Figures, Report
 
 
 def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: Bypass | None = None) -> Report:

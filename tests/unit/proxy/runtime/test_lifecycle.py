@@ -14,7 +14,8 @@ from contextlib import contextmanager
 import pytest
 
 from support.manual_time import ManualTime, settle
-from vecsieve.proxy.process.runtime import PERIOD_SECONDS, Lifecycle, LoopLag, State, ended_by_signals
+from vecsieve.proxy.runtime.lifecycle import Lifecycle, State, ended_by_signals
+from vecsieve.proxy.runtime.loop import PERIOD_SECONDS, LoopLag
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -202,7 +203,7 @@ async def test_cancelling_the_wait_is_not_swallowed() -> None:
 
 PROGRAM = """
 import asyncio, sys
-from vecsieve.proxy.process.runtime import Lifecycle
+from vecsieve.proxy.runtime.lifecycle import Lifecycle
 
 class Plane:
     in_flight = int(sys.argv[1])

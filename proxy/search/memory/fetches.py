@@ -1,0 +1,71 @@
+"""Vectors that a reply lacks, fetched by id in a second request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from vecsieve.adapters.contract import FetchesVectors, Found, Lookup, MalformedReplyError, Reply, SearchCall
+from vecsieve.proxy.search.errors import LookupFailedError
+from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
+from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+SendVectorFetch = Callable[[Lookup], Awaitable[bytes]]
+"""Sends a lookup and returns the body of a 2xx answer; raises LookupFailedError for everything else."""
+
+
+class VectorFetches:
+    """The vector fetches of one call; ids found in an earlier round are not fetched again.
+
+    ``outcome``: None while there were none. ``read_units``, ``fetched_bytes``: their cost. When one fails, the reply
+    stays as it was, and texts are compared as without it.
+    """
+
+    __slots__ = ("_asked", "_found", "_look", "_step", "_watch", "fetched_bytes", "outcome", "read_units")
+
+    def __init__(self, step: FetchesVectors, look: SendVectorFetch, watch: Stopwatch) -> None:
+        self._step = step
+        self._look = look
+        self._watch = watch
+        self._asked: set[str] = set()
+        self._found: list[Found] = []
+        self.outcome: VectorFetchOutcome | None = None
+        self.read_units = 0
+        self.fetched_bytes = 0
+
+    async def completed(self, call: SearchCall, reply: Reply) -> Reply:
+        """The reply with its candidates' vectors, or unchanged when they cannot be had.
+
+        Raises LookupFailedError when an earlier round had vectors: that selection is better than one by texts.
+        """
+        if self.outcome not in {None, VectorFetchOutcome.FOUND}:
+            return reply
+        had = self.outcome
+        try:
+            return await self._joined(call, reply)
+        except LookupFailedError as failure:
+            self.outcome = failure.outcome
+        except MalformedReplyError:
+            self.outcome = VectorFetchOutcome.MALFORMED
+        if had is not None:
+            raise LookupFailedError(self.outcome)
+        return reply
+
+    def charged(self, reply: Reply) -> Reply:
+        """The reply whose answer includes the read units of the lookups."""
+        return self._step.charged(reply, self.read_units) if self.read_units else reply
+
+    async def _joined(self, call: SearchCall, reply: Reply) -> Reply:
+        for lookup in self._step.lookups(call, reply, self._asked):
+            with self._watch.stage(Stage.UPSTREAM):
+                body = await self._look(lookup)
+            self.fetched_bytes += len(body)
+            with self._watch.stage(Stage.DECODE):
+                found = self._step.found(lookup, body)
+            self.read_units += found.read_units
+            self._asked.update(lookup.ids)
+            self._found.append(found)
+            self.outcome = VectorFetchOutcome.FOUND
+        if not self._found:
+            return reply
+        with self._watch.stage(Stage.DECODE):
+            return self._step.joined(reply, self._found)
