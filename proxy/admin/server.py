@@ -43,6 +43,7 @@ _TYPES: Mapping[str, str] = MappingProxyType(
 )
 _FILES = (
     "app.js",
+    "asking.js",
     "views.js",
     "whatif.js",
     "style.css",

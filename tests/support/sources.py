@@ -66,10 +66,13 @@ def imported(path: Path, *, top_level_only: bool) -> set[str]:
 
 def source_of(path: Path, node: ast.ImportFrom) -> str:
     """The whole name of what a ``from`` statement of this file imports from."""
+    return source_in(module_name(path), node, is_package=path.name == "__init__.py")
+
+
+def source_in(module: str, node: ast.ImportFrom, *, is_package: bool) -> str:
     if not node.level:
         return node.module or ""
-    own = module_name(path).split(".")
-    package = own if path.name == "__init__.py" else own[:-1]
+    package = module.split(".") if is_package else module.split(".")[:-1]
     return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
 
 
@@ -114,7 +117,9 @@ def names_read(module: str, tree: ast.Module) -> set[tuple[str, str]]:
     for node in ast.walk(tree):
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             assert isinstance(node, ast.ImportFrom)
-            imports.setdefault(alias.asname or alias.name, set()).add((node.module or "", alias.name))
+            is_package = module in MODULES and MODULES[module].name == "__init__.py"
+            source = source_in(module, node, is_package=is_package)
+            imports.setdefault(alias.asname or alias.name, set()).add((source, alias.name))
     found: set[tuple[str, str]] = set()
     for statement in tree.body:
         own = names_bound(statement)

@@ -1,9 +1,9 @@
 // The frame of the inspector: what is polled, which view is shown, keys. Views are in views.js.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { POLL_MS, ask, usePolled } from "./asking.js";
 import { Collections, Cost, Doubtful, Live, Pair, Search, Settings } from "./views.js";
 import { WhatIf } from "./whatif.js";
 
-const POLL_MS = 2000;
 const MOST_SEARCHES = 300;
 const VIEWS = [
   ["live", "Searches"],
@@ -13,51 +13,6 @@ const VIEWS = [
   ["settings", "Settings"],
   ["whatif", "What if"],
 ];
-
-class Refused extends Error {
-  constructor(status, words) {
-    super(words);
-    this.status = status;
-  }
-}
-
-export async function ask(path, body) {
-  const headers = {};
-  const token = sessionStorage.getItem("token");
-  if (token) headers.Authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
-  const reply = await fetch(path, options);
-  const answer = await reply.json();
-  if (!reply.ok) throw new Refused(reply.status, answer.error);
-  return answer;
-}
-
-// What a view reads again and again while it is shown: [answer, error, read now].
-export function usePolled(path, everyMs = POLL_MS) {
-  const [state, setState] = useState({ path, answer: null, error: null });
-  const [turn, setTurn] = useState(0);
-  useEffect(() => {
-    let live = true;
-    const read = async () => {
-      if (document.hidden) return;
-      try {
-        const answer = await ask(path);
-        if (live) setState({ path, answer, error: null });
-      } catch (error) {
-        if (live) setState((before) => ({ path, answer: before.path === path ? before.answer : null, error }));
-      }
-    };
-    read();
-    const timer = everyMs ? setInterval(read, everyMs) : 0;
-    return () => {
-      live = false;
-      clearInterval(timer);
-    };
-  }, [path, turn]);
-  const known = state.path === path ? state : { answer: null, error: null };
-  return [known.answer, known.error, () => setTurn(turn + 1)];
-}
 
 // The searches that this page has seen, the newest first; it asks only for those since the last time.
 function useSearches(isPaused) {

@@ -1,6 +1,6 @@
 // The views. Names and texts of the database are children of elements, so they are text and never markup.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, usePolled } from "./app.js";
+import { ask, usePolled } from "./asking.js";
 
 const RULES = {
   identical: "the same text",

@@ -1,6 +1,6 @@
 // What if: another policy over the recent pools at once.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { ask, usePolled } from "./app.js";
+import { ask, usePolled } from "./asking.js";
 import { Bar, bytes, Empty, ms, share, Tile, Waiting, whole } from "./views.js";
 
 const RULE_KINDS = {
