@@ -4,6 +4,7 @@ contract  the verbs of an adapter, the values they exchange, the exceptions they
 writes    the contract of upserts that are compared with what is stored
 base      what adapters, adapters of writes and dialects have in common over each transport
 fusions   requests that merge several ranked lists, divided into these and merged again
+fused_scores  the sums by which databases merge them
 backends  BACKENDS: one row for each database; every table, label and default derives from it
 wire      JSON, protobuf and vectors, located and cut byte for byte
 qdrant, pinecone, chroma, milvus, weaviate     one package for each database

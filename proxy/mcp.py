@@ -42,9 +42,9 @@ from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import Asked, analyze
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, Wanted, opened
-from vecsieve.proxy.jobs.files import bounded
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
 from vecsieve.proxy.runtime.addresses import binding
+from vecsieve.proxy.runtime.files import bounded
 from vecsieve.proxy.search.context.tokens import tokenizer
 
 ADMIN_SECONDS = 5.0

@@ -56,7 +56,7 @@ from vecsieve.proxy.demo.database import (
     Store,
 )
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.jobs.files import output_console
+from vecsieve.proxy.runtime.files import output_console
 from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy

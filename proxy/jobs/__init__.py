@@ -6,7 +6,6 @@ databases  which databases the jobs read, and how one is opened
 points     points as a database has them, whole: read, deleted, stored again; Qdrant's and Weaviate's
 qdrant     a Qdrant collection as a source
 clients    collections of Chroma, Milvus and Pinecone as sources, and their points
-files      files, the console, progress bars, credentials
 check      `check --connect`: reach, credentials and a search
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection

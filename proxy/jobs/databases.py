@@ -13,10 +13,10 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
 from vecsieve.proxy.jobs.clients import ChromaSource, MilvusSource, PineconeSource
-from vecsieve.proxy.jobs.files import key_from
 from vecsieve.proxy.jobs.points import QdrantPoints, RestorablePoints, WeaviatePoints
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 from vecsieve.proxy.jobs.source import Access, Source, SourceError
+from vecsieve.proxy.runtime.files import key_from
 
 
 @dataclass(frozen=True, slots=True)

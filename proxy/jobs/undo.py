@@ -24,9 +24,9 @@ from vecsieve.adapters.writes import Form
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError, one_line
 from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
-from vecsieve.proxy.jobs.files import output_console, progress_bar
 from vecsieve.proxy.jobs.points import Points, RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError
+from vecsieve.proxy.runtime.files import output_console, progress_bar
 from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
 

@@ -21,6 +21,28 @@ from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stag
 from vecsieve.proxy.telemetry.tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
 
 
+class Code(IntEnum):
+    """Status codes of gRPC (google/rpc/code.proto). Other numbers count as UNKNOWN."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
 class Kind(Enum):
     """What a span stands for."""
 

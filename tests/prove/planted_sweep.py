@@ -22,11 +22,11 @@ import numpy.typing as npt
 import orjson
 
 from support.memory_source import MemorySource
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point
 from vecsieve.proxy.jobs.sweep.joining import Runner
 from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
+from vecsieve.proxy.runtime.files import Advance
 
 DIMENSION, WORDS = 384, 40
 COPIED = 5  # one point in so many is a copy

@@ -11,8 +11,8 @@ from support.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import Report
 from vecsieve.proxy.jobs.analyze.run import Asked, analyze
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, ALONE = 12, 3, 14
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))

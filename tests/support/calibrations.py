@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from support.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.survey import Findings, borderline, proposed, spread, survey
-from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager

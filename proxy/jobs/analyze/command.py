@@ -35,8 +35,8 @@ from vecsieve.proxy.jobs.analyze.report import (
 )
 from vecsieve.proxy.jobs.analyze.run import Asked, Copies, analyze
 from vecsieve.proxy.jobs.databases import IdsOption, TextFieldOption, Wanted, opened
-from vecsieve.proxy.jobs.files import check_output, output_console, read_input, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
+from vecsieve.proxy.runtime.files import check_output, output_console, read_input, write_output
 from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.search.collections.profiles import Profile, decoded
 

@@ -47,8 +47,8 @@ from vecsieve.proxy.jobs.analyze.reading import (
     touched,
 )
 from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
-from vecsieve.proxy.jobs.files import Advance, progress_bar
 from vecsieve.proxy.jobs.source import Point, Source, SourceError, Vectors, id_pages, text_of
+from vecsieve.proxy.runtime.files import Advance, progress_bar
 from vecsieve.proxy.search.policy import threshold_of
 from vecsieve.proxy.selection.geometry import across, rows_of
 from vecsieve.proxy.selection.grouping import cuts

@@ -45,8 +45,8 @@ from vecsieve.proxy.jobs.calibrate.survey import (
     survey,
 )
 from vecsieve.proxy.jobs.databases import TextFieldOption, Wanted, opened
-from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
+from vecsieve.proxy.runtime.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.search.collections.profiles import encoded
 

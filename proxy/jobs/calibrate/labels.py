@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.files import read_input
 from vecsieve.proxy.jobs.source import Point, PointId, Source, text_of
+from vecsieve.proxy.runtime.files import read_input
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.certainty import FEATURES, SHIPPED, SIGNS, pair_features

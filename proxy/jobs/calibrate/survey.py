@@ -17,8 +17,8 @@ import numpy as np
 
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
 from vecsieve.proxy.jobs.calibrate.labels import Fit, RuleFit
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
+from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.search.collections.profiles import VERSION, PoolMedians, Profile
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.candidates import Candidates

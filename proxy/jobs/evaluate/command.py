@@ -21,7 +21,7 @@ from vecsieve.proxy.jobs.evaluate.rendering import FRONTIER, Findings, Terms, as
 from vecsieve.proxy.jobs.evaluate.rendering import reliability as draw_reliability
 from vecsieve.proxy.jobs.evaluate.searching import CONFIGURED, DEFAULT, Contender, contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised
-from vecsieve.proxy.jobs.files import check_output, output_console, progress_bar, write_output
+from vecsieve.proxy.runtime.files import check_output, output_console, progress_bar, write_output
 from vecsieve.proxy.runtime.lifecycle import ended_by_signals
 from vecsieve.proxy.selection.policy import Certain, Model
 

@@ -30,7 +30,7 @@ from rich.text import Text
 from vecsieve.config.problems import one_line
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query
 from vecsieve.proxy.jobs.evaluate.searching import Contender, Found, Points, Trial, Upstream, neighbours
-from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.telemetry.tracing import Clock
 

@@ -22,7 +22,7 @@ from vecsieve.proxy.jobs.evaluate.searching import (
     Upstream,
     neighbours,
 )
-from vecsieve.proxy.jobs.files import Advance
+from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.selection.values import FloatVector
 from vecsieve.proxy.telemetry.tracing import Clock
 

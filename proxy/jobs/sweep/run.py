@@ -18,7 +18,6 @@ import orjson
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.jobs.analyze.reading import Ids, shortened, spread
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import (
     Point,
     Source,
@@ -34,6 +33,7 @@ from vecsieve.proxy.jobs.sweep.judging import Evidence, Terms, heads_of, judged
 from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report
 from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
 from vecsieve.proxy.jobs.sweep.store import Going, Held, Page, Places, Store, StoreError
+from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.search.candidates import moment
 from vecsieve.proxy.search.policy import guards_of
 from vecsieve.proxy.selection.text.bounds import cost

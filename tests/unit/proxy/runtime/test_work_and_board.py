@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.runtime import lifecycle as runtime
+from vecsieve.proxy.runtime import loop as runtime
 from vecsieve.proxy.runtime.lifecycle import Board, Phase
 from vecsieve.proxy.runtime.loop import SWITCH_SECONDS, LongWork
 from vecsieve.proxy.selection.values import Steps

@@ -29,7 +29,7 @@ from vecsieve.proxy.telemetry.otel import (
     origins_of,
     tracing_of,
 )
-from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Span
+from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Span
 from vecsieve.proxy.telemetry.tracing import Finish
 
 WORDS = SpanWords("milvus", ("db.internal",))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.proxy.telemetry.labels import OTHER, AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.otel import SpanWords
-from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Span
+from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Span
 
 WORDS = SpanWords("qdrant", ("db.internal", "grpc.internal"))
 OPERATIONS = (*BACKENDS["qdrant"].operations, OTHER)

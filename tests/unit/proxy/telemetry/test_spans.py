@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.clocks import ManualClock
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
-from vecsieve.proxy.telemetry.spans import Ids, Kind, Method, Recording, Span, known_code, known_status
+from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Recording, Span, known_code, known_status
 from vecsieve.proxy.telemetry.tracing import UNTRACED, Finish, Trace, parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

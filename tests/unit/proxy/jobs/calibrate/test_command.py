@@ -10,11 +10,11 @@ import pytest
 
 from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs import files
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
 from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
 from vecsieve.proxy.jobs.source import SourceError
+from vecsieve.proxy.runtime import files
 from vecsieve.proxy.search.collections.profiles import decoded
 
 ARGUMENTS = Arguments(url="http://127.0.0.1:1", collection="docs", requests_per_second=1000.0)

@@ -22,8 +22,8 @@ from vecsieve.proxy.jobs.calibrate.survey import (
     spread,
     survey,
 )
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point, SourceError
+from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager

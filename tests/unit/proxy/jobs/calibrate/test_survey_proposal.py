@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.survey import Survey, by_rule, proposed, spread, survey
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Vectors
+from vecsieve.proxy.runtime.files import Advance
 
 
 @contextmanager

@@ -11,9 +11,9 @@ import pytest
 
 from support.labelled_folders import BY_VECTORS, labelled_folder
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs import files
 from vecsieve.proxy.jobs.evaluate import command
 from vecsieve.proxy.jobs.evaluate.command import Arguments, run
+from vecsieve.proxy.runtime import files
 
 
 @pytest.fixture

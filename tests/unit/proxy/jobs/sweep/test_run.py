@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from support.memory_source import MemorySource
-from vecsieve.proxy.jobs.files import Advance
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
 from vecsieve.proxy.jobs.sweep import run
 from vecsieve.proxy.jobs.sweep.report import Report, as_json
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.jobs.sweep.store import StoreError
+from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, DIMENSION = 20, 4, 64
 WORDS = np.array([f"word{number}" for number in range(400)])

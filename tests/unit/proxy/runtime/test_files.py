@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.files import key_from, progress_bar, write_whole
+from vecsieve.proxy.runtime.files import key_from, progress_bar, write_whole
 
 WRITER = """
 import itertools, pathlib, sys
-from vecsieve.proxy.jobs.files import write_whole
+from vecsieve.proxy.runtime.files import write_whole
 path = pathlib.Path(sys.argv[1])
 try:
     for letter in itertools.cycle((b"a", b"b")):
