@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.rejudging import KeptPool, keeping
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.tracing import Clock
 
 MOST_POOLS = 1000
@@ -146,19 +144,3 @@ class Pools:
         self._bytes += sampled.pool.size_bytes
         while self._held and (len(self._held) > MOST_POOLS or self._bytes > self._most_bytes):
             self._bytes -= self._held.popleft().pool.size_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Keeps improved answers as the service's Observer: each in ``recent``, some pools in ``pools``."""
-
-    recent: Recent
-    pools: Pools
-
-    def needs_features(self, attempt: Attempt) -> bool:
-        return self.recent.texts or (not attempt.enough and self.pools.is_due())
-
-    def answered(self, attempt: Attempt, report: Report) -> None:
-        self.recent.take(attempt, report)
-        if not attempt.enough:
-            self.pools.offer(attempt, self.recent.last)

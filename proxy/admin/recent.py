@@ -1,7 +1,6 @@
-"""The last searches, candidate by candidate, for the admin port: what became of each, by which rule, and how nearly.
+"""The last searches, candidate by candidate, for the admin port. Identifiers only, unless the settings ask for texts.
 
-A search is kept as the arrays that selection left, which costs it microseconds; the readable ``Record`` is made when it is
-asked for. Identifiers only, unless the settings ask for texts.
+A search is kept as the arrays of its selection, which costs microseconds. The readable ``Record`` is made on request.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import orjson
 
 from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.admin.pools import Pools
 from vecsieve.proxy.search.candidates import records_of
 from vecsieve.proxy.search.fetch import Attempt, Overlap
 from vecsieve.proxy.selection.values import Fate, Link, Selection
@@ -192,8 +192,8 @@ class Seen:
 def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
     """One per widened search of an improved answer. ``report``: of it."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    pools, chosen = attempt.reply.pools, attempt.selections
-    searches = zip(attempt.call.searches, pools, chosen, report.figures, attempt.plan, strict=True)
+    pools = attempt.reply.pools
+    searches = zip(attempt.call.searches, pools, attempt.selections, report.figures, attempt.plan, strict=True)
     for place, (search, pool, selection, figures, planned) in enumerate(searches):
         if planned is not None:
             yield Seen(
@@ -438,9 +438,8 @@ class Recent:
 
     def take(self, attempt: Attempt, report: Report) -> None:
         """Add the searches of an improved answer, where any are kept. ``report``: of it."""
-        if self.keep:
-            for seen in seen_of(attempt, report, texts=self.texts):
-                self.add(seen)
+        for seen in seen_of(attempt, report, texts=self.texts) if self.keep else ():
+            self.add(seen)
 
     def add(self, seen: Seen) -> None:
         """Add a search and drop the oldest; one larger than the bound is not held."""
@@ -474,7 +473,7 @@ class Recent:
 
     def newest(self) -> list[Numbered]:
         """All that are held, the newest first."""
-        return list(reversed(self._held))
+        return [*reversed(self._held)]
 
     def numbered(self, number: int) -> Numbered | None:
         return next((each for each in self._held if each.number == number), None)
@@ -483,3 +482,19 @@ class Recent:
         while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
             self._held.popleft()
             self._bytes -= self._sizes.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Keeps improved answers as the service's Observer: each in ``recent``, some pools in ``pools``."""
+
+    recent: Recent
+    pools: Pools
+
+    def needs_features(self, attempt: Attempt) -> bool:
+        return self.recent.texts or (self.pools.keep and not attempt.enough and self.pools.is_due())
+
+    def answered(self, attempt: Attempt, report: Report) -> None:
+        self.recent.take(attempt, report)
+        if self.pools.keep and not attempt.enough:
+            self.pools.offer(attempt, self.recent.last)

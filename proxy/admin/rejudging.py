@@ -19,7 +19,6 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
@@ -35,6 +34,7 @@ from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, counts_cluste
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import (
+    Candidates,
     FloatMatrix,
     FloatVector,
     Indices,

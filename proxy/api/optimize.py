@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vecsieve.proxy.api.walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.diversifiers.mmr import mmr
 from vecsieve.proxy.selection.diversifiers.relevance import query_distance, scaled
 from vecsieve.proxy.selection.policy import Linkage, Strategy
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.single import expand
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Metric
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric
 
 Tokens = Callable[[str], int]
 """How many tokens a text has."""

@@ -19,14 +19,13 @@ from vecsieve.proxy.demo.corpus import Corpus, Vectors
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.search.candidates import asked_for, from_pool
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.geometry import measure, median_distance
 from vecsieve.proxy.selection.grouping import cuts_of, distances_of
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Certain, Policy
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Link, Selection, Veto, finished
+from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto, finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

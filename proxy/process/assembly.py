@@ -16,8 +16,8 @@ from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
 from vecsieve.proxy.admin.access import token_in
-from vecsieve.proxy.admin.pools import Observed, Pools
-from vecsieve.proxy.admin.recent import Recent, kept_by
+from vecsieve.proxy.admin.pools import Pools
+from vecsieve.proxy.admin.recent import Observed, Recent, kept_by
 from vecsieve.proxy.api.events import Webhook
 from vecsieve.proxy.api.listener import Api
 from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Statistics

@@ -22,7 +22,8 @@ from datetime import UTC, datetime
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
+from vecsieve.proxy.search.errors import RejectedReplyError
+from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.tracing import Clock
 
@@ -218,6 +219,20 @@ class OwnReads:
         if held.slots[-1].number != number:
             held.turn(number)
         return held
+
+    def grant(self, operation: Operation, kind: OwnRead, reads: int, *, held: HeldReads | None, is_paged: bool) -> None:
+        """Check the budget for a widened request after the first. Raises RejectedReplyError. ``held``: reads that wait for it.
+
+        A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
+        """
+        if held is not None and held.release():
+            self.spend(operation, kind, reads)
+            return
+        if self.take(operation, kind, reads):
+            return
+        if not is_paged or self.is_recovering(operation):
+            raise RejectedReplyError(FailOpen.BUDGET)
+        self.spend(operation, kind, reads)
 
 
 LOGGER = logging.getLogger("vecsieve.egress")

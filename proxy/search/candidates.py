@@ -21,11 +21,10 @@ import orjson
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
 from vecsieve.proxy.selection.text.features import Text, text_of
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 Column = tuple[bytes | None, ...]
 

@@ -27,7 +27,6 @@ from vecsieve.proxy.search.errors import (
     LookupFailedError,
     LostReplyError,
     RefusedReplyError,
-    RejectedReplyError,
     first_success,
 )
 from vecsieve.proxy.search.fetch import Attempt
@@ -286,22 +285,3 @@ class CollectionInfo:
             return None
         finally:
             self._metrics.upstream_done(AttemptKind.LOOKUP, self._clock() - started)
-
-
-def grant(attempt: Attempt, own: OwnReads) -> None:
-    """Check the budget for every widened request after the first. Raises RejectedReplyError.
-
-    A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
-    """
-    if attempt.reply is None:
-        return
-    operation, kind = attempt.call.operation, OwnRead.GROW if attempt.rounds else OwnRead.RECALL
-    reads = len(attempt.call.searches)
-    if attempt.held is not None and attempt.held.release():
-        own.spend(operation, kind, reads)
-        return
-    if own.take(operation, kind, reads):
-        return
-    if not any(search.pages for search in attempt.call.searches) or own.is_recovering(operation):
-        raise RejectedReplyError(FailOpen.BUDGET)
-    own.spend(operation, kind, reads)

@@ -29,8 +29,7 @@ from vecsieve.proxy.search.collections.learned import Lru, key_of
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.limits import Hold
 from vecsieve.proxy.search.memory.fetches import VectorFetches
-from vecsieve.proxy.search.memory.repeats import Repeat
-from vecsieve.proxy.search.memory.values import Asked, Decided, Remembered
+from vecsieve.proxy.search.memory.shelves import Asked, Decided, Remembered, Repeat
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.paged import BLOCK
 from vecsieve.proxy.selection.policy import Short

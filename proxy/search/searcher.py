@@ -35,19 +35,22 @@ from vecsieve.proxy.search.context.repeats import first_pages, renew
 from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
 from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
 from vecsieve.proxy.search.memory.fetches import SendVectorFetch, VectorFetches
-from vecsieve.proxy.search.memory.lookups import Read, asked_of, complete, lean_needs, learnt, recalled
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.repeats import (
-    Enough,
-    Repeat,
+from vecsieve.proxy.search.memory.lookups import (
+    Read,
     Repeats,
     arranged,
+    asked_of,
     begins_with,
     candidates_needed,
+    complete,
     identified,
+    lean_needs,
+    learnt,
+    recalled,
     settled_order,
 )
-from vecsieve.proxy.search.memory.values import Asked, Decided, Key
+from vecsieve.proxy.search.memory.points import FeatureMemory
+from vecsieve.proxy.search.memory.shelves import Asked, Decided, Enough, Key, Repeat
 from vecsieve.proxy.search.report import collapsed_notes, figures
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy

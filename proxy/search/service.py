@@ -24,7 +24,7 @@ from vecsieve.proxy.search.errors import (
     RejectedReplyError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer, grant
+from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer
 from vecsieve.proxy.search.fetch import Attempt, enough_of, fitted, needs_of, plan
 from vecsieve.proxy.search.hedge import Race
 from vecsieve.proxy.search.limits import Hold
@@ -355,7 +355,15 @@ class SearchService:
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
         async def fetch(body: bytes) -> bytes:
-            granted, send = partial(grant, attempt, self._services.own), partial(self._fetch, exchange, attempt)
+            def granted() -> None:
+                if attempt.reply is not None:
+                    kind, searches = OwnRead.GROW if attempt.rounds else OwnRead.RECALL, attempt.call.searches
+                    is_paged = any(search.pages for search in searches)
+                    self._services.own.grant(
+                        exchange.operation, kind, len(searches), held=attempt.held, is_paged=is_paged
+                    )
+
+            send = partial(self._fetch, exchange, attempt)
             if attempt.policy.per_retriever:
                 return await self._retrievers.fetch(attempt, body, send, granted=granted)
             granted()

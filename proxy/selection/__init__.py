@@ -1,7 +1,6 @@
 """Numpy kernels that choose distinct results, and their composition. Knows no database, JSON, asyncio or setting.
 
-candidates       what goes in: one pool
-values           what comes out, arrays, and long work in steps
+values           what goes in and out, and long work in steps
 policy           how to choose: frozen values
 single           one page of one pool: gate, clusters, representatives, diversifier, caps, fill, order
 paged            any page of one deduplicated list

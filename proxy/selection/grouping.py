@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.certainty import doubts_allowed
 from vecsieve.proxy.selection.clustering import cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
@@ -33,7 +32,7 @@ from vecsieve.proxy.selection.text.evidence import (
     weigh,
 )
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Metric, Steps, Veto, best_ranked
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto, best_ranked
 
 # A page with two this near, of the typical distance, is rarely without copies: it is not looked at apart from those behind it.
 NEAR = 0.15

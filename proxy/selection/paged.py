@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.clustering import cluster, lead, separate
 from vecsieve.proxy.selection.distances import CosineDistances, Distances
 from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, Mask
@@ -40,7 +39,7 @@ from vecsieve.proxy.selection.policy import Certain, Linkage, Policy, Short, Whe
 from vecsieve.proxy.selection.single import fates_of
 from vecsieve.proxy.selection.text.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Selection, Steps, best_ranked
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps, best_ranked
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
 # A caller who wants rank r decided fetches up to the next multiple of this.

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.grouping import NOBODY, Grouped, alone, counts_length, group, links_of
@@ -18,7 +17,17 @@ from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
 from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, Strategy, When
 from vecsieve.proxy.selection.representatives import represent
 from vecsieve.proxy.selection.text.evidence import counts_clusters_alone
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, Indices, Link, Selection, Steps, best_ranked, finished
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    Fate,
+    FloatMatrix,
+    Indices,
+    Link,
+    Selection,
+    Steps,
+    best_ranked,
+    finished,
+)
 
 _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
 _IDENTICAL = np.int8(Link.IDENTICAL)

@@ -22,14 +22,13 @@ from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
 from vecsieve.config.policy import WriteSettings
 from vecsieve.proxy.search.candidates import Record, asked_for, records_of
 from vecsieve.proxy.search.policy import Fields, ResolvedPolicy
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.geometry import Rows, across, rows_of
 from vecsieve.proxy.selection.grouping import asker
 from vecsieve.proxy.selection.policy import Guards, TextRules
 from vecsieve.proxy.selection.text.bounds import portions
 from vecsieve.proxy.selection.text.features import complete
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metric, Steps, Veto, finished
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Steps, Veto, finished
 from vecsieve.proxy.telemetry.labels import WriteTier
 
 # Of the payloads of so many points the texts are read together: what is read of each pool is bounded, not of each write.

@@ -13,11 +13,10 @@ from bench.passages import WORDS, passages
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from support.texts import as_texts, forget
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import TextRules
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import finished
+from vecsieve.proxy.selection.values import Metadata, finished
 
 SIZES = (50, 200)
 POOLS = 6

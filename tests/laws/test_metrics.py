@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from support.pools import page
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Metric
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metric
 
 DEFAULT = resolved(PolicySettings(), mode=None).selection
 TOP_K, POOL, POINTS = 10, 50, 300

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from support.policies import ALL_GUARDS, DEFAULT
 from support.pools import angles, page, pool
 from support.texts import as_texts
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relevance, Short, Similarity, Strategy, Tie, When
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import FloatMatrix, Link, Veto
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Link, Metadata, Veto
 
 FIXED = replace(DEFAULT, threshold=Fixed(value=0.2), short=Short.ALLOW)
 WORDS = ("river", "engine", "paper", "window", "garden", "bridge", "silver", "doctor", "cotton", "market")

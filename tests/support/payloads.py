@@ -11,7 +11,7 @@ import numpy as np
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.proxy.search.candidates import asked_for, from_pool
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.candidates import Candidates
+from vecsieve.proxy.selection.values import Candidates
 
 SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, dtype=np.float32))
 PATHS = ("text", "title", "document", "source", "span_start", "span_end", "chunk_index", "updated", "citations")

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.values import FloatMatrix, Metric, Selection, finished
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metric, Selection, finished
 
 
 def pool(vectors: object, scores: Sequence[float] | None = None, **more: Any) -> Candidates:

@@ -9,13 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from vecsieve.config.policy import TextSettings
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import Require, TextRules
 from vecsieve.proxy.selection.text.features import TEXTS, Text, text_of
 from vecsieve.proxy.selection.text.matching import Matches, matches
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.text.signals import SIGNALS
-from vecsieve.proxy.selection.values import finished
+from vecsieve.proxy.selection.values import Metadata, finished
 
 # Every code point, lone surrogates too: a JSON string may hold them.
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -15,8 +15,8 @@ from support.turning import calm
 from vecsieve.adapters.contract import Bounds, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings, Settings
-from vecsieve.proxy.admin.pools import Observed, Pools
-from vecsieve.proxy.admin.recent import Recent
+from vecsieve.proxy.admin.pools import Pools
+from vecsieve.proxy.admin.recent import Observed, Recent
 from vecsieve.proxy.runtime.loop import LongWork
 from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads

@@ -19,7 +19,7 @@ from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead,
 from vecsieve.adapters.pinecone.grpc import PATH, PineconeGrpc
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.values import Key, Points, Recalled
+from vecsieve.proxy.search.memory.shelves import Key, Points, Recalled
 
 DIMENSION = 24
 HOST = "idx-abc123.svc.emulator.test"

@@ -21,12 +21,11 @@ from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceErro
 from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.search.collections.profiles import VERSION, PoolMedians, Profile
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.distances import relative_distances
 from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, measure, median_distance
 from vecsieve.proxy.selection.policy import Fixed, Policy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, FloatVector, Metric
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
 from vecsieve.proxy.jobs.evaluate.searching import neighbours
 from vecsieve.proxy.search.candidates import string
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.certainty import (
     FEATURES,
     MEANINGS,
@@ -35,7 +34,7 @@ from vecsieve.proxy.selection.distances import relative_distances
 from vecsieve.proxy.selection.policy import Model
 from vecsieve.proxy.selection.text.features import Text, text_of
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.selection.values import Metadata, Metric
 
 POOL = 50  # candidates of a query: as many as the scale of distances is read from
 NEAREST = 2  # pairs of one candidate

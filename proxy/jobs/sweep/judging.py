@@ -17,12 +17,11 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.geometry import NOISE, rows_of
 from vecsieve.proxy.selection.guards.veto import vetoes
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.features import RECORD, Form, Text, complete
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, finished
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metadata, finished
 
 Codes = npt.NDArray[np.int8]
 

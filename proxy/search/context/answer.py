@@ -14,11 +14,10 @@ from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_f
 from vecsieve.proxy.search.context.tokens import TextBudget, affordable, of_bytes
 from vecsieve.proxy.search.fetch import Attempt, Overlap
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import Require, TextRules
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.text.seams import overlaps
-from vecsieve.proxy.selection.values import Fate, Selection
+from vecsieve.proxy.selection.values import Fate, Metadata, Selection
 
 
 async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:

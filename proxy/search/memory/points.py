@@ -25,13 +25,17 @@ from vecsieve.proxy.search.memory.shelves import (
     FEW_DIMENSIONS,
     POINT_BYTES,
     SCANNED,
+    Asked,
+    Decided,
+    Key,
     Matrix,
+    Points,
+    Recalled,
     Shelf,
     Slots,
     is_coarse,
     packed,
 )
-from vecsieve.proxy.search.memory.values import Asked, Decided, Key, Points, Recalled
 from vecsieve.proxy.selection.metric import metric_by, scores_fit, scores_tell, scoring_of
 from vecsieve.proxy.selection.values import Metric
 

@@ -24,7 +24,7 @@ from vecsieve.proxy.search.candidates import records_of
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.fetch import needs_of
 from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.values import Key, Points
+from vecsieve.proxy.search.memory.shelves import Key, Points
 from vecsieve.proxy.search.policy import ResolvedPolicy
 
 PAGE = 50  # points: as many as a search brings, so that reading them takes as little of the loop

@@ -19,7 +19,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.guards.figures import NONE as NO_FIGURES
 from vecsieve.proxy.selection.guards.figures import (
     Figures,
@@ -36,7 +35,7 @@ from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import lengths_of, short
 from vecsieve.proxy.selection.text.features import Text
 from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.values import Indices, Steps, Veto
+from vecsieve.proxy.selection.values import Indices, Metadata, Steps, Veto
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #

@@ -24,7 +24,6 @@ from vecsieve.proxy.selection.text.margins import Edges, Margins, edges
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.shingles import grams
 from vecsieve.proxy.selection.text.tokens import Hashes, hashed, mixed
-from vecsieve.proxy.selection.values import Indices
 
 # Bits of the map of 3-grams. Two texts of a hundred words without common passages share a sixth of theirs.
 BITS = 512
@@ -256,8 +255,8 @@ def _keep_words(forms: Sequence[Form], canonical: Sequence[str], hashes: Sequenc
 
 
 def _different(
-    hashes: Hashes, owners: Indices, texts: int
-) -> tuple[npt.NDArray[np.uint32], Indices, npt.NDArray[np.int64]]:
+    hashes: Hashes, owners: npt.NDArray[np.intp], texts: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """The different hashes of t texts one behind the other, whose they are, and their borders (t + 1,).
 
     Of a hash 32 bits are kept. Two texts of a hundred words agree in a 3-gram that they do not share once in 400,000 pairs.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from vecsieve.proxy.selection.text.tokens import Hashes, mixed
-from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 # Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts
 # either way alone takes four times as long, and a thousand texts that are all the same would have 50 million pairs.
@@ -25,7 +25,7 @@ class Grams:
     """The 3-grams of t texts, with repetitions: ``values`` (g,) and whose they are, ``owners`` (g,) ascending."""
 
     values: Hashes
-    owners: Indices
+    owners: npt.NDArray[np.intp]
     texts: int
 
 
@@ -33,8 +33,8 @@ class Grams:
 class Shared:
     """``sizes``: (t,) float32 how many different 3-grams each text has. ``counts``: (t, t) float32 how many two share."""
 
-    sizes: FloatMatrix
-    counts: FloatMatrix
+    sizes: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.float32]
 
 
 def grams(texts: Sequence[Hashes]) -> Grams:
@@ -53,7 +53,7 @@ def grams(texts: Sequence[Hashes]) -> Grams:
     return Grams(values, owners, len(texts))
 
 
-def distinct(found: Grams) -> tuple[Hashes, Indices]:
+def distinct(found: Grams) -> tuple[Hashes, npt.NDArray[np.intp]]:
     """The different 3-grams of each text as (values, owners), sorted by value; the same one in two texts stands twice.
 
     A value and its owner are packed into one number, since sorting numbers is several times as fast as sorting by two keys.
@@ -78,7 +78,7 @@ def shared(found: Grams) -> Shared:
     return Shared(sizes, counts)
 
 
-def counted(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+def counted(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
     """How many 3-grams each two texts share (t, t), 0 on the diagonal. ``values`` and ``owners``: of different 3-grams of each
     text, ascending by value.
     """
@@ -92,7 +92,7 @@ def counted(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
     return counts
 
 
-def _by_pairs(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+def _by_pairs(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
     """What two texts share (t, t), of 3-grams with few owners: their pairs, one by one."""
     found = [np.empty(0, np.intp)]
     for ahead in range(1, FEW):
@@ -102,7 +102,7 @@ def _by_pairs(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
     return counts + counts.T
 
 
-def _by_product(values: Hashes, owners: Indices, texts: int) -> FloatMatrix:
+def _by_product(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
     """The same (t, t), of 3-grams with many owners: their incidence times itself."""
     counts = np.zeros((texts, texts), np.float32)
     columns = np.cumsum(np.concatenate(([False], values[1:] != values[:-1])))[: len(values)]

@@ -21,8 +21,6 @@ from operator import not_
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.values import Indices
-
 Codes = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Kinds = npt.NDArray[np.uint8]
 
@@ -67,9 +65,9 @@ class Words:
     """
 
     codes: Codes
-    starts: Indices
-    ends: Indices
-    borders: Indices
+    starts: npt.NDArray[np.intp]
+    ends: npt.NDArray[np.intp]
+    borders: npt.NDArray[np.intp]
 
 
 def cut(texts: Sequence[str]) -> Words:
@@ -112,7 +110,7 @@ def _kinds(codes: Codes) -> Kinds:
     return kinds
 
 
-def _runs(kinds: Kinds) -> tuple[Indices, Indices]:
+def _runs(kinds: Kinds) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Where words begin and, behind their last characters, end."""
     if (kinds == _ALONE).any():
         return _starts(kinds), len(kinds) - _starts(kinds[::-1])[::-1]  # the same, read backwards
@@ -122,7 +120,7 @@ def _runs(kinds: Kinds) -> tuple[Indices, Indices]:
     return borders[::2], borders[1::2]
 
 
-def _starts(kinds: Kinds) -> Indices:
+def _starts(kinds: Kinds) -> npt.NDArray[np.intp]:
     """Where a word begins: at a letter behind a separator, and at every character that is a word alone or follows one."""
     before = np.concatenate((np.zeros(1, np.uint8), kinds[:-1]))
     return np.flatnonzero((kinds != _SEPARATOR) & ((before != _LETTER) | (kinds == _ALONE)))

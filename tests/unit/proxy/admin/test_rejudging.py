@@ -17,12 +17,11 @@ from vecsieve.config.schema import RuleSettings
 from vecsieve.proxy.admin.rejudging import COPY, KeptPool, Page, keeping, rejudged
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.certainty import SHIPPED
 from vecsieve.proxy.selection.paged import paging
 from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Policy, Relative, Short, When
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Fate, Metric, Selection, finished
+from vecsieve.proxy.selection.values import Candidates, Fate, Metadata, Metric, Selection, finished
 
 DEFAULT = resolved(PolicySettings(), mode=None).selection
 CORPUS = load()

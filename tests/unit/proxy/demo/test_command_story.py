@@ -20,9 +20,8 @@ from vecsieve.proxy.demo.corpus import Choice, Corpus, Vectors
 from vecsieve.proxy.demo.corpus import load as load_corpus
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 
 class Exact:

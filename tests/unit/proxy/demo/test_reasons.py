@@ -17,10 +17,9 @@ from vecsieve.proxy.demo.corpus import Corpus, load
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool, Reasons, explain
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.policy import Certain, Fixed
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Link, Metric, Veto
+from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Metric, Veto
 
 BANS = "The ministry bans exports of rice to all its neighbours"
 LIFTS = "The ministry lifts its ban on exports of rice to all its neighbours"

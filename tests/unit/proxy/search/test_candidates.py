@@ -15,8 +15,8 @@ from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, from_pool, moment
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.text.features import Text, complete, text_of
+from vecsieve.proxy.selection.values import Candidates, Metadata
 
 NOTHING = fields()
 TEXT = fields(text=("text", "body"))

@@ -10,7 +10,7 @@ import pytest
 from support.toy_backend import OPERATION, TOO_MANY, ToyAdapter, families_of
 from support.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answered, prepared, refused, toys
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.proxy.admin.pools import Observed
+from vecsieve.proxy.admin.recent import Observed
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.limits import CONSECUTIVE, OPEN_SECONDS

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.policies import TEXT_RULES
 from support.texts import as_texts, hostile_text, passages
 from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.certainty import (
     FEATURES,
     KNEE,
@@ -36,7 +35,7 @@ from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain
 from vecsieve.proxy.selection.text import pairs
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import FloatMatrix, finished
+from vecsieve.proxy.selection.values import FloatMatrix, Metadata, finished
 
 LONG = " ".join(f"word{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]} goes over the hill" for n in range(20))
 OTHER = " ".join(f"stone{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]} lies under a bridge" for n in range(20))

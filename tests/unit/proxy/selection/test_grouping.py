@@ -11,10 +11,9 @@ from support.policies import DEFAULT, SCALED_MMR, TEXT_RULES
 from support.pools import angles, pool
 from support.texts import as_texts
 from vecsieve.proxy.selection import grouping
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.grouping import group, linked
 from vecsieve.proxy.selection.policy import When
-from vecsieve.proxy.selection.values import Link, finished
+from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
 OTHER = " ".join(f"other{i}" for i in range(60))

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from support.policies import ALL_GUARDS, DEFAULT, TEXT_RULES
 from support.pools import pool
 from support.texts import as_texts
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.grouping import FEW, Ask, asker, settle, standing_vetoes
 from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy
 from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, is_reached, opened, weigh
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Steps, Veto, finished
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Metadata, Steps, Veto, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
 NOT_SO = " ".join(f"other{i}" for i in range(60))

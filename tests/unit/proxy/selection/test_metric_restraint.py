@@ -10,11 +10,10 @@ import pytest
 from support.policies import DEFAULT
 from support.pools import page
 from support.texts import as_texts
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.metric import is_implausible
 from vecsieve.proxy.selection.policy import Fixed, Relative, When
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import FloatVector, Metric
+from vecsieve.proxy.selection.values import Candidates, FloatVector, Metadata, Metric
 
 PLAIN = replace(DEFAULT, chance=None, threshold=Relative(factor=0.5, minimum=0.0, maximum=2.0))
 HEADS = np.array([0, 0, 0, 0, 0, 5, 6, 0, 0, 0], dtype=np.intp)

@@ -18,7 +18,6 @@ from support.texts import as_texts, forget
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.paged import BLOCK, MANY, paging
@@ -26,7 +25,7 @@ from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relative, Sh
 from vecsieve.proxy.selection.text import features, reading
 from vecsieve.proxy.selection.text.evidence import weigh
 from vecsieve.proxy.selection.text.features import Form
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, Indices, Metric, Selection
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
 
 ALLOW = replace(DEFAULT, short=Short.ALLOW)
 LONG = planted(smallest=0, largest=180)

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, pool
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Linkage, Strategy, Tie
 from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.values import FloatMatrix, Metric, best_ranked
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata, Metric, best_ranked
 
 # One cluster of three around 5 degrees, one alone, one of two: labels 0 0 1 0 2 2.
 ROWS = angles(0, 9, 90, 5, 200, 202)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import Tie
 from vecsieve.proxy.selection.representatives import best_of
+from vecsieve.proxy.selection.values import Metadata
 
 FULL = (Tie.CITATIONS, Tie.AUTHORITY, Tie.RECENCY, Tie.SHORTER)
 AUTHORITY = ("manual", "wiki")

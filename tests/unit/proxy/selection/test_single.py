@@ -15,7 +15,6 @@ from support.oracles import mmr as naive_mmr
 from support.policies import ALL_GUARDS, CLASSICAL, DEFAULT, NO_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from support.pools import angles, damaged, planted, pool
 from support.texts import as_texts
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.geometry import NOISE, measure
@@ -36,7 +35,17 @@ from vecsieve.proxy.selection.policy import (
     When,
 )
 from vecsieve.proxy.selection.single import select, selecting
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Metric, Selection, Veto, finished
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    Fate,
+    FloatMatrix,
+    Link,
+    Metadata,
+    Metric,
+    Selection,
+    Veto,
+    finished,
+)
 
 MMRS = st.builds(
     Mmr,

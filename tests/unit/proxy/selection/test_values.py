@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vecsieve.proxy.selection.candidates import Candidates
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.selection.values import Candidates, Metric
 
 SCORES = np.zeros(2)
 ROWS = np.ones((2, 3), dtype=np.float32)

@@ -14,24 +14,22 @@ from hypothesis import strategies as st
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
-from vecsieve.proxy.search.memory.repeats import (
+from vecsieve.proxy.search.memory.lookups import (
     REQUESTS,
-    Enough,
     Repeats,
     arranged,
     begins_with,
     candidates_needed,
     settled_order,
 )
-from vecsieve.proxy.search.memory.values import Decided
+from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
+from vecsieve.proxy.search.memory.shelves import Decided, Enough
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Caps, Fixed, Linkage, Relevance, Similarity, Strategy
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.selection.values import Candidates, Metric
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection
 

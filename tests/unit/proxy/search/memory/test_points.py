@@ -15,8 +15,7 @@ from vecsieve.adapters.contract import Pool, Search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import Record
 from vecsieve.proxy.search.memory.points import COLLECTIONS, DECIDED, QUIET_SECONDS, WINDOW, FeatureMemory
-from vecsieve.proxy.search.memory.shelves import POINT_BYTES
-from vecsieve.proxy.search.memory.values import Asked, Decided, Key, Points, Recalled
+from vecsieve.proxy.search.memory.shelves import POINT_BYTES, Asked, Decided, Key, Points, Recalled
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.search.searcher import untouched

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from support.pools import angles, damaged, pool
 from vecsieve.config import values as written
-from vecsieve.proxy.selection.candidates import Candidates
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.choice import Choice, Diversifier, diversify
@@ -22,7 +21,7 @@ from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Relevance, Similarity
 from vecsieve.proxy.selection.single import expand
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, best_ranked
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, best_ranked
 
 RELEVANT_END: list[Diversifier | None] = [
     None,

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support.texts import as_texts
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
-from vecsieve.proxy.selection.candidates import Candidates, Metadata
 from vecsieve.proxy.selection.guards import templates
 from vecsieve.proxy.selection.guards.templates import (
     MOST_GAPS,
@@ -22,7 +21,7 @@ from vecsieve.proxy.selection.guards.templates import (
 )
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metric, Selection, Veto, finished
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Selection, Veto, finished
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection
 assert POLICY.text is not None

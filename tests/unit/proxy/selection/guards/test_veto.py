@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from support.policies import ALL_GUARDS
 from support.texts import as_texts, forget, hostile_text
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.guards import veto
 from vecsieve.proxy.selection.guards.subjects import HEAD, subject, subjects_differ
 from vecsieve.proxy.selection.guards.veto import CHARACTERS, MOST_NUMBERS, RANKS, Codes
@@ -21,7 +20,7 @@ from vecsieve.proxy.selection.guards.veto import many as guards_of_many
 from vecsieve.proxy.selection.policy import Guards
 from vecsieve.proxy.selection.text.bounds import LONGEST_WORD
 from vecsieve.proxy.selection.text.features import Text
-from vecsieve.proxy.selection.values import Indices, Veto, finished
+from vecsieve.proxy.selection.values import Indices, Metadata, Veto, finished
 
 FACTS = replace(ALL_GUARDS, subjects=False, templates=False)
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, HOSTILE, as_texts, forget, hostile_text, rules
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.text import bounds, canonical, features, margins, tokens
 from vecsieve.proxy.selection.text.bounds import (
     LONGEST,
@@ -32,7 +31,7 @@ from vecsieve.proxy.selection.text.bounds import (
 from vecsieve.proxy.selection.text.features import text_of
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import finished
+from vecsieve.proxy.selection.values import Metadata, finished
 
 MARKS = "\u0301\u0323"  # of two classes: to be sorted, which is what takes the time
 EVERYTHING = {"identical": True, "containment": 0.8, "jaccard": 0.9, "indel": 0.9, "minhash": 0.9, "simhash": 3}

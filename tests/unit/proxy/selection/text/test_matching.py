@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, ODD_TEXT, as_texts, matched, passages, rules
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import Require
 from vecsieve.proxy.selection.text.matching import matches
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Link, finished
+from vecsieve.proxy.selection.values import Link, Metadata, finished
 
 WORDS = [f"w{i}" for i in range(100)]
 LONG = " ".join(WORDS)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import ANY_TEXT, ODD_TEXT, forget, rules, texts
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.text import features
 from vecsieve.proxy.selection.text.bounds import LONGEST
 from vecsieve.proxy.selection.text.features import RECORD
 from vecsieve.proxy.selection.text.memo import Memo
 from vecsieve.proxy.selection.text.reading import Texts, ones, read
+from vecsieve.proxy.selection.values import Metadata
 
 BODY = "The garrison was moved to the northern fort, where the walls had been raised by two rows of stone in"
 

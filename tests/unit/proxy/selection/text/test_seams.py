@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.policies import TEXT_RULES
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.policy import TextRules
 from vecsieve.proxy.selection.text.features import text_of
 from vecsieve.proxy.selection.text.reading import read
 from vecsieve.proxy.selection.text.seams import SEAM_WORDS, of_spans, overlaps, seams
 from vecsieve.proxy.selection.text.tokens import hashed
-from vecsieve.proxy.selection.values import FloatMatrix
+from vecsieve.proxy.selection.values import FloatMatrix, Metadata
 
 RULES = TextRules(
     identical=True, near=(), require=TEXT_RULES.require, span=None, reach=None, short_words=30, stitch=0.0

@@ -8,11 +8,10 @@ from hypothesis import given
 
 from support.policies import TEXT_RULES
 from support.texts import as_texts, hostile_text, passages
-from vecsieve.proxy.selection.candidates import Metadata
 from vecsieve.proxy.selection.text.features import Form
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.text.sentences import MOST_CHARACTERS, sentence_shares, sentences_of
-from vecsieve.proxy.selection.values import finished
+from vecsieve.proxy.selection.values import Metadata, finished
 
 FIRST = "The old harbour was closed in spring because the wall had sunk."
 SECOND = "Ships that bring timber land at the new pier behind the station now."
