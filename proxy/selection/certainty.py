@@ -306,19 +306,20 @@ def _probability(logit: Pairs) -> Pairs:
 
 
 def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tuple[Columns, Mask | None]:
-    """The features that say what kind of pair each is, how far apart and, of short texts, by which words. And which are pairs of
-    short texts (p,), None where no text of the pool is short.
-    """
+    """What kind of pair each is, how far apart and, of short texts, by which words; and which are pairs of short texts (p,), None without any."""
     logarithm = _logarithm(distance)
-    far = np.maximum(logarithm, KNEE)
     if not texts.has_short:
-        return {_FAR: far}, None
+        return {_FAR: np.maximum(logarithm, KNEE)}, None
     short: Mask = texts.is_short.take(first) & texts.is_short.take(second)
-    columns: Columns = {_FAR: far * ~short, _SHORT: short.astype(np.float64)}
     pairs = short.nonzero()[0]
     if len(pairs):
-        columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
         by_all, by_lighter, repetition = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
+        # One vector for texts without a common word: the model does not know the words, or it is of something else. It tells nothing.
+        logarithm[pairs[(by_all == 0.0) & (distance.take(pairs) == 0.0)]] = 0.0
+    far = np.maximum(logarithm, KNEE)
+    columns: Columns = {_FAR: far * ~short, _SHORT: short.astype(np.float64)}
+    if len(pairs):
+        columns |= {_SHORT_FAR: far * short, _SHORT_NEAR: np.minimum(logarithm, KNEE) * short}
         columns[_REPETITION] = np.where(short, repetition, 0.0)
         for place, share in ((_RARE_SHARED, by_all), (_RARE_CONTAINED, by_lighter)):
             columns[place] = np.zeros(len(first))
@@ -373,8 +374,7 @@ def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
 
 def _logarithm(distance: Pairs) -> Pairs:
     """Of relative distances (p,) within the bounds that are told apart."""
-    found = np.minimum(np.maximum(distance, NEAREST), FARTHEST)
-    return np.log(found, out=found)
+    return np.log(np.minimum(np.maximum(distance, NEAREST), FARTHEST))
 
 
 def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs, float]:

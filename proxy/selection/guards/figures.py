@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from vecsieve.proxy.selection.guards.dates import dates, years
@@ -191,6 +191,18 @@ _DOTTED = re.compile(
 _NUMBER = re.compile(rf"(?P<sign>(?<![\w).])-)?{NOT_WITHIN}(?P<number>{NUMBER})(?P<thousands>k(?!\w))?")
 
 
+# Signs that say something and are no part of a word or a number: comparisons, operations, and what stands behind a name or a grade (C++, C#,
+# A-). Not those that only set text off: bullets, quotes, arrows, tags, lines of them, a dash between words.
+_SIGNS = re.compile(
+    r"(?<![<>=!-])(?P<compared><=|>=|<>|[!=]=|(?<![a-z\"'/])[<>](?![a-z/!?])|[<>](?=\d)|[≤≥≠≈])(?![<>=-])"
+    r"|(?<![\w+#-])(?:[a-z]{1,2}(?:\+{1,2}|#)|(?:[a-z]|ab)-)(?![\w+#-])"
+    r"|(?<=[\w)\]])[+*^×÷](?=[\w(\[])"
+    r"|(?:(?<=\b\w )|(?<=\d )|(?<=[)\]] ))(?:[+*^×÷]|//?)(?= [\w(\[])"
+    r"|(?<=\b\w )-(?= \w\b)"
+)
+_HAS_SIGN = re.compile(r"[<>≤≥≠≈=+#*^×÷/-]")
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Each a sorted multiset of normal spellings."""
@@ -199,14 +211,26 @@ class Figures:
     dates: Facts
     amounts: Facts
     numbers: Facts
+    signs: Facts = ()
 
 
 NONE = Figures((), (), (), ())
 
 
 def figures(text: str) -> Figures:
-    """The figures of any text."""
+    """The figures and the signs of any text."""
     plain = spelled(text)
+    said = signs(plain) if _HAS_SIGN.search(plain) else ()
+    found = _counted(plain)
+    return replace(found, signs=said) if said else found
+
+
+def signs(text: str) -> Facts:
+    """The signs of a spelled text (_SIGNS)."""
+    return tuple(sorted(match[0] for match in _SIGNS.finditer(text) if match.start() or not match["compared"]))
+
+
+def _counted(plain: str) -> Figures:
     if not _MAY_COUNT.search(plain) and not has_other_words(plain):
         return NONE
     rest = in_digits(plain)

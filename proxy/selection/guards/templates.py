@@ -5,12 +5,18 @@ have the pages of twelve hotels of one chain. What fills the gap is what such a 
 
 A pair alone cannot tell: an edited copy has a word replaced, too. The pool can. Where a third text fills the same gap with yet other
 words, it is a gap of a template. Copies of one text are edited in other places, or all alike.
+
+One kind of pair tells by itself: short texts that have the same words but exchange two of them, as "flights from Lisbon to Oslo" and "flights
+from Oslo to Lisbon".
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
-from itertools import filterfalse
+from itertools import compress, filterfalse, islice
+from operator import not_
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +38,20 @@ _END = ""
 _RUN = 16  # words that are compared at once
 # Third texts that are looked at where texts are long.
 MOST_THIRDS = 16
-# Texts that are read, and pairs that are compared, in one step: some milliseconds. And pairs in one call: those behind them are as if
-# there were no template.
-STEP_TEXTS, STEP_PAIRS, MOST_PAIRS = 32, 2048, 1 << 14
+# Partners that a candidate is read against before one has its frame. A template's texts are seldom all of what is near.
+MOST_PARTNERS = 16
+# What is read in one step: some milliseconds. A pair whose words are compared costs READ, of long texts at most; one of which this is known
+# costs LOOK. And pairs in one call, and those that are compared by themselves: the ones behind them are as if there were no template.
+STEP_WORK, READ, LOOK, MOST_PAIRS, MOST_DIRECT = 1024, 8, 1, 1 << 14, 1 << 12
 
 _DASHES, _CLOSING = frozenset({"-", "–", "—", "|"}), frozenset(":)]")
 _PUNCTUATION = ".,;:!?()[]{}<>\"'"
+# In a script without blanks each character is a word, as for tokens.
+_SPACELESS = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
+# Between two words that may change places without a change of what is said.
+_JOINERS = frozenset("and or & / + vs und oder et ou y o e".split())  # noqa: SIM905 - a table
+# Words of which an exchange may consist, of each side two: names of cities have two.
+MOST_EXCHANGED = 4
 # English words without a meaning of their own. Whoever replaces one of them says the same in other words.
 _FUNCTION_WORDS = frozenset(
     "a about again all also am an and any are as at be been but by can could did do does done down for from had has have he her here his "  # noqa: SIM905 - a table
@@ -65,43 +79,58 @@ _kept: dict[tuple[int, int], Gaps] = {}
 
 
 def from_one_template(texts: Texts, first: Indices, second: Indices) -> Steps[list[int]]:
-    """Which of p pairs of candidates, first < second, are made from a template that a third text shows.
+    """Which of p pairs of candidates, first < second, are made from a template that a third text shows, or exchange two words.
 
-    Each candidate is read against its best-ranked partner alone. Two candidates with the same partner are compared by what was read then.
-    Third texts are among the first candidates, so that a list that is read page by page does not change its mind.
+    Each candidate is read against its best-ranked partner, and its best-ranked one with the same frame. Two candidates that have one of
+    these in common are compared by what was read then, others by themselves. Third texts are among the first candidates, so that a list that is read page by page does not
+    change its mind.
     """
-    if len(texts.first_different) < 3:
-        return []
     reader = _Reader(texts)
-    heads, between, shown = dict[int, int](), dict[int, Gaps](), dict[int, Gaps]()
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    exchanged = [pair for pair, (one, other) in enumerate(pairs) if reader.is_exchange(one, other)]
+    if len(texts.first_different) < 3:
+        return exchanged
+    partners, heads = yield from _heads(reader, pairs)
+    is_read = [one in (partners[other], heads.get(other)) for one, other in pairs]
     found: list[int] = []
-    rest: list[tuple[int, int, int]] = []
-    for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        if other in heads:
-            rest.append((pair, one, other))
-            continue
-        heads[other] = one
-        if len(heads) % STEP_TEXTS == 0:
-            yield
-        between[other] = reader.between(other, one)
-        shown[other] = reader.shown(other, one, between[other])
-        if shown[other]:
+    for pair in compress(range(len(pairs)), is_read):
+        one, other = pairs[pair]
+        if reader.is_shown(other, one):
             found.append(pair)
-    if found:
-        for step, (pair, one, other) in enumerate(rest[:MOST_PAIRS]):
-            if step and step % STEP_PAIRS == 0:
-                yield
-            if heads.get(one) == heads[other] and (
-                _is_apart(shown[one], between[other]) or _is_apart(shown[other], between[one])
-            ):
-                found.append(pair)
-    return found
+        if reader.is_step():
+            yield
+    rest = compress(range(len(pairs)), map(not_, is_read)) if found else ()
+    for count, pair in enumerate(islice(rest, MOST_PAIRS)):
+        one, other = pairs[pair]
+        shared = {of[other] for of in (partners, heads) if other in of and of.get(one) == of[other]}
+        if any(reader.is_apart(one, other, head) for head in sorted(shared)) or (
+            count < MOST_DIRECT and reader.is_shown(other, one)
+        ):
+            found.append(pair)
+        if reader.is_step():
+            yield
+    return sorted({*exchanged, *found})
+
+
+def _heads(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[tuple[dict[int, int], dict[int, int]]]:
+    """The best-ranked partner of each candidate, and its best-ranked one with the same frame."""
+    partners, heads, tried = dict[int, int](), dict[int, int](), Counter[int]()
+    for one, other in pairs:
+        partners.setdefault(other, one)
+        if other in heads or tried[other] == MOST_PARTNERS:
+            continue
+        tried[other] += 1
+        if reader.between(other, one):
+            heads[other] = one
+        if reader.is_step():
+            yield
+    return partners, heads
 
 
 class _Reader:
     """The gaps of candidates, read once for each two texts."""
 
-    __slots__ = ("_counts", "_different", "_numbers", "_texts", "_thirds", "_words")
+    __slots__ = ("_bags", "_counts", "_different", "_numbers", "_shown", "_texts", "_thirds", "_words", "_work")
 
     def __init__(self, texts: Texts) -> None:
         self._numbers: list[int] = texts.numbers.tolist()
@@ -110,24 +139,70 @@ class _Reader:
         self._different = np.array(texts.first_different, np.intp)
         self._words: dict[int, list[str]] = {}
         self._thirds: dict[int, list[int]] = {}
+        self._shown: dict[tuple[int, int], Gaps] = {}
+        self._bags: dict[int, int] = {}
+        self._work = 0
+
+    def is_step(self) -> bool:
+        """Whether so much was read since the last time it was that others should have their turn."""
+        self._work += LOOK
+        if self._work < STEP_WORK:
+            return False
+        self._work = 0
+        return True
 
     def between(self, one: int, other: int) -> Gaps:
         """Where candidate ``one`` differs from ``other``; () also for equal texts and where there is none."""
         key = self._numbers[one], self._numbers[other]
         found = _kept.get(key)
         if found is None:
+            self._work += READ
             found = () if key[0] == key[1] or 0 in key else gaps(self._words_of(one), self._words_of(other))
             if len(_kept) >= MOST_KEPT:
                 _kept.clear()
             _kept[key] = found
         return found
 
-    def shown(self, one: int, other: int, between: Gaps) -> Gaps:
+    def is_shown(self, one: int, other: int) -> bool:
+        """Whether a third text shows a template of the two."""
+        return bool(self._shown_of(one, other))
+
+    def is_apart(self, one: int, other: int, head: int) -> bool:
+        """Whether two texts fill a gap differently that a third text shows. Both are read against ``head``."""
+        return _is_apart(self._shown_of(one, head), self.between(other, head)) or _is_apart(
+            self._shown_of(other, head), self.between(one, head)
+        )
+
+    def is_exchange(self, one: int, other: int) -> bool:
+        """Whether two short texts have the same words, of which two changed places."""
+        return (
+            self._numbers[one] != self._numbers[other]
+            and self._bag_of(one) == self._bag_of(other) != 0
+            and are_exchanged(self._words_of(one), self._words_of(other))
+        )
+
+    def _bag_of(self, place: int) -> int:
+        """A number that short texts have in common which may have the same words; 0 of any other. It looks at their letters alone."""
+        found = self._bags.get(place)
+        if found is None:
+            is_short = 0 < self._counts[place] <= SHORT
+            letters = "".join(self._words_of(place)) if is_short else ""
+            found = self._bags[place] = sum(map(ord, filter(str.isalnum, letters)))
+        return found
+
+    def _shown_of(self, one: int, other: int) -> Gaps:
         """The gaps that a third text fills with yet other words."""
+        found = self._shown.get((one, other))
+        if found is None:
+            found = self._shown[one, other] = self._filled_otherwise(self.between(one, other), one, other)
+        return found
+
+    def _filled_otherwise(self, between: Gaps, one: int, other: int) -> Gaps:
         if not between:
             return ()
         known = {self._numbers[one], self._numbers[other]}
         thirds = [third for third in self._like(other) if self._numbers[third] not in known]
+        self._work += LOOK * len(thirds)
         # Thirds are read until one fills the gap: in a pool of one template the first few do.
         return tuple(
             [gap for gap in between if any(_is_filled_otherwise(gap, self.between(third, other)) for third in thirds)]
@@ -157,7 +232,36 @@ class _Reader:
 
 def words_of(body: str) -> list[str]:
     """The words of a text in lower case, with their punctuation, and two marks of its end."""
-    return [*body.lower().split(), _END, _END]
+    body = body.lower() if body.isascii() else _SPACELESS.sub(r" \1 ", body.lower())
+    return [*body.split(), _END, _END]
+
+
+def are_exchanged(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two texts, as of ``words_of``, are the same but for two words, or two runs of words, of which each stands where the other text
+    has the other. Not where they are members of a list, whose order says nothing.
+    """
+    if len(one) != len(other):
+        return False
+    apart = [place for place, (mine, theirs) in enumerate(zip(one, other, strict=True)) if mine != theirs]
+    mine, theirs = ([side[place].strip(_PUNCTUATION) for place in apart] for side in (one, other))
+    told = [
+        number
+        for number in range(len(apart))
+        if mine[number] != theirs[number] and not {mine[number], theirs[number]} <= _FUNCTION_WORDS
+    ]
+    half = len(told) // 2
+    if not told or len(told) % 2 or len(told) > MOST_EXCHANGED:
+        return False
+    left, right = ([side[number] for number in told] for side in (mine, theirs))
+    start, end = apart[told[half - 1]] + 1, apart[told[half]]
+    between = one[start:end]
+    return (
+        left[:half] == right[half:]
+        and left[half:] == right[:half]
+        and bool(between)
+        and _JOINERS.isdisjoint(between)
+        and not any(word[-1:] == "," for word in one[start - 1 : end])
+    )
 
 
 def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
@@ -219,12 +323,26 @@ def _meeting(one: Sequence[str], other: Sequence[str], i: int, j: int, longest: 
     for x, y in ((i + 1, j), (i, j + 1), (i + 1, j + 1)):  # most gaps are of one word
         if one[x : x + _AGAIN] == other[y : y + _AGAIN]:
             return x, y
-    mine: dict[tuple[str, str], int] = {}
+    for size in (_AGAIN, 1) if longest == IN_SHORT else (_AGAIN,):
+        found = _nearest(one, other, i, j, longest, size)
+        if found is not None:
+            return found
+    return None
+
+
+def _nearest(
+    one: Sequence[str], other: Sequence[str], i: int, j: int, longest: int, size: int
+) -> tuple[int, int] | None:
+    """The nearest places from which both go on with ``size`` words alike. One word alone must have a meaning of its own: in "size S, red" and
+    "size M, blue" nothing else stands between two gaps.
+    """
+    mine: dict[tuple[str, ...], int] = {}
     for x in range(i, min(i + longest + 1, len(one) - 1)):
-        mine.setdefault((one[x], one[x + 1]), x)
+        if size == _AGAIN or (one[x] != _END and one[x].strip(_PUNCTUATION) not in _FUNCTION_WORDS):
+            mine.setdefault(tuple(one[x : x + size]), x)
     best = None
     for y in range(j, min(j + longest + 1, len(other) - 1)):
-        x = mine.get((other[y], other[y + 1]), -1)
+        x = mine.get(tuple(other[y : y + size]), -1)
         if x >= 0 and (best is None or x + y < sum(best)):
             best = x, y
     return best

@@ -125,6 +125,10 @@ def _by(kind: str) -> Callable[[Sequence[Facts], Sequence[Facts]], Mask]:
     return differ
 
 
+def _numbers_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
+    return _by("numbers")(left, right) | _by("signs")(left, right)
+
+
 def _dates_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
     found = np.zeros((len(left), len(right)), np.bool_)
     for kind in sorted({fact.partition(" ")[0] for each in left for fact in each.figures.dates}):
@@ -188,7 +192,7 @@ _APPLIES: Mapping[Veto, Callable[[Sequence[Facts], Sequence[Facts]], Mask]] = {
     Veto.VERSION: _versions_differ,
     Veto.DATE: _dates_differ,
     Veto.AMOUNT: _by("amounts"),
-    Veto.NUMBER: _by("numbers"),
+    Veto.NUMBER: _numbers_differ,
     Veto.NEGATION: _contradict,
 }
 
@@ -392,7 +396,12 @@ _ALL: tuple[_Check, ...] = (
     (Veto.VERSION, lambda one, other: versions_differ(one.figures, other.figures)),
     (Veto.DATE, lambda one, other: dates_differ(one.figures.dates, other.figures.dates)),
     (Veto.AMOUNT, lambda one, other: differ(one.figures.amounts, other.figures.amounts)),
-    (Veto.NUMBER, lambda one, other: differ(one.figures.numbers, other.figures.numbers)),
+    (
+        Veto.NUMBER,
+        lambda one, other: (
+            differ(one.figures.numbers, other.figures.numbers) or differ(one.figures.signs, other.figures.signs)
+        ),
+    ),
     (Veto.NEGATION, lambda one, other: contradict(one.polarity, other.polarity)),
 )
 

@@ -329,3 +329,16 @@ def test_all_weights_together_tell_a_pair_from_one_with_nothing_in_common(featur
     beside[FEATURES.index("short_near")] = KNEE * features[FEATURES.index("short")]
     apart = float(np.dot(SHIPPED.texts, features) - np.dot(SHIPPED.texts, beside))
     assert told == pytest.approx(apart, abs=LEAST_WEIGHT * len(SUBJECTS))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("\U0001f600", "\U0001f44e"), ("свет", "ночь"), ("red apples", "blue violins")]
+)
+def test_one_vector_for_two_short_texts_without_a_common_word_tells_nothing(one: str, other: str) -> None:
+    """A model that does not know the words has the same vector for all of them."""
+    assert probability(one, other, distance=0.0) == pytest.approx(probability(one, other, distance=1.0), abs=0.25)
+    assert probability(one, other, distance=0.0) < 0.4
+
+
+def test_one_vector_for_two_short_texts_with_common_words_is_evidence() -> None:
+    assert probability("red apples today", "red apples now", distance=0.0) > 0.4

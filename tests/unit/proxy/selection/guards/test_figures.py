@@ -149,3 +149,45 @@ def test_a_grouped_number_is_the_plain_one(number: int) -> None:
 def test_a_text_that_is_one_long_number_is_read_in_reasonable_time(unit: str) -> None:
     # A pattern that begins anew inside the number would need minutes here.
     assert figures(unit * 20_000) != NONE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("We hire a C++ developer", "We hire a C# developer"),
+        ("Blood type A- is needed", "Blood type AB+ is needed"),
+        ("if (a <= b) return left;", "if (a != b) return left;"),
+        ("The balance is > 20", "The balance is < 20"),
+        ("the load is >5", "the load is <5"),
+        ("return a + b", "return a - b"),
+        ("x^2 + y", "x^2 * y"),
+        ("the values are ≥ 3", "the values are ≤ 3"),
+        ("a / b", "a // b"),
+    ],
+)
+def test_texts_with_different_signs_differ(one: str, other: str) -> None:
+    assert differ(figures(one).signs, figures(other).signs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A <b>bold</b> word",
+        '<a href="x">there</a> and back',
+        "> a quoted line",
+        "see a -> b => c <- d",
+        "Our title - a site | more",
+        "and/or, 24/7, km/h",
+        "* one item\n* another item\n+ a third",
+        "==== head ====",
+        "**bold** and --quiet, e.g. a t-shirt",
+        "pre- and postwar",
+        "no signs at all",
+    ],
+)
+def test_what_only_sets_a_text_off_is_no_sign(text: str) -> None:
+    assert figures(text).signs == ()
+
+
+def test_a_text_that_leaves_a_sign_out_does_not_differ() -> None:
+    assert not differ(figures("the balance is 20").signs, figures("the balance is > 20").signs)

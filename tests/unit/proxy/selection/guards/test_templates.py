@@ -14,7 +14,9 @@ from vecsieve.proxy.selection.guards import templates
 from vecsieve.proxy.selection.guards.templates import (
     MOST_GAPS,
     MOST_WORDS,
-    STEP_TEXTS,
+    READ,
+    STEP_WORK,
+    are_exchanged,
     from_one_template,
     gaps,
     words_of,
@@ -115,6 +117,125 @@ def test_an_order_of_words_is_a_difference() -> None:
 def test_a_copy_of_a_text_shows_no_template() -> None:
     """Invariant: another copy of a kept result changes no other result."""
     assert 1 not in chosen([JOBS[0], JOBS[1], JOBS[1]]).keep.tolist()
+
+
+TICKETS = [
+    f"The customer says that the {device} does not {verb} since the update"
+    for device, verb in [("printer", "print"), ("router", "connect"), ("laptop", "boot"), ("tablet", "charge")]
+]
+OMELETTES = [
+    f"Whisk three eggs with a pinch of salt, fold in {filling}, and bake them until golden."
+    for filling in ("grated cheese", "smoked salmon", "sliced leek", "chopped ham")
+]
+
+
+def test_a_near_text_of_another_frame_does_not_hide_a_template() -> None:
+    """The best-ranked partner of each candidate is of the other template."""
+    mixed = [text for both in zip(TICKETS, OMELETTES, strict=True) for text in both]
+    pairs = np.triu_indices(len(mixed), 1)
+    known = read(Metadata(texts=as_texts(mixed)), TEXT)
+    finished(known.reading(range(len(mixed))))
+    apart = {(int(pairs[0][pair]), int(pairs[1][pair])) for pair in finished(from_one_template(known, *pairs))}
+    assert apart >= {
+        (one, other) for one, other in zip(*map(np.ndarray.tolist, pairs), strict=True) if one % 2 == other % 2
+    }
+
+
+def test_gaps_with_one_word_between_them_are_two_gaps() -> None:
+    shirts = [
+        f"Cotton shirt with buttons, {colour}, size {size}"
+        for colour in ("navy blue", "forest green", "red")
+        for size in "SML"
+    ]
+    assert chosen(shirts).keep.tolist() == list(range(len(shirts)))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"从{place}到上海的高铁每天早上出发。" for place in ("北京", "广州", "天津")],
+        [f"この{thing}は千円です。店で買えます。" for thing in ("本", "傘", "皿")],
+        [f"การประชุม{day}เริ่มสิบโมงเช้า" for day in ("วันจันทร์", "วันพุธ", "วันเสาร์")],
+    ],
+    ids=["Chinese", "Japanese", "Thai"],
+)
+def test_templates_are_known_in_scripts_without_blanks(texts: list[str]) -> None:
+    assert chosen(texts).keep.tolist() == list(range(len(texts)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Alice lent Bob the car for a day", "Bob lent Alice the car for a day"),
+        ("Trains from Lisbon to Oslo leave at noon", "Trains from Oslo to Lisbon leave at noon"),
+        ("Fly from New York to San Jose today", "Fly from San Jose to New York today"),
+        ("Convert the file (PDF) to Word.", "Convert the file (Word) to PDF."),
+        ("从北京到上海的高铁", "从上海到北京的高铁"),
+    ],
+)
+def test_two_texts_that_exchange_words_are_no_copies(one: str, other: str) -> None:
+    assert are_exchanged(words_of(one), words_of(other))
+    assert chosen([one, other]).keep.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Alice and Bob share a car", "Bob and Alice share a car"),
+        ("peel apples, pears, plums today", "peel plums, pears, apples today"),
+        ("please restart now", "please now restart"),
+        ("on Monday we met her", "we met her on Monday"),
+        ("the car is what we share", "the car is what we share"),
+        ("we can do it if you do", "you can do it if we do"),
+        ("we share a car", "we share one car"),
+        ("", ""),
+    ],
+)
+def test_another_order_of_words_alone_is_no_exchange(one: str, other: str) -> None:
+    assert not are_exchanged(words_of(one), words_of(other))
+
+
+def test_long_texts_are_not_looked_at_for_an_exchange() -> None:
+    other = HOTELS[0].replace("breakfast", "x").replace("reception", "breakfast").replace("x", "reception")
+    assert 1 not in chosen([HOTELS[0], other]).keep.tolist()
+
+
+@given(st.lists(st.sampled_from("abcdef,&"), max_size=9).map(tuple), st.data())
+def test_an_exchange_has_the_same_words_and_is_mutual(one: tuple[str, ...], data: st.DataObject) -> None:
+    """Invariant: whatever two texts are, an exchange is one in both directions, and both have the same words."""
+    other = data.draw(st.permutations(one))
+    mine, theirs = words_of(" ".join(one)), words_of(" ".join(other))
+    assert are_exchanged(mine, theirs) == are_exchanged(theirs, mine)
+    assert not are_exchanged(mine, mine)
+    if are_exchanged(mine, theirs):
+        assert sorted(mine) == sorted(theirs)
+
+
+@pytest.mark.parametrize("length", [24, 300], ids=["short", "long"])
+def test_a_step_reads_a_bounded_number_of_pairs(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    frame = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(length)]
+    texts = []
+    for _ in range(120):
+        words = [*frame]
+        for place in (3, 9, 15):
+            words[place] = f"x{chr(97 + int(draw.integers(26)))}"
+        texts.append(" ".join(words))
+    known = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(known.reading(range(len(texts))))
+    templates._kept.clear()
+    reads = [0]
+
+    def counted(one: list[str], other: list[str]) -> templates.Gaps:
+        reads[-1] += 1
+        return gaps(one, other)
+
+    monkeypatch.setattr(templates, "gaps", counted)
+    for _ in from_one_template(known, *np.triu_indices(len(texts), 1)):
+        reads.append(0)
+    # A pair is read against at most all different texts of the first fifty.
+    assert max(reads) <= STEP_WORK // READ + 50
+    assert sum(reads) >= len(texts) - 1
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=40), st.lists(st.sampled_from("abcdefgh"), max_size=40))
@@ -243,5 +364,5 @@ def test_a_large_pool_is_read_in_steps() -> None:
     read_texts = read(Metadata(texts=as_texts(texts)), TEXT)
     finished(read_texts.reading(range(len(texts))))
     pairs = np.triu_indices(len(texts), 1)
-    assert sum(1 for _ in from_one_template(read_texts, *pairs)) >= (len(texts) - 1) // STEP_TEXTS
+    assert sum(1 for _ in from_one_template(read_texts, *pairs)) >= (len(texts) - 1) * READ // STEP_WORK
     assert len(finished(from_one_template(read_texts, *pairs))) > len(pairs[0]) / 4
