@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vecsieve.adapters.base import GrpcDialect
-from vecsieve.adapters.chroma import request as chroma
-from vecsieve.adapters.chroma.rest import ChromaDialect, ChromaRest
-from vecsieve.adapters.chroma.write import ChromaWrites
-from vecsieve.adapters.contract import (
+from .base import GrpcDialect
+from .chroma import request as chroma
+from .chroma.rest import ChromaDialect, ChromaRest
+from .chroma.write import ChromaWrites
+from .contract import (
     Adapter,
     DescribesCollections,
     Dialect,
@@ -22,34 +22,34 @@ from vecsieve.adapters.contract import (
     RequestHead,
     Touched,
 )
-from vecsieve.adapters.fusions import DividesFusions
-from vecsieve.adapters.milvus import calls as milvus
-from vecsieve.adapters.milvus.calls import MilvusDialect, MilvusGrpcDialect
-from vecsieve.adapters.milvus.grpc import MilvusGrpc
-from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
-from vecsieve.adapters.milvus.rest import MilvusRest
-from vecsieve.adapters.milvus.rest_write import MilvusRestWrites
-from vecsieve.adapters.pinecone import calls as pinecone
-from vecsieve.adapters.pinecone.calls import RULES as PINECONE_INDEXES
-from vecsieve.adapters.pinecone.calls import PineconeDialect
-from vecsieve.adapters.pinecone.grpc import UNARY as PINECONE_UNARY
-from vecsieve.adapters.pinecone.grpc import PineconeGrpc
-from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
-from vecsieve.adapters.pinecone.rest import PineconeRest
-from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
-from vecsieve.adapters.qdrant import calls as qdrant
-from vecsieve.adapters.qdrant.calls import QdrantDialect, QdrantGrpcDialect
-from vecsieve.adapters.qdrant.grpc import QdrantGrpc
-from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
-from vecsieve.adapters.qdrant.rest import QdrantRest
-from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
-from vecsieve.adapters.weaviate import calls as weaviate
-from vecsieve.adapters.weaviate.calls import WeaviateDialect, WeaviateRest
-from vecsieve.adapters.weaviate.calls import reshaped as weaviate_reshaped
-from vecsieve.adapters.weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
-from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites
-from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
-from vecsieve.adapters.writes import WriteAdapter
+from .fusions import DividesFusions
+from .milvus import calls as milvus
+from .milvus.calls import MilvusDialect, MilvusGrpcDialect
+from .milvus.grpc import MilvusGrpc
+from .milvus.grpc_write import MilvusGrpcWrites
+from .milvus.rest import MilvusRest
+from .milvus.rest_write import MilvusRestWrites
+from .pinecone import calls as pinecone
+from .pinecone.calls import RULES as PINECONE_INDEXES
+from .pinecone.calls import PineconeDialect
+from .pinecone.grpc import UNARY as PINECONE_UNARY
+from .pinecone.grpc import PineconeGrpc
+from .pinecone.grpc_write import PineconeGrpcWrites
+from .pinecone.rest import PineconeRest
+from .pinecone.rest_write import PineconeRestWrites
+from .qdrant import calls as qdrant
+from .qdrant.calls import QdrantDialect, QdrantGrpcDialect
+from .qdrant.grpc import QdrantGrpc
+from .qdrant.grpc_write import QdrantGrpcWrites
+from .qdrant.rest import QdrantRest
+from .qdrant.rest_write import QdrantRestWrites
+from .weaviate import calls as weaviate
+from .weaviate.calls import WeaviateDialect, WeaviateRest
+from .weaviate.calls import reshaped as weaviate_reshaped
+from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
+from .weaviate.grpc_write import WeaviateGrpcWrites
+from .weaviate.rest_write import WeaviateRestWrites
+from .writes import WriteAdapter
 
 Changes = Callable[[RequestHead], Touched | None]
 """The collection that a request may change; None: none."""

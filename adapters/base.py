@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import (
+from .contract import (
     Bounds,
     MalformedReplyError,
     NativeAnswer,
@@ -28,12 +28,12 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.wire import json as wire_json
-from vecsieve.adapters.wire import protobuf
-from vecsieve.adapters.wire.json import RepeatedKeyError, Span
-from vecsieve.adapters.wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
-from vecsieve.adapters.wire.protobuf import Field, replaced
-from vecsieve.adapters.writes import PLAIN, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
+from .wire import json as wire_json
+from .wire import protobuf
+from .wire.json import RepeatedKeyError, Span
+from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
+from .wire.protobuf import Field, replaced
+from .writes import PLAIN, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 NOTE = "_vecsieve"  # the member of a payload that tells which results it stands for
 _OBJECT = ord("{")

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from vecsieve.adapters.contract import Reply, SearchCall
+from .contract import Reply, SearchCall
 
 Fused = Sequence[tuple[int, int, np.float32]]
 """Results in order: the list, the place in it, and the fused score."""

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
+from .contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 
 # An operation of the contract is an endpoint that stores points; its name is no metric label.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vecsieve.config.values import Count, HookUrl, HostPort, Model, Name, OrNone, setting
+from .values import Count, HookUrl, HostPort, Model, Name, OrNone, setting
 
 
 class ApiSettings(Model):

@@ -10,13 +10,13 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import combinations
 
-from vecsieve.config.addresses import Address, origin_of, parse_address, parse_upstream
-from vecsieve.config.applications import ApiSettings, WebhookSettings
-from vecsieve.config.backends import INDEXES, TRAITS
-from vecsieve.config.policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
-from vecsieve.config.problems import Contradiction, Finding, Path, contradiction, dotted, shown
-from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings, TracingSettings
-from vecsieve.config.values import alternatives
+from .addresses import Address, origin_of, parse_address, parse_upstream
+from .applications import ApiSettings, WebhookSettings
+from .backends import INDEXES, TRAITS
+from .policy import CertaintySettings, PolicySettings, RelativeThreshold, WriteSettings
+from .problems import Contradiction, Finding, Path, contradiction, dotted, shown
+from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
+from .values import alternatives
 
 # Policies of mode merge: those by which one of two points stays as it is, and the others.
 _KEEPING = ("keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence")

@@ -13,11 +13,11 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from vecsieve.config.policy import FixedThreshold, MetadataSettings, PolicySettings, RelativeThreshold, TextSettings
-from vecsieve.config.presets import instead_of
-from vecsieve.config.problems import Finding, Path, dotted, shown
-from vecsieve.config.schema import PineconeSettings, RuleSettings, Settings
-from vecsieve.config.values import PresetName, Wanted, alternatives
+from .policy import FixedThreshold, MetadataSettings, PolicySettings, RelativeThreshold, TextSettings
+from .presets import instead_of
+from .problems import Finding, Path, dotted, shown
+from .schema import PineconeSettings, RuleSettings, Settings
+from .values import PresetName, Wanted, alternatives
 
 Kind = Literal["bool", "int", "float", "text", "none"]
 

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from vecsieve.config.contradictions import of_deciders, of_own, of_policy, of_rules, of_settings, of_write
-from vecsieve.config.fields import Leaf, closest, leaves, pruned, removed, validated
-from vecsieve.config.policy import PolicySettings, even
-from vecsieve.config.presets import composed, merged, own_members
-from vecsieve.config.problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
-from vecsieve.config.schema import Settings
-from vecsieve.config.yaml_core import NotYamlError, read
+from .contradictions import of_deciders, of_own, of_policy, of_rules, of_settings, of_write
+from .fields import Leaf, closest, leaves, pruned, removed, validated
+from .policy import PolicySettings, even
+from .presets import composed, merged, own_members
+from .problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
+from .schema import Settings
+from .yaml_core import NotYamlError, read
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 

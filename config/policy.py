@@ -16,7 +16,7 @@ from pydantic import (
     model_serializer,
 )
 
-from vecsieve.config.values import (
+from .values import (
     CosineDistance,
     Count,
     Diversifier,

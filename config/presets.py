@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vecsieve.config.policy import PolicySettings
-from vecsieve.config.schema import RuleSettings
-from vecsieve.config.values import PresetName, alternatives
+from .policy import PolicySettings
+from .schema import RuleSettings
+from .values import PresetName, alternatives
 
 Tree = Mapping[str, object]
 

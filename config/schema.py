@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from vecsieve.config.addresses import parse_address
-from vecsieve.config.applications import ApiSettings, WebhookSettings
-from vecsieve.config.backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
-from vecsieve.config.policy import PolicySettings
-from vecsieve.config.values import (
+from .addresses import parse_address
+from .applications import ApiSettings, WebhookSettings
+from .backends import DEFAULT_BACKEND, TRAITS, Traits, with_defaults
+from .policy import PolicySettings
+from .values import (
     Backend,
     BudgetBytes,
     CollectorUrl,

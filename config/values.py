@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from vecsieve.config.addresses import (
+from .addresses import (
     collector_url,
     grpc_url,
     hook_url,
@@ -20,7 +20,7 @@ from vecsieve.config.addresses import (
     public_url,
     upstream_url,
 )
-from vecsieve.config.backends import TRAITS
+from .backends import TRAITS
 
 Mode = Literal["on", "shadow", "off"]
 WriteMode = Literal["off", "observe", "annotate", "skip", "merge", "reject"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from vecsieve.config.problems import Finding, Path, masked, one_line, shown
-from vecsieve.config.schema import Settings
+from .problems import Finding, Path, masked, one_line, shown
+from .schema import Settings
 
 DEEPEST = 32  # levels; the settings need six
 MOST_NODES = 20_000  # after aliases are followed: some 2,000 rules

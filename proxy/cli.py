@@ -193,7 +193,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Serve; the exit code."""
-    from vecsieve.proxy import server
+    from . import server
 
     return server.run(config=arguments.config, environment=os.environ, flags=arguments.settings())
 
@@ -219,7 +219,8 @@ def main() -> None:
     # The interpreter's last collections need not walk over all that was loaded: a fifth of the time that a short command takes.
     atexit.register(gc.freeze)
     from vecsieve.config.problems import SettingsError
-    from vecsieve.proxy.runtime.addresses import UnusableAddressError
+
+    from .runtime.addresses import UnusableAddressError
 
     # A shell that completes a command names it in variables, and not in the arguments.
     words = tuple(COMMANDS) if "_VECSIEVE_COMPLETE" in os.environ else sys.argv[1:]

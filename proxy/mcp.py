@@ -33,19 +33,20 @@ from vecsieve.config.addresses import Address, parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.access import is_held, token_in
-from vecsieve.proxy.api.messages import OptimizeRequest, optimizing
-from vecsieve.proxy.api.problems import ProblemError, decoded
-from vecsieve.proxy.api.routes import schema_of
-from vecsieve.proxy.jobs.analyze.command import USUAL_SOURCES
-from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.report import as_json
-from vecsieve.proxy.jobs.analyze.run import Asked, analyze
-from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, Wanted, opened
-from vecsieve.proxy.jobs.source import USUAL_FIELDS, SourceError
-from vecsieve.proxy.runtime.addresses import binding
-from vecsieve.proxy.runtime.files import bounded
-from vecsieve.proxy.search.context.tokens import tokenizer
+
+from .admin.access import is_held, token_in
+from .api.messages import OptimizeRequest, optimizing
+from .api.problems import ProblemError, decoded
+from .api.routes import schema_of
+from .jobs.analyze.command import USUAL_SOURCES
+from .jobs.analyze.reading import FieldNames
+from .jobs.analyze.report import as_json
+from .jobs.analyze.run import Asked, analyze
+from .jobs.databases import BackendOption, KeyOption, Wanted, opened
+from .jobs.source import USUAL_FIELDS, SourceError
+from .runtime.addresses import binding
+from .runtime.files import bounded
+from .search.context.tokens import tokenizer
 
 ADMIN_SECONDS = 5.0
 LARGEST_BYTES = 16 * 1024 * 1024

@@ -20,31 +20,32 @@ from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.access import token_in
-from vecsieve.proxy.admin.inspector import TOKEN_FILE, InForce, Inspector
-from vecsieve.proxy.admin.knowledge import Knowledge, asking, egress_of, open_to_admin
-from vecsieve.proxy.admin.server import AdminServer, Pages
-from vecsieve.proxy.admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
-from vecsieve.proxy.api.events import SECRET_FILE
-from vecsieve.proxy.http.tls import context_of
-from vecsieve.proxy.process import descriptors, talk
-from vecsieve.proxy.process.assembly import Process, api_key_of
-from vecsieve.proxy.process.descriptors import Budget
-from vecsieve.proxy.process.workers import Worker, Workers, run_workers
-from vecsieve.proxy.runtime.addresses import DataPort, binding, data_ports_of
-from vecsieve.proxy.runtime.lifecycle import Lifecycle
-from vecsieve.proxy.runtime.loop import LoopLag
-from vecsieve.proxy.runtime.memory import (
+
+from .admin.access import token_in
+from .admin.inspector import TOKEN_FILE, InForce, Inspector
+from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin
+from .admin.server import AdminServer, Pages
+from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
+from .api.events import SECRET_FILE
+from .http.tls import context_of
+from .process import descriptors, talk
+from .process.assembly import Process, api_key_of
+from .process.descriptors import Budget
+from .process.workers import Worker, Workers, run_workers
+from .runtime.addresses import DataPort, binding, data_ports_of
+from .runtime.lifecycle import Lifecycle
+from .runtime.loop import LoopLag
+from .runtime.memory import (
     cgroup_limit_bytes,
     collect_seldom,
     glibc_mallopt,
     keep_freed_blocks,
     resident_bytes,
 )
-from vecsieve.proxy.telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
-from vecsieve.proxy.telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.otel import headers_of
+from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
+from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
+from .telemetry.metrics import Metrics
+from .telemetry.otel import headers_of
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # Settings that take a restart: sockets, pools and limits that were sized at the start.

@@ -272,6 +272,17 @@ def test_imports_have_no_circle_not_even_for_types_or_inside_functions() -> None
     assert len(list(TopologicalSorter(needs).static_order())) == len(needs)  # raises CycleError, which names them
 
 
+def test_imports_within_a_layer_are_relative() -> None:
+    """No folder is called vecsieve, so a tool that follows paths finds a module by its dots alone."""
+
+    def named(path: Path) -> list[str]:
+        own = ".".join(module_name(path).split(".")[:2])
+        nodes = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom) and not node.level)
+        return [source for node in nodes if fits(source := node.module or "", {own})]
+
+    assert told(SOURCES, named) == {}
+
+
 # Each imports from those before it alone.
 ROOMS = (
     *("selection", "runtime", "telemetry", "search", "writes", "http", "grpc", "admin", "api"),

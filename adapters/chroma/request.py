@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import (
+from ..contract import (
     Called,
     Needs,
     Operation,
@@ -29,10 +29,10 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import Members, Span, check_dimensions, splice, value_spans, whole
-from vecsieve.adapters.wire.json_requests import integer, items_of, present, read_object, required, texts_of
-from vecsieve.adapters.wire.json_vectors import Edit, decode_matrix
-from vecsieve.adapters.wire.vectors import usable
+from ..wire.json import Members, Span, check_dimensions, splice, value_spans, whole
+from ..wire.json_requests import integer, items_of, present, read_object, required, texts_of
+from ..wire.json_vectors import Edit, decode_matrix
+from ..wire.vectors import usable
 
 BACKEND = "chroma"
 QUERY = "query"

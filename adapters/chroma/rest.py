@@ -15,10 +15,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, NotingAdapter, RestDialect, json_text, own
-from vecsieve.adapters.chroma import request
-from vecsieve.adapters.chroma.request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
-from vecsieve.adapters.contract import (
+from ..base import Keep, NotingAdapter, RestDialect, json_text, own
+from ..contract import (
     FIELD_BYTES,
     Allowance,
     NativeAnswer,
@@ -27,7 +25,7 @@ from vecsieve.adapters.contract import (
     Pool,
     SearchCall,
 )
-from vecsieve.adapters.wire.json import (
+from ..wire.json import (
     Member,
     Members,
     Span,
@@ -40,7 +38,7 @@ from vecsieve.adapters.wire.json import (
     whole,
     without_surrogates,
 )
-from vecsieve.adapters.wire.json_vectors import (
+from ..wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
@@ -49,7 +47,9 @@ from vecsieve.adapters.wire.json_vectors import (
     kept_inside,
     read_aside,
 )
-from vecsieve.adapters.wire.vectors import without_vector
+from ..wire.vectors import without_vector
+from . import request
+from .request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, Document
 
 # A column is null, or an array with an array for each search, which has a cell for each result; ``ids`` is always present. Spans are offsets
 # into the text without surrogate escapes; bytes are cut from the original.

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, Array, RestWrites, equal_to, json_text, own
-from vecsieve.adapters.chroma.request import BACKEND, DOCUMENT_KEY, ID, scope
-from vecsieve.adapters.contract import (
+from ..base import NOTE, Array, RestWrites, equal_to, json_text, own
+from ..contract import (
     NativeAnswer,
     Operation,
     Question,
@@ -29,15 +28,16 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.wire.json import Span, last_values, string, value_spans, whole
-from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
-from vecsieve.adapters.wire.json_vectors import (
+from ..wire.json import Span, last_values, string, value_spans, whole
+from ..wire.json_requests import items_of, member_edit, present, read_object, required
+from ..wire.json_vectors import (
     Shortened,
     decode_matrix,
     edited,
     stack,
 )
-from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, by_tenant, name_of
+from .request import BACKEND, DOCUMENT_KEY, ID, scope
 
 _WRITE = re.compile(rf"(/api/(?:v2/tenants/([^/]+)/databases/([^/]+)|v1)/collections/({ID}))/(upsert|add)")
 _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vecsieve.adapters.base import GrpcDialect, RestDialect, json_text
-from vecsieve.adapters.contract import (
+from ..base import GrpcDialect, RestDialect, json_text
+from ..contract import (
     DeclinedError,
     NativeAnswer,
     Operation,
@@ -14,7 +14,7 @@ from vecsieve.adapters.contract import (
     Touched,
     may_be_json,
 )
-from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, head_fields, methods, only, text, unsigned
+from ..wire.protobuf import LENGTH, VARINT, Field, fields, head_fields, methods, only, text, unsigned
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"

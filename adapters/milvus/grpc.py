@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import GrpcAdapter, Keep, own
-from vecsieve.adapters.contract import (
+from ..base import GrpcAdapter, Keep, own
+from ..contract import (
     FIELD_BYTES,
     Allowance,
     MalformedReplyError,
@@ -30,10 +30,26 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from vecsieve.adapters.milvus import calls, grpc_request
-from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, check_status
-from vecsieve.adapters.milvus.grpc_columns import (
+from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
+from ..wire.json import splice
+from ..wire.protobuf import (
+    LENGTH,
+    VARINT,
+    Field,
+    copied,
+    encoded,
+    fields,
+    length_field,
+    message_spans,
+    number_field,
+    only,
+    unsigned,
+    varint,
+)
+from ..wire.vectors import without_vector
+from . import calls, grpc_request
+from .calls import HYBRID_SEARCH, check_status
+from .grpc_columns import (
     Box,
     Column,
     Source,
@@ -49,25 +65,9 @@ from vecsieve.adapters.milvus.grpc_columns import (
     text_bytes,
     varints,
 )
-from vecsieve.adapters.milvus.grpc_columns import Part as ColumnPart
-from vecsieve.adapters.milvus.grpc_request import HYBRID_OUTPUT, OUTPUT, PARAMS, PARTITIONS, PARTS, RANKS, Document
-from vecsieve.adapters.milvus.search import OFFSET, UNROUNDED, as_matrix, fusion_of, number, read_description
-from vecsieve.adapters.wire.json import splice
-from vecsieve.adapters.wire.protobuf import (
-    LENGTH,
-    VARINT,
-    Field,
-    copied,
-    encoded,
-    fields,
-    length_field,
-    message_spans,
-    number_field,
-    only,
-    unsigned,
-    varint,
-)
-from vecsieve.adapters.wire.vectors import without_vector
+from .grpc_columns import Part as ColumnPart
+from .grpc_request import HYBRID_OUTPUT, OUTPUT, PARAMS, PARTITIONS, PARTS, RANKS, Document
+from .search import OFFSET, UNROUNDED, as_matrix, fusion_of, number, read_description
 
 # SearchResults.
 _STATUS, RESULTS = 1, 2

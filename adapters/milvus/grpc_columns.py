@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Allowance
-from vecsieve.adapters.milvus.search import BFLOAT16, FLOAT, FLOAT16, INT8
-from vecsieve.adapters.wire.json import last_values
-from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
-from vecsieve.adapters.wire.protobuf_values import spelled_text
-from vecsieve.adapters.wire.vectors import spelled_floats
+from ..contract import Allowance
+from ..wire.json import last_values
+from ..wire.protobuf import LENGTH, VARINT, Field, fields, length_field, only, text, unsigned, varint
+from ..wire.protobuf_values import spelled_text
+from ..wire.vectors import spelled_floats
+from .search import BFLOAT16, FLOAT, FLOAT16, INT8
 
 # A strip is a run of elements. A box is a message with strips or other boxes; its other bytes stay unchanged.
 

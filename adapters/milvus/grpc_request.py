@@ -13,10 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import check_page
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH
-from vecsieve.adapters.milvus.search import (
+from ..base import check_page
+from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from ..wire.json import Members, splice
+from ..wire.protobuf import (
+    Field,
+    Found,
+    Messages,
+    Shape,
+    Span,
+    length_field,
+    message,
+    messages,
+    number_of,
+    read,
+    text_of,
+)
+from .calls import HYBRID_SEARCH, SEARCH
+from .search import (
     COMPARABLE,
     LARGEST_WINDOW,
     OFFSET,
@@ -31,20 +45,6 @@ from vecsieve.adapters.milvus.search import (
     number,
     number_at,
     read_inner,
-)
-from vecsieve.adapters.wire.json import Members, splice
-from vecsieve.adapters.wire.protobuf import (
-    Field,
-    Found,
-    Messages,
-    Shape,
-    Span,
-    length_field,
-    message,
-    messages,
-    number_of,
-    read,
-    text_of,
 )
 
 # Search parameters: a list of keys and values, all text. A key may be repeated; which value counts differs between servers, so that

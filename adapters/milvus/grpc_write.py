@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, GrpcWrites, KeepsPoints, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, GrpcWrites, KeepsPoints, own
+from ..contract import (
     MalformedReplyError,
     NativeAnswer,
     Needs,
@@ -25,15 +25,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     UnsupportedError,
 )
-from vecsieve.adapters.milvus import calls
-from vecsieve.adapters.milvus.calls import check_status
-from vecsieve.adapters.milvus.grpc import parse_reply, values_of, vectors_of
-from vecsieve.adapters.milvus.grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
-from vecsieve.adapters.milvus.grpc_request import Document as SearchDocument
-from vecsieve.adapters.milvus.grpc_request import Pairs, pair, read_pairs
-from vecsieve.adapters.milvus.rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
-from vecsieve.adapters.milvus.search import JSON, Schema, choose, condition, read_description
-from vecsieve.adapters.wire.protobuf import (
+from ..wire.protobuf import (
     LENGTH,
     Field,
     Found,
@@ -51,8 +43,16 @@ from vecsieve.adapters.wire.protobuf import (
     text_of,
     without,
 )
-from vecsieve.adapters.wire.vectors import unsigned_numbers
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from ..wire.vectors import unsigned_numbers
+from ..writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from . import calls
+from .calls import check_status
+from .grpc import parse_reply, values_of, vectors_of
+from .grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
+from .grpc_request import Document as SearchDocument
+from .grpc_request import Pairs, pair, read_pairs
+from .rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
+from .search import JSON, Schema, choose, condition, read_description
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.adapters.base import NotingAdapter, check_page, own
-from vecsieve.adapters.contract import (
+from ..base import NotingAdapter, check_page, own
+from ..contract import (
     MalformedReplyError,
     Needs,
     Operation,
@@ -23,22 +23,9 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from vecsieve.adapters.milvus import calls, rest_search, search
-from vecsieve.adapters.milvus.calls import HYBRID_SEARCH, SEARCH, VERSION_2
-from vecsieve.adapters.milvus.rest_search import RECALLS, SCORE, Document, ReplyDocument
-from vecsieve.adapters.milvus.search import (
-    LARGEST_WINDOW,
-    check_chosen,
-    choose,
-    compared,
-    fusion_of,
-    most,
-    read_inner,
-    schema_of,
-)
-from vecsieve.adapters.wire.json import Members, Span, cuts, members, whole
-from vecsieve.adapters.wire.json_requests import (
+from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
+from ..wire.json import Members, Span, cuts, members, whole
+from ..wire.json_requests import (
     integer,
     items_of,
     present,
@@ -48,8 +35,21 @@ from vecsieve.adapters.wire.json_requests import (
     texts_of,
     vector_of,
 )
-from vecsieve.adapters.wire.json_vectors import Edit, edited
-from vecsieve.adapters.wire.vectors import usable
+from ..wire.json_vectors import Edit, edited
+from ..wire.vectors import usable
+from . import calls, rest_search, search
+from .calls import HYBRID_SEARCH, SEARCH, VERSION_2
+from .rest_search import RECALLS, SCORE, Document, ReplyDocument
+from .search import (
+    LARGEST_WINDOW,
+    check_chosen,
+    choose,
+    compared,
+    fusion_of,
+    most,
+    read_inner,
+    schema_of,
+)
 
 _CHOSEN = ("groupingField", "groupSize", "strictGroupSize", "functionScore")
 # What each search gets of the whole request, and what of its part; ``params`` are a search's ``searchParams``.

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, check_page
-from vecsieve.adapters.contract import (
+from ..base import Keep, check_page
+from ..contract import (
     FIELD_BYTES,
     Allowance,
     DeclinedError,
@@ -30,19 +30,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.milvus.calls import VERSION_1, VERSION_2
-from vecsieve.adapters.milvus.search import (
-    LARGEST_WINDOW,
-    Chosen,
-    bound,
-    choose,
-    compared,
-    most,
-    narrowed,
-    read_inner,
-    schema_of,
-)
-from vecsieve.adapters.wire.json import (
+from ..wire.json import (
     Members,
     Span,
     check_members,
@@ -55,7 +43,7 @@ from vecsieve.adapters.wire.json import (
     whole,
     without_surrogates,
 )
-from vecsieve.adapters.wire.json_requests import (
+from ..wire.json_requests import (
     integer,
     items_of,
     present,
@@ -65,7 +53,7 @@ from vecsieve.adapters.wire.json_requests import (
     texts_of,
     vector_of,
 )
-from vecsieve.adapters.wire.json_vectors import (
+from ..wire.json_vectors import (
     Edit,
     Shortened,
     cut_list,
@@ -74,7 +62,19 @@ from vecsieve.adapters.wire.json_vectors import (
     read_aside,
     vectors_at,
 )
-from vecsieve.adapters.wire.vectors import usable, without_vector
+from ..wire.vectors import usable, without_vector
+from .calls import VERSION_1, VERSION_2
+from .search import (
+    LARGEST_WINDOW,
+    Chosen,
+    bound,
+    choose,
+    compared,
+    most,
+    narrowed,
+    read_inner,
+    schema_of,
+)
 
 
 class _Version(NamedTuple):

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, Array, KeepsPoints, RestWrites, numbers_of, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, Array, KeepsPoints, RestWrites, numbers_of, own
+from ..contract import (
     DeclinedError,
     NativeAnswer,
     Needs,
@@ -27,13 +27,10 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.milvus import rest_search
-from vecsieve.adapters.milvus.calls import BACKEND, VERSION_2, place
-from vecsieve.adapters.milvus.search import ALL, Schema, choose, condition, narrowed, read_rest_description
-from vecsieve.adapters.wire.json import Members, Span, last_values, members, splice, string, whole
-from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
-from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, edited
-from vecsieve.adapters.writes import (
+from ..wire.json import Members, Span, last_values, members, splice, string, whole
+from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
+from ..wire.json_vectors import Shortened, decode_matrix, edited
+from ..writes import (
     Form,
     Inquiry,
     Neighbours,
@@ -44,6 +41,9 @@ from vecsieve.adapters.writes import (
     name_of,
     numbered,
 )
+from . import rest_search
+from .calls import BACKEND, VERSION_2, place
+from .search import ALL, Schema, choose, condition, narrowed, read_rest_description
 
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import MalformedReplyError, Needs, Reason, UnsupportedError
-from vecsieve.adapters.fusions import Fusion, Method, Undivided, UndividedError
-from vecsieve.adapters.milvus.calls import check_status
-from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, members, whole
-from vecsieve.adapters.wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
-from vecsieve.adapters.wire.vectors import usable
-from vecsieve.adapters.writes import Tenant
+from ..contract import MalformedReplyError, Needs, Reason, UnsupportedError
+from ..fusions import Fusion, Method, Undivided, UndividedError
+from ..wire.json import Members, RepeatedKeyError, Span, members, whole
+from ..wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
+from ..wire.vectors import usable
+from ..writes import Tenant
+from .calls import check_status
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105

@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from vecsieve.adapters.base import RestDialect, json_text
-from vecsieve.adapters.contract import IndexRules, NativeAnswer, Operation, RequestHead, Touched, may_be_json
-from vecsieve.adapters.wire.json import Span, elements, members, splice, string, whole, without_surrogates
+from ..base import RestDialect, json_text
+from ..contract import IndexRules, NativeAnswer, Operation, RequestHead, Touched, may_be_json
+from ..wire.json import Span, elements, members, splice, string, whole, without_surrogates
 
 BACKEND = "pinecone"
 QUERY = "query"

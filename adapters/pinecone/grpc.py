@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import GrpcAdapter, Keep, check_page
-from vecsieve.adapters.contract import (
+from ..base import GrpcAdapter, Keep, check_page
+from ..contract import (
     MalformedReplyError,
     Needs,
     Operation,
@@ -27,10 +27,7 @@ from vecsieve.adapters.contract import (
     SearchCall,
     UnsupportedError,
 )
-from vecsieve.adapters.pinecone import rest_request
-from vecsieve.adapters.pinecone.calls import BACKEND, QUERY, index_of
-from vecsieve.adapters.pinecone.rest_request import only_one_ranking
-from vecsieve.adapters.wire.protobuf import (
+from ..wire.protobuf import (
     FIXED32,
     LENGTH,
     REPLY_FIELDS,
@@ -48,8 +45,8 @@ from vecsieve.adapters.wire.protobuf import (
     unsigned,
     without,
 )
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen
-from vecsieve.adapters.wire.vectors import (
+from ..wire.protobuf_values import GOOGLE, Wanted, chosen
+from ..wire.vectors import (
     SparseRow,
     matrix,
     packed_floats,
@@ -59,6 +56,9 @@ from vecsieve.adapters.wire.vectors import (
     usable,
     without_vector,
 )
+from . import rest_request
+from .calls import BACKEND, QUERY, index_of
+from .rest_request import only_one_ranking
 
 NAMESPACE, TOP_K, FILTER, INCLUDE_VALUES, INCLUDE_METADATA = 1, 2, 3, 4, 5
 VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, GrpcWrites, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, GrpcWrites, own
+from ..contract import (
     NativeAnswer,
     Operation,
     Question,
@@ -22,21 +22,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     UnsupportedError,
 )
-from vecsieve.adapters.pinecone.calls import BACKEND, index_of
-from vecsieve.adapters.pinecone.grpc import (
-    FILTER,
-    INCLUDE_METADATA,
-    INCLUDE_VALUES,
-    NAMESPACE,
-    PATH,
-    TOP_K,
-    VECTOR,
-    matches_in,
-    metadata_of,
-    values_of,
-)
-from vecsieve.adapters.pinecone.rest_write import DELETED, FETCHED, FORM, UPSERT
-from vecsieve.adapters.wire.protobuf import (
+from ..wire.protobuf import (
     LENGTH,
     Field,
     Found,
@@ -55,9 +41,23 @@ from vecsieve.adapters.wire.protobuf import (
     replaced,
     text_of,
 )
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from ..wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
+from ..wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
+from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from .calls import BACKEND, index_of
+from .grpc import (
+    FILTER,
+    INCLUDE_METADATA,
+    INCLUDE_VALUES,
+    NAMESPACE,
+    PATH,
+    TOP_K,
+    VECTOR,
+    matches_in,
+    metadata_of,
+    values_of,
+)
+from .rest_write import DELETED, FETCHED, FORM, UPSERT
 
 # UpsertRequest.
 _VECTORS, _NAMESPACE = 1, 2

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote_to_bytes
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import Keep, NotingAdapter, own
-from vecsieve.adapters.contract import (
+from ..base import Keep, NotingAdapter, own
+from ..contract import (
     FIELD_BYTES,
     Allowance,
     Found,
@@ -32,9 +32,7 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
-from vecsieve.adapters.pinecone import calls, rest_request
-from vecsieve.adapters.pinecone.rest_request import Document, Layout
-from vecsieve.adapters.wire.json import (
+from ..wire.json import (
     Members,
     Span,
     check_members,
@@ -45,7 +43,7 @@ from vecsieve.adapters.wire.json import (
     whole,
     without_surrogates,
 )
-from vecsieve.adapters.wire.json_vectors import (
+from ..wire.json_vectors import (
     Edit,
     Row,
     Shortened,
@@ -58,7 +56,9 @@ from vecsieve.adapters.wire.json_vectors import (
     stack,
     vectors_at,
 )
-from vecsieve.adapters.wire.vectors import without_vector
+from ..wire.vectors import without_vector
+from . import calls, rest_request
+from .rest_request import Document, Layout
 
 # The first byte shows the type of a value whose grammar was checked.
 _SCORE_STARTS = b"-0123456789n"

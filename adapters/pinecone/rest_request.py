@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import check_page
-from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
-from vecsieve.adapters.wire.json import Members, Span, splice
-from vecsieve.adapters.wire.json_requests import (
+from ..base import check_page
+from ..contract import Needs, Reason, Search, UnsupportedError
+from ..wire.json import Members, Span, splice
+from ..wire.json_requests import (
     integer,
     items_of,
     present,
@@ -24,8 +24,8 @@ from vecsieve.adapters.wire.json_requests import (
     texts_of,
     vector_of,
 )
-from vecsieve.adapters.wire.json_vectors import Edit
-from vecsieve.adapters.wire.vectors import usable
+from ..wire.json_vectors import Edit
+from ..wire.vectors import usable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

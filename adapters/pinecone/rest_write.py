@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, Array, RestWrites, equal_to, json_text, numbers_of, own
+from ..contract import (
     NativeAnswer,
     Operation,
     Question,
@@ -25,16 +25,16 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.pinecone.calls import BACKEND, index_of
-from vecsieve.adapters.wire.json import Span, last_values, string, value_spans, whole
-from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
-from vecsieve.adapters.wire.json_vectors import (
+from ..wire.json import Span, last_values, string, value_spans, whole
+from ..wire.json_requests import items_of, member_edit, present, read_object, required
+from ..wire.json_vectors import (
     Edit,
     Shortened,
     decode_matrix,
     edited,
 )
-from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
+from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
+from .calls import BACKEND, index_of
 
 UPSERT = "upsert"
 FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL

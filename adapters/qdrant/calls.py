@@ -13,9 +13,9 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from vecsieve.adapters.base import GrpcDialect, RestDialect, json_text
-from vecsieve.adapters.contract import NativeAnswer, Operation, RequestHead, Touched, may_be_json
-from vecsieve.adapters.wire.protobuf import LENGTH, head_fields, methods, only, text
+from ..base import GrpcDialect, RestDialect, json_text
+from ..contract import NativeAnswer, Operation, RequestHead, Touched, may_be_json
+from ..wire.protobuf import LENGTH, head_fields, methods, only, text
 
 BACKEND = "qdrant"
 

@@ -11,29 +11,11 @@ import math
 import struct
 from collections.abc import Sequence
 
-from vecsieve.adapters.base import GrpcAdapter, Keep, own
-from vecsieve.adapters.contract import Reason, Reply, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from vecsieve.adapters.qdrant import calls, grpc_reply, grpc_request
-from vecsieve.adapters.qdrant.grpc_reply import (
-    ENTRIES,
-    NAMED,
-    PAYLOAD,
-    RESULT,
-    SCORE,
-    UNNAMED,
-    VECTORS,
-    Place,
-    Point,
-    Ranked,
-    ReplyDocument,
-)
-from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, Document, Payload, Plan
-from vecsieve.adapters.qdrant.ranking import Kind
-from vecsieve.adapters.qdrant.rest_fusion import DEFAULT_K
-from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire import protobuf
-from vecsieve.adapters.wire.protobuf import (
+from ..base import GrpcAdapter, Keep, own
+from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
+from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
+from ..wire import protobuf
+from ..wire.protobuf import (
     FIXED32,
     LENGTH,
     VARINT,
@@ -51,7 +33,25 @@ from vecsieve.adapters.wire.protobuf import (
     value_at,
     without,
 )
-from vecsieve.adapters.wire.vectors import packed_floats
+from ..wire.vectors import packed_floats
+from . import calls, grpc_reply, grpc_request
+from .grpc_reply import (
+    ENTRIES,
+    NAMED,
+    PAYLOAD,
+    RESULT,
+    SCORE,
+    UNNAMED,
+    VECTORS,
+    Place,
+    Point,
+    Ranked,
+    ReplyDocument,
+)
+from .grpc_request import LAYOUTS, Document, Payload, Plan
+from .ranking import Kind
+from .rest_fusion import DEFAULT_K
+from .rest_request import QUERY_LIMIT
 
 # A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those over REST. Fields are copied with
 # their bytes; those whose numbers differ between a prefetch and a search get the other number. A message that occurs twice is merged by its

@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
-from vecsieve.adapters.qdrant.grpc_request import Document, Plan
-from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
-from vecsieve.adapters.wire.json_vectors import stack
-from vecsieve.adapters.wire.protobuf import (
+from ..contract import MalformedReplyError, Needs, Pool
+from ..wire.json_vectors import stack
+from ..wire.protobuf import (
     FIXED32,
     LENGTH,
     REPLY_FIELDS,
@@ -35,8 +33,8 @@ from vecsieve.adapters.wire.protobuf import (
     skipped,
     varint,
 )
-from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen
-from vecsieve.adapters.wire.vectors import (
+from ..wire.protobuf_values import QDRANT, Wanted, chosen
+from ..wire.vectors import (
     SparseRow,
     matrix,
     packed_floats,
@@ -45,6 +43,8 @@ from vecsieve.adapters.wire.vectors import (
     unsigned_numbers,
     without_vector,
 )
+from .grpc_request import Document, Plan
+from .ranking import Kind, Shape, best
 
 # ScoredPoint. Not read: order_value.
 ID, PAYLOAD, SCORE, VERSION, VECTORS, SHARD_KEY, ORDER_VALUE = 1, 2, 3, 5, 6, 7, 8

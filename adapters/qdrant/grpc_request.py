@@ -14,22 +14,9 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import check_page
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.qdrant.ranking import (
-    Kind,
-    Ranking,
-    askable,
-    check_shown,
-    compared,
-    decided,
-    forced,
-    is_touched,
-    missing,
-    without_known,
-)
-from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT
-from vecsieve.adapters.wire.protobuf import (
+from ..base import check_page
+from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from ..wire.protobuf import (
     Field,
     Found,
     Messages,
@@ -45,7 +32,20 @@ from vecsieve.adapters.wire.protobuf import (
     text_of,
     value_at,
 )
-from vecsieve.adapters.wire.vectors import packed_floats, row, usable
+from ..wire.vectors import packed_floats, row, usable
+from .ranking import (
+    Kind,
+    Ranking,
+    askable,
+    check_shown,
+    compared,
+    decided,
+    forced,
+    is_touched,
+    missing,
+    without_known,
+)
+from .rest_request import QUERY_LIMIT
 
 # The span of a dense ranking is that of the message with the numbers.
 

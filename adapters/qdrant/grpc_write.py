@@ -19,24 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import NOTE, GrpcWrites, own
-from vecsieve.adapters.contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
-from vecsieve.adapters.qdrant import calls
-from vecsieve.adapters.qdrant.grpc_reply import (
-    ENTRIES,
-    NAMED,
-    UNNAMED,
-    Place,
-    compare,
-    dense,
-    fields_of,
-    named,
-    read_points,
-    results,
-)
-from vecsieve.adapters.qdrant.ranking import forced
-from vecsieve.adapters.qdrant.rest_write import compared
-from vecsieve.adapters.wire.protobuf import (
+from ..base import NOTE, GrpcWrites, own
+from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
+from ..wire.protobuf import (
     FIXED64,
     LENGTH,
     VARINT,
@@ -61,9 +46,24 @@ from vecsieve.adapters.wire.protobuf import (
     value_at,
     varint,
 )
-from vecsieve.adapters.wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, row, unsigned_numbers
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from ..wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
+from ..wire.vectors import matrix, packed_floats, row, unsigned_numbers
+from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from . import calls
+from .grpc_reply import (
+    ENTRIES,
+    NAMED,
+    UNNAMED,
+    Place,
+    compare,
+    dense,
+    fields_of,
+    named,
+    read_points,
+    results,
+)
+from .ranking import forced
+from .rest_write import compared
 
 # Vector: its old fields, and since 1.17 one of three messages; in those the numbers, or a multivector's rows, and a sparse one's indices.
 _DATA, _INDICES, _COUNT, _DENSE, _SPARSE, _MULTI = 1, 2, 3, 101, 102, 103

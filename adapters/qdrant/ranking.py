@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
-from vecsieve.adapters.wire.json import Members, Span, elements, members, string
-from vecsieve.adapters.wire.json_requests import present
+from ..contract import Needs, Reason, UnsupportedError
+from ..wire.json import Members, Span, elements, members, string
+from ..wire.json_requests import present
 
 
 class Kind(Enum):

@@ -16,13 +16,13 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from vecsieve.adapters.base import Keep, NotingAdapter, own
-from vecsieve.adapters.contract import Listed, MalformedReplyError, Named, Needs, Pool, Question, SearchCall
-from vecsieve.adapters.qdrant import calls, rest_fusion, rest_reply, rest_request
-from vecsieve.adapters.qdrant.rest_reply import Point, Ranked, ReplyDocument, member_cut
-from vecsieve.adapters.qdrant.rest_request import Document, Plan
-from vecsieve.adapters.wire.json import Span, cuts, members
-from vecsieve.adapters.wire.json_vectors import Edit, kept_inside, set_aside
+from ..base import Keep, NotingAdapter, own
+from ..contract import Listed, MalformedReplyError, Named, Needs, Pool, Question, SearchCall
+from ..wire.json import Span, cuts, members
+from ..wire.json_vectors import Edit, kept_inside, set_aside
+from . import calls, rest_fusion, rest_reply, rest_request
+from .rest_reply import Point, Ranked, ReplyDocument, member_cut
+from .rest_request import Document, Plan
 
 # All points: their ids, and a search that brings points of given ids with version and score. Scroll names no versions. So a page of it brings
 # ids alone, and the points come by a search narrowed to them.

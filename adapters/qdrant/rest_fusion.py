@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 import orjson
 
-from vecsieve.adapters.base import own
-from vecsieve.adapters.contract import Reply, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from vecsieve.adapters.qdrant.ranking import Kind, is_inferred, listed, of_query
-from vecsieve.adapters.qdrant.rest_reply import ReplyDocument
-from vecsieve.adapters.qdrant.rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
-from vecsieve.adapters.wire.json import Members, Span, elements, members, splice, whole
-from vecsieve.adapters.wire.json_requests import present
-from vecsieve.adapters.wire.json_vectors import edited
+from ..base import own
+from ..contract import Reply, Search, SearchCall, UnsupportedError
+from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
+from ..wire.json import Members, Span, elements, members, splice, whole
+from ..wire.json_requests import present
+from ..wire.json_vectors import edited
+from .ranking import Kind, is_inferred, listed, of_query
+from .rest_reply import ReplyDocument
+from .rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
 
 DEFAULT_K = 2  # of rrf without k
 # Of the root: what each search gets, and what is read here.

@@ -14,10 +14,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
-from vecsieve.adapters.qdrant.ranking import Kind, Shape, best
-from vecsieve.adapters.qdrant.rest_request import Document, Plan
-from vecsieve.adapters.wire.json import (
+from ..contract import FIELD_BYTES, Allowance, MalformedReplyError, Needs, Pool
+from ..wire.json import (
     Span,
     check_members,
     elements,
@@ -27,8 +25,10 @@ from vecsieve.adapters.wire.json import (
     whole,
     without_surrogates,
 )
-from vecsieve.adapters.wire.json_vectors import Shortened, decode_matrix, guess_vectors, set_aside, sparse_matrix, stack
-from vecsieve.adapters.wire.vectors import without_vector
+from ..wire.json_vectors import Shortened, decode_matrix, guess_vectors, set_aside, sparse_matrix, stack
+from ..wire.vectors import without_vector
+from .ranking import Kind, Shape, best
+from .rest_request import Document, Plan
 
 # Servers write a point's members compactly and in one order. Such a list is decoded in one pass and checked by joining its pieces:
 # equal bytes exclude any other reading, also a repeated key. Any other list is walked member by member (0.5 against 0.1 ms for 50

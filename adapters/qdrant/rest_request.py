@@ -17,20 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.base import check_page
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.qdrant import ranking
-from vecsieve.adapters.qdrant.ranking import (
-    Ranking,
-    askable,
-    check_shown,
-    compared,
-    forced,
-    is_touched,
-    missing,
-    without_known,
-)
-from vecsieve.adapters.wire.json import (
+from ..base import check_page
+from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from ..wire.json import (
     Members,
     RepeatedKeyError,
     Span,
@@ -41,9 +30,20 @@ from vecsieve.adapters.wire.json import (
     string,
     whole,
 )
-from vecsieve.adapters.wire.json_requests import present
-from vecsieve.adapters.wire.json_vectors import decode_matrix
-from vecsieve.adapters.wire.vectors import usable
+from ..wire.json_requests import present
+from ..wire.json_vectors import decode_matrix
+from ..wire.vectors import usable
+from . import ranking
+from .ranking import (
+    Ranking,
+    askable,
+    check_shown,
+    compared,
+    forced,
+    is_touched,
+    missing,
+    without_known,
+)
 
 
 @dataclass(frozen=True, slots=True)

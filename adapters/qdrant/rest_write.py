@@ -23,14 +23,14 @@ from uuid import UUID
 import msgspec
 import numpy as np
 
-from vecsieve.adapters.base import NOTE, Array, RestWrites, numbers_of, own
-from vecsieve.adapters.contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
-from vecsieve.adapters.qdrant import calls
-from vecsieve.adapters.qdrant.ranking import forced
-from vecsieve.adapters.wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
-from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required
-from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers
-from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from ..base import NOTE, Array, RestWrites, numbers_of, own
+from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
+from ..wire.json import Span, check_dimensions, last_values, members, string, value_spans, whole
+from ..wire.json_requests import items_of, member_edit, present, read_object, required
+from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited, guess_numbers
+from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
+from . import calls
+from .ranking import forced
 
 _IN_BRACES = slice(1, -1)
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,19}")

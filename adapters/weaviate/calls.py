@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import msgspec
 
-from vecsieve.adapters.base import RestAdapter, RestDialect, json_text
-from vecsieve.adapters.contract import (
+from ..base import RestAdapter, RestDialect, json_text
+from ..contract import (
     MalformedReplyError,
     NativeAnswer,
     Needs,
@@ -27,7 +27,7 @@ from vecsieve.adapters.contract import (
     Touched,
     UnsupportedError,
 )
-from vecsieve.adapters.wire.protobuf import (
+from ..wire.protobuf import (
     LENGTH,
     VARINT,
     Field,

@@ -17,19 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.base import GrpcAdapter, GrpcDialect, Keep
-from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
-from vecsieve.adapters.weaviate import calls, grpc_request
-from vecsieve.adapters.weaviate.grpc_request import (
-    LEGACY_BYTES,
-    LEGACY_FLOATS,
-    NAMED,
-    Document,
-    Ranking,
-    Shown,
-    spelled,
-)
-from vecsieve.adapters.wire.protobuf import (
+from ..base import GrpcAdapter, GrpcDialect, Keep
+from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
+from ..wire.protobuf import (
     FIXED32,
     FIXED64,
     LENGTH,
@@ -49,8 +39,18 @@ from vecsieve.adapters.wire.protobuf import (
     varint,
     without,
 )
-from vecsieve.adapters.wire.protobuf_values import spelled_text
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, whole_numbers, without_vector
+from ..wire.protobuf_values import spelled_text
+from ..wire.vectors import matrix, packed_floats, whole_numbers, without_vector
+from . import calls, grpc_request
+from .grpc_request import (
+    LEGACY_BYTES,
+    LEGACY_FLOATS,
+    NAMED,
+    Document,
+    Ranking,
+    Shown,
+    spelled,
+)
 
 # A collection's unnamed vector is in two fields, its named ones in a list, all as little-endian floats. Multivectors are not compared.
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from vecsieve.adapters.weaviate.calls import SEARCH, default_limit
-from vecsieve.adapters.wire.protobuf import (
+from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
+from ..wire.protobuf import (
     Field,
     Found,
     Messages,
@@ -27,7 +26,8 @@ from vecsieve.adapters.wire.protobuf import (
     read,
     text_of,
 )
-from vecsieve.adapters.wire.vectors import packed_floats, row, usable
+from ..wire.vectors import packed_floats, row, usable
+from .calls import SEARCH, default_limit
 
 HYBRID, KEYWORDS, NEAR_VECTOR, NEAR_OBJECT, NEAR_TEXT = 41, 42, 43, 44, 45
 _MEDIA = range(46, 52)  # an image, audio, video, depth, thermal, imu

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, GrpcWrites, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, GrpcWrites, own
+from ..contract import (
     MalformedReplyError,
     NativeAnswer,
     Operation,
@@ -23,11 +23,7 @@ from vecsieve.adapters.contract import (
     RequestHead,
     UnsupportedError,
 )
-from vecsieve.adapters.weaviate import rest_write
-from vecsieve.adapters.weaviate.calls import BACKEND, UNNAMED
-from vecsieve.adapters.weaviate.grpc_request import VECTORS, spelled
-from vecsieve.adapters.weaviate.rest_write import Document, WeaviateWrites, document_of
-from vecsieve.adapters.wire.protobuf import (
+from ..wire.protobuf import (
     LENGTH,
     VARINT,
     Field,
@@ -50,9 +46,13 @@ from vecsieve.adapters.wire.protobuf import (
     value_at,
     without,
 )
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, spelled_floats, whole_numbers
-from vecsieve.adapters.writes import NewPoints, Told, WriteNeeds, numbered
+from ..wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
+from ..wire.vectors import matrix, packed_floats, spelled_floats, whole_numbers
+from ..writes import NewPoints, Told, WriteNeeds, numbered
+from . import rest_write
+from .calls import BACKEND, UNNAMED
+from .grpc_request import VECTORS, spelled
+from .rest_write import Document, WeaviateWrites, document_of
 
 _SERVICE = "/weaviate.v1.Weaviate/"
 _STREAM = "batch stream"

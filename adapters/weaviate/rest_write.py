@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import orjson
 
-from vecsieve.adapters.base import NOTE, Array, KeepsPoints, RestWrites, json_text, own
-from vecsieve.adapters.contract import (
+from ..base import NOTE, Array, KeepsPoints, RestWrites, json_text, own
+from ..contract import (
     DeclinedError,
     MalformedReplyError,
     NativeAnswer,
@@ -27,12 +27,12 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
     may_be_json,
 )
-from vecsieve.adapters.weaviate.calls import BACKEND, UNNAMED, Schema, read_schema
-from vecsieve.adapters.weaviate.grpc_request import spelled
-from vecsieve.adapters.wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
-from vecsieve.adapters.wire.json_requests import items_of, member_edit, present, read_object, required, text_of
-from vecsieve.adapters.wire.json_vectors import Edit, Shortened, decode_matrix, edited
-from vecsieve.adapters.writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
+from ..wire.json import Members, Span, elements, last_values, members, string, value_spans, whole
+from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
+from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
+from ..writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
+from .calls import BACKEND, UNNAMED, Schema, read_schema
+from .grpc_request import spelled
 
 GRAPHQL = "/v1/graphql"
 # Searches of one query.

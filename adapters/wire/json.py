@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import Allowance, Bounds, Reason, UnsupportedError
+from ..contract import Allowance, Bounds, Reason, UnsupportedError
 
 Span = tuple[int, int]
 

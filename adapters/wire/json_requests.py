@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.wire.json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
-from vecsieve.adapters.wire.json_vectors import Edit, decode_matrix
+from ..contract import Reason, UnsupportedError
+from .json import Members, RepeatedKeyError, Span, check_dimensions, elements, members, string
+from .json_vectors import Edit, decode_matrix
 
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,8}")  # servers read 32 bits
 _SWITCHES = {b"true": True, b"false": False, b"null": False}

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.contract import Allowance, MalformedReplyError
-from vecsieve.adapters.wire.json import Members, Span, check_reply, members
-from vecsieve.adapters.wire.vectors import union_matrix
+from ..contract import Allowance, MalformedReplyError
+from .json import Members, Span, check_reply, members
+from .vectors import union_matrix
 
 T = TypeVar("T")
 Matrix = npt.NDArray[np.float32]

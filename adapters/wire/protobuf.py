@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
-from vecsieve.adapters.contract import Bounds, Reason, UnsupportedError
+from ..contract import Bounds, Reason, UnsupportedError
 
 Span = tuple[int, int]
 

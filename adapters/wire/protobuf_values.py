@@ -12,8 +12,8 @@ from enum import Enum, auto
 
 import orjson
 
-from vecsieve.adapters.contract import FIELD_BYTES, NESTED_BYTES, Allowance
-from vecsieve.adapters.wire.protobuf import (
+from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance
+from .protobuf import (
     FIXED64,
     LENGTH,
     VARINT,

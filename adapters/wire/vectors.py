@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from vecsieve.adapters.wire.protobuf import FIXED32, LENGTH, VARINT, Field, varint
+from .protobuf import FIXED32, LENGTH, VARINT, Field, varint
 
 Matrix = npt.NDArray[np.float32]
 

@@ -24,14 +24,15 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.problems import masked
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
-from vecsieve.proxy.admin.knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
-from vecsieve.proxy.admin.recent import kept_by
-from vecsieve.proxy.admin.whatif import Change, ChangeError
-from vecsieve.proxy.admin.whatif import in_one as all_judged
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.policy import Policies
-from vecsieve.proxy.telemetry.instruments import PREFIX
+
+from ..search.collections.learned import Lru
+from ..search.policy import Policies
+from ..telemetry.instruments import PREFIX
+from .access import is_held, names_this_machine, token_in
+from .knowledge import MOST_ROWS, Ask, Kind, Question, collections_in_one, doubtful_first, in_one
+from .recent import kept_by
+from .whatif import Change, ChangeError
+from .whatif import in_one as all_judged
 
 MOST_JUDGED = 10_000  # pairs whose verdict the page remembers
 NAME_CHARACTERS = 2048  # of a collection, in a query

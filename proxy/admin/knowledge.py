@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from vecsieve.proxy.admin.pools import Pools
-from vecsieve.proxy.admin.recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
-from vecsieve.proxy.admin.rejudging import KeptPool
-from vecsieve.proxy.admin.whatif import UNCHANGED, Change, judged
-from vecsieve.proxy.search.budgets import Egress
+from ..search.budgets import Egress
+from .pools import Pools
+from .recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
+from .rejudging import KeptPool
+from .whatif import UNCHANGED, Change, judged
 
 Answer = dict[str, Any]
 MOST_ROWS = 200  # of a list; a person reads fewer

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.admin.rejudging import KeptPool, keeping
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ..runtime.loop import LongWork
+from ..search.candidates import Record, candidates_of, records_of
+from ..search.fetch import Attempt
+from ..search.policy import ResolvedPolicy
+from ..telemetry.tracing import Clock
+from .rejudging import KeptPool, keeping
 
 MOST_POOLS = 1000
 MOST_BYTES = 8 * 1024 * 1024  # a pool of 40 takes 7.4 kB, one of 100 takes 38

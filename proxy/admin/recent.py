@@ -17,12 +17,13 @@ import orjson
 
 from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.pools import Pools
-from vecsieve.proxy.search.candidates import records_of
-from vecsieve.proxy.search.fetch import Attempt, Overlap
-from vecsieve.proxy.selection.values import Fate, Link, Selection
-from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
-from vecsieve.proxy.telemetry.reports import Figures, Report
+
+from ..search.candidates import records_of
+from ..search.fetch import Attempt, Overlap
+from ..selection.values import Fate, Link, Selection
+from ..telemetry.labels import Collapse, Guard, Outcome
+from ..telemetry.reports import Figures, Report
+from .pools import Pools
 
 DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
 TEXT_CHARACTERS = 600  # of a text, to judge by
@@ -426,8 +427,7 @@ class Recent:
         place: int = 0,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self.keep = keep
-        self.texts = texts
+        self.keep, self.texts = keep, texts
         self.trends = Trends(now=now)
         self._now = now
         self._most_bytes = most_bytes
@@ -446,8 +446,8 @@ class Recent:
         at = self._now()
         self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
         self._held.append(Numbered(self._number, round(at, 3), seen))
-        self._sizes.append(seen.size_bytes)
-        self._bytes += self._sizes[-1]
+        self._sizes.append(size := seen.size_bytes)
+        self._bytes += size
         self._shrink()
         self.trends.add(seen.summary(), at)
 

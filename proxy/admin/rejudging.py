@@ -18,22 +18,23 @@ import numpy.typing as npt
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings
-from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
-from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.distances import CosineDistances, RelativeDistances, cosine_distances
-from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
-from vecsieve.proxy.selection.diversifiers.relevance import query_distance
-from vecsieve.proxy.selection.geometry import NOISE, Mask, rows_of
-from vecsieve.proxy.selection.grouping import NOBODY, Grouped, counts_length, cuts, distances_of, group_by, settle
-from vecsieve.proxy.selection.guards.templates import from_one_template
-from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
-from vecsieve.proxy.selection.single import Names, capped, expand, fill
-from vecsieve.proxy.selection.text.evidence import UNKNOWN, Codes, counts_clusters_alone
-from vecsieve.proxy.selection.text.matching import matches
-from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import (
+
+from ..search.policy import resolved
+from ..selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
+from ..selection.clustering import cluster
+from ..selection.distances import CosineDistances, RelativeDistances, cosine_distances
+from ..selection.diversifiers.choice import Choice, diversify
+from ..selection.diversifiers.relevance import query_distance
+from ..selection.geometry import NOISE, Mask, rows_of
+from ..selection.grouping import NOBODY, Grouped, counts_length, cuts, distances_of, group_by, settle
+from ..selection.guards.templates import from_one_template
+from ..selection.metric import is_implausible, may_be_restrained
+from ..selection.policy import Caps, Certain, Fixed, Linkage, Order, Policy, Short, Strategy, When
+from ..selection.single import Names, capped, expand, fill
+from ..selection.text.evidence import UNKNOWN, Codes, counts_clusters_alone
+from ..selection.text.matching import matches
+from ..selection.text.reading import Texts, read
+from ..selection.values import (
     Candidates,
     FloatMatrix,
     FloatVector,

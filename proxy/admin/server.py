@@ -16,10 +16,10 @@ import orjson
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from vecsieve.proxy.admin.inspector import BODY_BYTES, Asked, Inspector, RefusedError
-from vecsieve.proxy.admin.status import Status
-from vecsieve.proxy.http.answers import RawResponse
-from vecsieve.proxy.telemetry.exposition import Scrape
+from ..http.answers import RawResponse
+from ..telemetry.exposition import Scrape
+from .inspector import BODY_BYTES, Asked, Inspector, RefusedError
+from .status import Status
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "

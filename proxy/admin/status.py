@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
-from vecsieve.proxy.telemetry.instruments import PREFIX
-from vecsieve.proxy.telemetry.labels import BreakerState
+
+from ..runtime.lifecycle import Board, Phase, State
+from ..telemetry.instruments import PREFIX
+from ..telemetry.labels import BreakerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

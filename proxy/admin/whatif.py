@@ -13,10 +13,11 @@ from typing import Any
 from vecsieve.config.policy import MmrSettings, PolicySettings, RelativeThreshold
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.schema import RuleSettings
-from vecsieve.proxy.admin.pools import Sampled
-from vecsieve.proxy.admin.rejudging import KeptPool, Page, rejudged
-from vecsieve.proxy.search.policy import mmr_of, resolved, threshold_of
-from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy
+
+from ..search.policy import mmr_of, resolved, threshold_of
+from ..selection.policy import Certain, Fixed, Linkage, Policy
+from .pools import Sampled
+from .rejudging import KeptPool, Page, rejudged
 
 MOST_EXAMPLES = 20
 BREATHE = 16  # pools, after which other threads may have the interpreter

@@ -25,17 +25,18 @@ from aiohttp import web
 from vecsieve.config.addresses import origin_of
 from vecsieve.config.applications import WebhookSettings
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
-from vecsieve.proxy.admin.access import token_in
-from vecsieve.proxy.api.problems import Kind, ProblemError, invalid
-from vecsieve.proxy.http.answers import RawResponse
-from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
-from vecsieve.proxy.telemetry.labels import Delivery, EventSink
-from vecsieve.proxy.telemetry.log import FIELDS
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.writes.events import MOST_READERS, Feed, Told, batch, key_of, signed
+
+from ..admin.access import token_in
+from ..http.answers import RawResponse
+from ..http.body import RequestBody
+from ..http.upstream import Upstream
+from ..runtime.loop import LongWork
+from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
+from ..telemetry.labels import Delivery, EventSink
+from ..telemetry.log import FIELDS
+from ..telemetry.metrics import Metrics
+from ..writes.events import MOST_READERS, Feed, Told, batch, key_of, signed
+from .problems import Kind, ProblemError, invalid
 
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
 # A stream holds one of the places of api.in_flight. Its lines come from retrievers, which take seconds.

@@ -16,7 +16,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vecsieve.adapters.fused_scores import Ranked, dbsf, rrf
-from vecsieve.proxy.api.messages import (
+
+from ..selection.values import FloatMatrix
+from .messages import (
     MOST_CHUNKS,
     Chunk,
     Count,
@@ -28,9 +30,8 @@ from vecsieve.proxy.api.messages import (
     vectors_of,
     whole,
 )
-from vecsieve.proxy.api.problems import decoded, invalid
-from vecsieve.proxy.api.walk import Leaders, Reader, Stage, Walk, Words
-from vecsieve.proxy.selection.values import FloatMatrix
+from .problems import decoded, invalid
+from .walk import Leaders, Reader, Stage, Walk, Words
 
 MOST_LISTS = 16
 LARGEST_SCORE = 1e15  # the squares of 500 such scores have a sum in 32 bits, in which `dbsf` reckons

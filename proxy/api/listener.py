@@ -19,24 +19,25 @@ from http import HTTPStatus
 from aiohttp import web
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.access import is_held, names_this_machine, token_in
-from vecsieve.proxy.api.events import EVENTS, LINES, EventStream, LineWork, abort, watched
-from vecsieve.proxy.api.problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
-from vecsieve.proxy.api.routes import JSON, PATH, Route, described
-from vecsieve.proxy.grpc.shared_port import SharedPort
-from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
-from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.connections import Unobserved
-from vecsieve.proxy.http.listener import DataServer, Listener, listen
-from vecsieve.proxy.runtime.addresses import DataPort
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.runtime.memory import MemoryGuard, Pressure
-from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
-from vecsieve.proxy.search.limits import Admission, Turns
-from vecsieve.proxy.telemetry.labels import ApiRoute
-from vecsieve.proxy.telemetry.log import FIELDS, place_of
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.writes.events import Feed
+
+from ..admin.access import is_held, names_this_machine, token_in
+from ..grpc.shared_port import SharedPort
+from ..http.answers import LocalAnswers, RawResponse
+from ..http.body import RequestBody
+from ..http.connections import Unobserved
+from ..http.listener import DataServer, Listener, listen
+from ..runtime.addresses import DataPort
+from ..runtime.loop import LongWork
+from ..runtime.memory import MemoryGuard, Pressure
+from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
+from ..search.limits import Admission, Turns
+from ..telemetry.labels import ApiRoute
+from ..telemetry.log import FIELDS, place_of
+from ..telemetry.metrics import Metrics
+from ..writes.events import Feed
+from .events import EVENTS, LINES, EventStream, LineWork, abort, watched
+from .problems import CONTENT_TYPE, Kind, ProblemDialect, ProblemError
+from .routes import JSON, PATH, Route, described
 
 LOGGER = logging.getLogger("vecsieve.api")
 TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting

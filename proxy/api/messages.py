@@ -14,11 +14,12 @@ import numpy as np
 from msgspec import Meta, Raw, Struct, field
 
 from vecsieve.adapters.wire.json_vectors import decode_arrays
-from vecsieve.proxy.api.optimize import Chunks, Kept, Optimized, Removed, Tokens, Wishes, optimize
-from vecsieve.proxy.api.problems import WHOLE, ProblemError, decoded, invalid
-from vecsieve.proxy.api.walk import Stage
-from vecsieve.proxy.selection.policy import Linkage, Strategy
-from vecsieve.proxy.selection.values import FloatMatrix
+
+from ..selection.policy import Linkage, Strategy
+from ..selection.values import FloatMatrix
+from .optimize import Chunks, Kept, Optimized, Removed, Tokens, Wishes, optimize
+from .problems import WHOLE, ProblemError, decoded, invalid
+from .walk import Stage
 
 MOST_CHUNKS = 500
 MOST_CHARACTERS = 1_000_000  # of one text: a pattern runs over it in one call, which takes 15 ms

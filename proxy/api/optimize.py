@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.api.walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
-from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.diversifiers.mmr import mmr
-from vecsieve.proxy.selection.diversifiers.relevance import query_distance, scaled
-from vecsieve.proxy.selection.policy import Linkage, Strategy
-from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.single import expand
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric
+from ..selection.clustering import cluster
+from ..selection.diversifiers.mmr import mmr
+from ..selection.diversifiers.relevance import query_distance, scaled
+from ..selection.policy import Linkage, Strategy
+from ..selection.representatives import represent
+from ..selection.single import expand
+from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric
+from .walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
 
 Tokens = Callable[[str], int]
 """How many tokens a text has."""

@@ -22,19 +22,20 @@ from prometheus_client import CollectorRegistry
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Question, UnsupportedError
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 from vecsieve.config.backends import DEFAULT_BACKEND
-from vecsieve.proxy.api.messages import MOST_NUMBERS, Metadata, Whole, whole
-from vecsieve.proxy.api.problems import Kind as Trouble
-from vecsieve.proxy.api.problems import ProblemError, decoded, invalid
-from vecsieve.proxy.http.exchange import OwnQuestions
-from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.telemetry.instruments import PREFIX
-from vecsieve.proxy.telemetry.labels import WriteTier
-from vecsieve.proxy.writes.gate import Change, WriteGate
-from vecsieve.proxy.writes.journal import JournalError, Kind, LeftOut
-from vecsieve.proxy.writes.judging import Verdict
-from vecsieve.proxy.writes.plans import Judged
-from vecsieve.proxy.writes.reads import NotJudgedError
+
+from ..http.exchange import OwnQuestions
+from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
+from ..search.policy import ResolvedPolicy
+from ..telemetry.instruments import PREFIX
+from ..telemetry.labels import WriteTier
+from ..writes.gate import Change, WriteGate
+from ..writes.journal import JournalError, Kind, LeftOut
+from ..writes.judging import Verdict
+from ..writes.plans import Judged
+from ..writes.reads import NotJudgedError
+from .messages import MOST_NUMBERS, Metadata, Whole, whole
+from .problems import Kind as Trouble
+from .problems import ProblemError, decoded, invalid
 
 ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # whose upserts are made here
 MOST_POINTS = 1000

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from vecsieve.proxy.api.events import EVENTS, LineWork
-from vecsieve.proxy.api.fuse import FuseRequest, FuseResponse, fuse
-from vecsieve.proxy.api.messages import OptimizeRequest, OptimizeResponse, optimizing
-from vecsieve.proxy.api.points import (
+from ..search.context.tokens import tokenizer
+from ..telemetry.labels import ApiRoute
+from ..writes.events import Event, Feed
+from .events import EVENTS, LineWork
+from .fuse import FuseRequest, FuseResponse, fuse
+from .messages import OptimizeRequest, OptimizeResponse, optimizing
+from .points import (
     COLLECTION,
     Added,
     AddedBatch,
@@ -27,11 +30,8 @@ from vecsieve.proxy.api.points import (
     Statistics,
     Stats,
 )
-from vecsieve.proxy.api.problems import CONTENT_TYPE, WHOLE, Kind, Problem
-from vecsieve.proxy.api.stream import OptimizeLines
-from vecsieve.proxy.search.context.tokens import tokenizer
-from vecsieve.proxy.telemetry.labels import ApiRoute
-from vecsieve.proxy.writes.events import Event, Feed
+from .problems import CONTENT_TYPE, WHOLE, Kind, Problem
+from .stream import OptimizeLines
 
 if TYPE_CHECKING:
     from vecsieve.config.applications import ApiSettings

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 
-from vecsieve.proxy.api.events import event
-from vecsieve.proxy.api.messages import (
+from ..selection.policy import Linkage, Strategy
+from ..selection.values import FloatMatrix
+from .events import event
+from .messages import (
     MOST_CHUNKS,
     Chunk,
     Options,
@@ -29,11 +31,9 @@ from vecsieve.proxy.api.messages import (
     vectors_of,
     wishes_of,
 )
-from vecsieve.proxy.api.optimize import Kept, Optimized, Removed, Tokens, Wishes, fitted
-from vecsieve.proxy.api.problems import Kind, ProblemError, decoded, invalid
-from vecsieve.proxy.api.walk import Leaders, Reader, Stage, Walk
-from vecsieve.proxy.selection.policy import Linkage, Strategy
-from vecsieve.proxy.selection.values import FloatMatrix
+from .optimize import Kept, Optimized, Removed, Tokens, Wishes, fitted
+from .problems import Kind, ProblemError, decoded, invalid
+from .walk import Leaders, Reader, Stage, Walk
 
 
 def is_stable(wishes: Wishes) -> bool:

@@ -20,12 +20,12 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.clustering import lead
-from vecsieve.proxy.selection.geometry import Rows, across, rows_of
-from vecsieve.proxy.selection.text.bounds import POOL_COST, cost
-from vecsieve.proxy.selection.text.features import Form, Text, learn_words
-from vecsieve.proxy.selection.text.shingles import counted
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from ..selection.clustering import lead
+from ..selection.geometry import Rows, across, rows_of
+from ..selection.text.bounds import POOL_COST, cost
+from ..selection.text.features import Form, Text, learn_words
+from ..selection.text.shingles import counted
+from ..selection.values import FloatMatrix, FloatVector, Indices
 
 Vocabulary = npt.NDArray[np.uint32]
 

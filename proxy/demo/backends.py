@@ -13,8 +13,8 @@ from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import (
+from .corpus import Corpus, Vectors
+from .database import (
     ANY_PORT,
     NAME,
     Addresses,

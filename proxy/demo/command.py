@@ -26,8 +26,14 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import alternatives
-from vecsieve.proxy.demo.backends import CHROMA, PINECONE, QDRANT
-from vecsieve.proxy.demo.comparison import (
+
+from ..runtime.files import output_console
+from ..runtime.lifecycle import ended_by_signals
+from ..search.fetch import fetch_k, grown_fetch_k
+from ..search.policy import Policies, ResolvedPolicy
+from ..selection.values import Link, Veto
+from .backends import CHROMA, PINECONE, QDRANT
+from .comparison import (
     NEAR,
     WORDING_SHARE,
     Alike,
@@ -44,8 +50,8 @@ from vecsieve.proxy.demo.comparison import (
     summarise,
     timing,
 )
-from vecsieve.proxy.demo.corpus import Choice, Chunk, Corpus, CorpusDamagedError, UnknownQuestionError, choose, load
-from vecsieve.proxy.demo.database import (
+from .corpus import Choice, Chunk, Corpus, CorpusDamagedError, UnknownQuestionError, choose, load
+from .database import (
     NAME,
     Addresses,
     Answer,
@@ -55,12 +61,7 @@ from vecsieve.proxy.demo.database import (
     DatabaseRefusedError,
     Store,
 )
-from vecsieve.proxy.demo.reasons import Pool
-from vecsieve.proxy.runtime.files import output_console
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.search.fetch import fetch_k, grown_fetch_k
-from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
-from vecsieve.proxy.selection.values import Link, Veto
+from .reasons import Pool
 
 DEFAULT_QUESTION = "11"  # seven of its eight answers are one text, from as many classes
 LIMIT = 8

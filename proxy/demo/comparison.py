@@ -13,12 +13,12 @@ from statistics import median
 
 import numpy as np
 
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import Answer
-from vecsieve.proxy.demo.reasons import Pool, Reasons, Verdict, explain
-from vecsieve.proxy.selection.grouping import cuts
-from vecsieve.proxy.selection.policy import Relative
-from vecsieve.proxy.selection.values import Link, Veto
+from ..selection.grouping import cuts
+from ..selection.policy import Relative
+from ..selection.values import Link, Veto
+from .corpus import Corpus, Vectors
+from .database import Answer
+from .reasons import Pool, Reasons, Verdict, explain
 
 RUN_WORDS = 3  # three words in a row rarely coincide by chance, and survive small edits better than longer runs
 WORDING_SHARE = 0.5  # half of a result has been said before

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.search.report import REPORT_HEADER
+from ..search.report import REPORT_HEADER
+from .corpus import Corpus, Vectors
 
 ANY_PORT = "127.0.0.1:0"
 # The demo's texts are public; the file is written where somebody judges a pair on the page.

@@ -15,17 +15,18 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
-from vecsieve.proxy.demo.corpus import Corpus, Vectors
-from vecsieve.proxy.demo.database import Answer
-from vecsieve.proxy.search.candidates import asked_for, from_pool
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.geometry import measure, median_distance
-from vecsieve.proxy.selection.grouping import cuts_of, distances_of
-from vecsieve.proxy.selection.guards.veto import vetoes
-from vecsieve.proxy.selection.policy import Certain, Policy
-from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Candidates, Link, Selection, Veto, finished
+
+from ..search.candidates import asked_for, from_pool
+from ..search.policy import ResolvedPolicy
+from ..selection.geometry import measure, median_distance
+from ..selection.grouping import cuts_of, distances_of
+from ..selection.guards.veto import vetoes
+from ..selection.policy import Certain, Policy
+from ..selection.single import select
+from ..selection.text.reading import read
+from ..selection.values import Candidates, Link, Selection, Veto, finished
+from .corpus import Corpus, Vectors
+from .database import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from vecsieve.adapters.base import is_oversized
 from vecsieve.adapters.contract import Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.grpc.status import Answer, Failure
-from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import Fits, Gate
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import report_headers
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.spans import Code
+
+from ..search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
+from ..search.exchange import Fits, Gate
+from ..search.policy import ResolvedPolicy
+from ..search.report import report_headers
+from ..telemetry.labels import AttemptKind, FailOpen
+from ..telemetry.reports import Report
+from ..telemetry.spans import Code
+from .status import Answer, Failure
 
 # Codes of a refusal that may be about the size of what was asked for. UNKNOWN is what Weaviate, and every server whose
 # handlers just return an error, returns for nearly all client errors: it is an answer, no failure of the database.

@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Callable
 
-from vecsieve.proxy.grpc.messages import Buffer, Inflated, Messages, Unfinished
+from .messages import Buffer, Inflated, Messages, Unfinished
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
 END_STREAM = 0x1  # of DATA and HEADERS

@@ -16,9 +16,9 @@ from typing import Protocol
 
 import grpc
 
-from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.upstream import METADATA_BYTES, UNLIMITED, Option
-from vecsieve.proxy.http.connections import Connection, Connections
+from ..http.connections import Connection, Connections
+from .frames import Calls
+from .upstream import METADATA_BYTES, UNLIMITED, Option
 
 # Idle clients may ping: pymilvus does every 10 s, and a server with grpcio's defaults sends it away after two minutes.
 LEAST_PING_INTERVAL_MS = 5000

@@ -14,10 +14,26 @@ import grpc
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Adapter, Operation, Question, RequestHead
 from vecsieve.adapters.fusions import Ending
-from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome, Questions, message_of
-from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.relay import Context, Relayed, answer, end_with, received, relay, send
-from vecsieve.proxy.grpc.status import (
+
+from ..runtime.addresses import Origin
+from ..runtime.memory import LARGE_MESSAGE_BYTES, Pressure
+from ..search.collections.learned import WriteInvalidation
+from ..search.context.overrides import OverrideError
+from ..search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
+from ..search.exchange import Gate, Questioner
+from ..search.policy import ResolvedPolicy, Rules, is_override
+from ..search.report import bypass_headers
+from ..search.service import SearchService
+from ..search.services import ProcessServices
+from ..telemetry.labels import AttemptKind, Bypass, LocalError, Shed, WriteOutcome
+from ..telemetry.requests import Ended, RequestRecord
+from ..telemetry.spans import Code
+from ..telemetry.tracing import UNTRACED, Trace, sampled_trace_id
+from ..writes.gate import WriteGate
+from .exchange import GrpcExchange, Outcome, Questions, message_of
+from .frames import Calls
+from .relay import Context, Relayed, answer, end_with, received, relay, send
+from .status import (
     Answer,
     Failure,
     Pairs,
@@ -34,22 +50,7 @@ from vecsieve.proxy.grpc.status import (
     unreachable,
     upstream_failed,
 )
-from vecsieve.proxy.grpc.upstream import Channels
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES, Pressure
-from vecsieve.proxy.search.collections.learned import WriteInvalidation
-from vecsieve.proxy.search.context.overrides import OverrideError
-from vecsieve.proxy.search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
-from vecsieve.proxy.search.exchange import Gate, Questioner
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules, is_override
-from vecsieve.proxy.search.report import bypass_headers
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, LocalError, Shed, WriteOutcome
-from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
-from vecsieve.proxy.telemetry.spans import Code
-from vecsieve.proxy.telemetry.tracing import UNTRACED, Trace, sampled_trace_id
-from vecsieve.proxy.writes.gate import WriteGate
+from .upstream import Channels
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 import grpc
 
-from vecsieve.proxy.grpc.status import (
+from ..runtime.addresses import Origin
+from ..search.errors import UpstreamExchangeError
+from .status import (
     Answer,
     Failure,
     Pairs,
@@ -30,9 +32,7 @@ from vecsieve.proxy.grpc.status import (
     unreachable,
     unsendable,
 )
-from vecsieve.proxy.grpc.upstream import Channels
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import UpstreamExchangeError
+from .upstream import Channels
 
 # A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the
 # cancellation follows: 0.1 ms later as a rule, 9 ms with three busy processes on two cores. A stream cut short must not be

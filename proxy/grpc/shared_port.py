@@ -16,10 +16,10 @@ from enum import Enum
 from functools import partial
 from typing import cast
 
-from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
-from vecsieve.proxy.grpc.splice import CLOSING_SECONDS, Splice
-from vecsieve.proxy.http.protocol import ConnectionRules
-from vecsieve.proxy.search.errors import Trouble
+from ..http.protocol import ConnectionRules
+from ..search.errors import Trouble
+from .listener import InnerSocket, SharedConnections
+from .splice import CLOSING_SECONDS, Splice
 
 LOGGER = logging.getLogger("vecsieve.tls")
 

@@ -12,17 +12,18 @@ from collections.abc import Callable
 
 from vecsieve.adapters.backends import Backend, Transport
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.grpc.frames import GOAWAY_SECONDS, Calls
-from vecsieve.proxy.grpc.listener import GrpcListener, InnerSocket, listen
-from vecsieve.proxy.grpc.messages import Inflated, Unfinished
-from vecsieve.proxy.grpc.plane import AskOverRest, Plane, PlaneServices
-from vecsieve.proxy.grpc.upstream import UNLIMITED, Channels
-from vecsieve.proxy.runtime.addresses import DataPort, Origin
-from vecsieve.proxy.runtime.memory import Trimming, glibc_trim
-from vecsieve.proxy.search.limits import BINARY_NUMBER_BYTES
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.writes.gate import WriteGate
+
+from ..runtime.addresses import DataPort, Origin
+from ..runtime.memory import Trimming, glibc_trim
+from ..search.limits import BINARY_NUMBER_BYTES
+from ..search.service import SearchService
+from ..search.services import ProcessServices
+from ..writes.gate import WriteGate
+from .frames import GOAWAY_SECONDS, Calls
+from .listener import GrpcListener, InnerSocket, listen
+from .messages import Inflated, Unfinished
+from .plane import AskOverRest, Plane, PlaneServices
+from .upstream import UNLIMITED, Channels
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""

@@ -21,7 +21,7 @@ import struct
 import time
 from typing import cast
 
-from vecsieve.proxy.grpc.frames import (
+from .frames import (
     GOAWAY,
     GOAWAY_SECONDS,
     PREFACE_BYTES,
@@ -31,9 +31,9 @@ from vecsieve.proxy.grpc.frames import (
     inserted,
     reset_stream,
 )
-from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
-from vecsieve.proxy.grpc.messages import Buffer
-from vecsieve.proxy.grpc.relay import unacknowledged_bytes
+from .listener import InnerSocket, SharedConnections
+from .messages import Buffer
+from .relay import unacknowledged_bytes
 
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
 # means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.

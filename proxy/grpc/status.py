@@ -18,12 +18,13 @@ from types import MappingProxyType
 import grpc
 
 from vecsieve.adapters.contract import NativeAnswer
-from vecsieve.proxy.search.errors import ORIGIN, WORDING, FailureKind, trouble_of
-from vecsieve.proxy.search.policy import is_override
-from vecsieve.proxy.telemetry.labels import LocalError, Origin, UpstreamError
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.spans import Code
-from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
+
+from ..search.errors import ORIGIN, WORDING, FailureKind, trouble_of
+from ..search.policy import is_override
+from ..telemetry.labels import LocalError, Origin, UpstreamError
+from ..telemetry.metrics import Metrics
+from ..telemetry.spans import Code
+from ..telemetry.tracing import NAME as TRACE_PARENT
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 

@@ -20,9 +20,10 @@ import grpc
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
-from vecsieve.proxy.search.limits import Ages
+
+from ..runtime.addresses import Origin
+from ..search.errors import FailureKind, UpstreamExchangeError
+from ..search.limits import Ages
 
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # what `openssl rehash` makes; OpenSSL looks at no other name in a folder
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

@@ -15,10 +15,11 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import must_be_empty_body
 
 from vecsieve.adapters.contract import Dialect, NativeAnswer
-from vecsieve.proxy.http.body import WINDOWS, decoded
-from vecsieve.proxy.http.headers import Headers, RawHeaders, around_other_bytes, framed, replaced, values
-from vecsieve.proxy.http.upstream import UpstreamReply
-from vecsieve.proxy.search.errors import ORIGIN, WORDING, Trouble
+
+from ..search.errors import ORIGIN, WORDING, Trouble
+from .body import WINDOWS, decoded
+from .headers import Headers, RawHeaders, around_other_bytes, framed, replaced, values
+from .upstream import UpstreamReply
 
 if TYPE_CHECKING:
     from aiohttp.http import StreamWriter

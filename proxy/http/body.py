@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from vecsieve.proxy.search.errors import ClientBodyError, ClientFault
+from ..search.errors import ClientBodyError, ClientFault
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What aiohttp buffers of an unread body; a search of 1,536 floats has half of it.

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from vecsieve.proxy.search.errors import Trouble
-from vecsieve.proxy.telemetry.labels import ConnectionRejected, LocalError, Side, UpstreamError
-from vecsieve.proxy.telemetry.metrics import Metrics
+from ..search.errors import Trouble
+from ..telemetry.labels import ConnectionRejected, LocalError, Side, UpstreamError
+from ..telemetry.metrics import Metrics
 
 CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process of 4096 needs the warning earlier
 NEW_SECONDS = 1.0  # a client that connects to ask something has asked by then

@@ -12,31 +12,32 @@ from aiohttp import web
 
 from vecsieve.adapters.backends import Backend
 from vecsieve.adapters.contract import Dialect, Operation
-from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
-from vecsieve.proxy.http.body import RequestBody, coding_of, decoded
-from vecsieve.proxy.http.exchange import HttpExchange, HttpWrite
-from vecsieve.proxy.http.headers import RawHeaders, Target, shape_of, values, wants_exact_bytes
-from vecsieve.proxy.http.protocol import ClientConnection
-from vecsieve.proxy.http.relay import Relay, ReplyObserver
-from vecsieve.proxy.http.routes import Asked, Heads, Routes, Unrouted
-from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.runtime.memory import Pressure
-from vecsieve.proxy.search.collections.learned import Names, WriteInvalidation
-from vecsieve.proxy.search.context.overrides import OverrideError
-from vecsieve.proxy.search.errors import ORIGIN, ClientBodyError, Trouble, UpstreamExchangeError, trouble_of
-from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.limits import Place
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
-from vecsieve.proxy.search.report import bypass_headers
-from vecsieve.proxy.search.searcher import TURN_BYTES
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, Shed
-from vecsieve.proxy.telemetry.labels import Origin as Speaker
-from vecsieve.proxy.telemetry.requests import Ended, RequestRecord
-from vecsieve.proxy.telemetry.tracing import NAME as TRACE_PARENT
-from vecsieve.proxy.telemetry.tracing import sampled_trace_id
-from vecsieve.proxy.writes.gate import WriteGate
+
+from ..runtime.memory import Pressure
+from ..search.collections.learned import Names, WriteInvalidation
+from ..search.context.overrides import OverrideError
+from ..search.errors import ORIGIN, ClientBodyError, Trouble, UpstreamExchangeError, trouble_of
+from ..search.exchange import Gate
+from ..search.limits import Place
+from ..search.policy import ResolvedPolicy, Rules
+from ..search.report import bypass_headers
+from ..search.searcher import TURN_BYTES
+from ..search.service import SearchService
+from ..search.services import ProcessServices
+from ..telemetry.labels import AttemptKind, Bypass, Shed
+from ..telemetry.labels import Origin as Speaker
+from ..telemetry.requests import Ended, RequestRecord
+from ..telemetry.tracing import NAME as TRACE_PARENT
+from ..telemetry.tracing import sampled_trace_id
+from ..writes.gate import WriteGate
+from .answers import LocalAnswers, RawResponse
+from .body import RequestBody, coding_of, decoded
+from .exchange import HttpExchange, HttpWrite
+from .headers import RawHeaders, Target, shape_of, values, wants_exact_bytes
+from .protocol import ClientConnection
+from .relay import Relay, ReplyObserver
+from .routes import Asked, Heads, Routes, Unrouted
+from .upstream import Upstream
 
 REFUSAL_BYTES = 2048  # longer successes are no refusals
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")

@@ -14,9 +14,25 @@ from vecsieve.adapters.contract import NativeAnswer, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.adapters.writes import Told
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.http.answers import Editing, RawResponse
-from vecsieve.proxy.http.body import RequestBody
-from vecsieve.proxy.http.headers import (
+
+from ..search.errors import (
+    ClientBodyError,
+    FailureKind,
+    LostReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    UpstreamExchangeError,
+)
+from ..search.exchange import Fits, Gate
+from ..search.policy import ResolvedPolicy
+from ..search.report import report_headers
+from ..telemetry.labels import AttemptKind, FailOpen, WriteOutcome
+from ..telemetry.reports import Report
+from ..telemetry.tracing import UNTRACED, Leg, Trace
+from ..writes.gate import Change, WriteGate
+from .answers import Editing, RawResponse
+from .body import RequestBody
+from .headers import (
     Headers,
     RawHeaders,
     Target,
@@ -28,22 +44,7 @@ from vecsieve.proxy.http.headers import (
     values,
     wants_exact_bytes,
 )
-from vecsieve.proxy.http.upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
-from vecsieve.proxy.search.errors import (
-    ClientBodyError,
-    FailureKind,
-    LostReplyError,
-    RefusedReplyError,
-    RejectedReplyError,
-    UpstreamExchangeError,
-)
-from vecsieve.proxy.search.exchange import Fits, Gate
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import report_headers
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, WriteOutcome
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.tracing import UNTRACED, Leg, Trace
-from vecsieve.proxy.writes.gate import Change, WriteGate
+from .upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
 
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})

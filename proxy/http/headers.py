@@ -16,10 +16,11 @@ from aiohttp import HttpVersion10, HttpVersion11
 from aiohttp.http import HttpVersion
 
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import Trouble
-from vecsieve.proxy.search.policy import is_override
-from vecsieve.proxy.telemetry.tracing import NAME
+
+from ..runtime.addresses import Origin
+from ..search.errors import Trouble
+from ..search.policy import is_override
+from ..telemetry.tracing import NAME
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 Headers = list[tuple[str, str]]

@@ -24,13 +24,14 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections, Events
-from vecsieve.proxy.http.headers import objection
-from vecsieve.proxy.http.protocol import LEAST_PIECE_BYTES, ClientConnection, ConnectionRules
-from vecsieve.proxy.runtime.addresses import DataPort, Origin, binding
-from vecsieve.proxy.search.limits import Ages
-from vecsieve.proxy.telemetry.log import guard_foreign_loggers
+
+from ..runtime.addresses import DataPort, Origin, binding
+from ..search.limits import Ages
+from ..telemetry.log import guard_foreign_loggers
+from .answers import LocalAnswers
+from .connections import Connections, Events
+from .headers import objection
+from .protocol import LEAST_PIECE_BYTES, ClientConnection, ConnectionRules
 
 LOGGER = logging.getLogger("vecsieve.http")
 Factory = Callable[[], asyncio.Protocol]

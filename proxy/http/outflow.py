@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from vecsieve.proxy.http.answers import RawResponse
-from vecsieve.proxy.http.connections import Events
-from vecsieve.proxy.http.pools import Loan, Loans
-from vecsieve.proxy.http.upstream import UpstreamReply
+from .answers import RawResponse
+from .connections import Events
+from .pools import Loan, Loans
+from .upstream import UpstreamReply
 
 # Of what all answers may hold: 2 MiB of 64. A hundred results with vectors of 1,536 numbers are 1.9 MB of text.
 ANSWER_SHARE = 32

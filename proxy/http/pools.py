@@ -15,11 +15,12 @@ from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_conn
 from aiohttp.abc import AbstractResolver
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.names import Addresses, BoundedResolver, PublicResolver
-from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, UpstreamConnection
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind
-from vecsieve.proxy.search.limits import Ages
+
+from ..runtime.addresses import Origin
+from ..search.errors import FailureKind
+from ..search.limits import Ages
+from .names import Addresses, BoundedResolver, PublicResolver
+from .upstream_connection import BrokenExchangeError, UpstreamConnection
 
 
 @dataclass(frozen=True, slots=True)

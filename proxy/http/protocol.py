@@ -20,11 +20,11 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
-from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import Connections, Events
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import Trouble
-from vecsieve.proxy.search.limits import NEVER, Ages
+from ..runtime.addresses import Origin
+from ..search.errors import Trouble
+from ..search.limits import NEVER, Ages
+from .answers import LocalAnswers
+from .connections import Connections, Events
 
 # Of framing in one body, before it counts. Clients that give a generator to their library send a chunk for each piece of it: those of
 # a JSON encoder have 18 bytes on an average with vectors, and fewer with integers. 200,000 chunks are let through.

@@ -24,14 +24,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from vecsieve.proxy.http.answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
-from vecsieve.proxy.http.body import RequestBody, decoded
-from vecsieve.proxy.http.connections import Events
-from vecsieve.proxy.http.headers import Headers, RawHeaders, Target, for_client, traced, values
-from vecsieve.proxy.http.outflow import Backlog, Outflow
-from vecsieve.proxy.http.upstream import Upstream, UpstreamReply
-from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
-from vecsieve.proxy.telemetry.tracing import UNTOLD, Leg
+from ..search.errors import ClientBodyError, ClientFault, Trouble, UpstreamExchangeError, trouble_of
+from ..telemetry.tracing import UNTOLD, Leg
+from .answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
+from .body import RequestBody, decoded
+from .connections import Events
+from .headers import Headers, RawHeaders, Target, for_client, traced, values
+from .outflow import Backlog, Outflow
+from .upstream import Upstream, UpstreamReply
 
 # A thousand of Chroma's collections in one list; reading them takes a few milliseconds.
 OBSERVED_BYTES = 2 * 1024 * 1024

@@ -20,10 +20,11 @@ from vecsieve.adapters.backends import Backend
 from vecsieve.adapters.contract import Adapter, IndexRules, Operation, RequestHead
 from vecsieve.config.addresses import HTTPS_PORT, Host, parse_pattern, read_host
 from vecsieve.config.schema import PineconeSettings, Settings
-from vecsieve.proxy.http.answers import Editing
-from vecsieve.proxy.http.headers import RawHeaders, Target, matching_path, read_target, values
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import Trouble
+
+from ..runtime.addresses import Origin
+from ..search.errors import Trouble
+from .answers import Editing
+from .headers import RawHeaders, Target, matching_path, read_target, values
 
 
 class Routes(Protocol):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.runtime.addresses import data_ports_of
+
+from ..runtime.addresses import data_ports_of
 
 CERTIFICATE = "tls.certificate"
 KEY = "tls.key"

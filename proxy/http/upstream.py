@@ -15,17 +15,18 @@ from contextlib import asynccontextmanager
 from aiohttp.http import RawResponseMessage
 
 from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.connections import Events, Unobserved
-from vecsieve.proxy.http.headers import (
+
+from ..runtime.addresses import Origin
+from ..search.errors import FailureKind, UpstreamExchangeError, cause_of
+from .connections import Events, Unobserved
+from .headers import (
     RawHeaders,
     request_head,
     shape_of,
     without_identity,
 )
-from vecsieve.proxy.http.pools import Census, Pool
-from vecsieve.proxy.http.upstream_connection import BrokenExchangeError, Exchange, Upload, UpstreamConnection
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError, cause_of
+from .pools import Census, Pool
+from .upstream_connection import BrokenExchangeError, Exchange, Upload, UpstreamConnection
 
 
 class ReplyTooLargeError(Exception):

@@ -17,8 +17,8 @@ from aiohttp.http import HttpResponseParser, RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
-from vecsieve.proxy.http.headers import is_forwardable, is_reply_sound
-from vecsieve.proxy.search.errors import ClientBodyError, ClientFault, FailureKind
+from ..search.errors import ClientBodyError, ClientFault, FailureKind
+from .headers import is_forwardable, is_reply_sound
 
 # A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
 REPLY_FIELD_BYTES = 65_536

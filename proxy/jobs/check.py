@@ -25,8 +25,9 @@ from vecsieve.config.load import load
 from vecsieve.config.problems import one_line
 from vecsieve.config.schema import Settings
 from vecsieve.config.yaml_core import effective
-from vecsieve.proxy.process.talk import fault_of
-from vecsieve.proxy.runtime.files import bounded
+
+from ..process.talk import fault_of
+from ..runtime.files import bounded
 
 SECONDS = 5.0  # for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024

@@ -21,8 +21,9 @@ from vecsieve.adapters.pinecone.calls import index_of
 from vecsieve.adapters.pinecone.rest_write import FORM as PINECONE_FORM
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
-from vecsieve.proxy.jobs.points import RestorablePoints
-from vecsieve.proxy.jobs.source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
+
+from .points import RestorablePoints
+from .source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _CHROMA_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # of a page: ids alone are small

@@ -12,11 +12,12 @@ import typer
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.values import alternatives
-from vecsieve.proxy.jobs.clients import ChromaSource, MilvusSource, PineconeSource
-from vecsieve.proxy.jobs.points import QdrantPoints, RestorablePoints, WeaviatePoints
-from vecsieve.proxy.jobs.qdrant import QdrantSource
-from vecsieve.proxy.jobs.source import Access, Source, SourceError
-from vecsieve.proxy.runtime.files import key_from
+
+from ..runtime.files import key_from
+from .clients import ChromaSource, MilvusSource, PineconeSource
+from .points import QdrantPoints, RestorablePoints, WeaviatePoints
+from .qdrant import QdrantSource
+from .source import Access, Source, SourceError
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from vecsieve.adapters.contract import UpstreamReplyError
 from vecsieve.adapters.weaviate.rest_write import FORM, GRAPHQL, by_ids, ids_in
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
-from vecsieve.proxy.jobs.source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently
+
+from .source import Access, Pace, PointId, SourceError, Whole, mark_of, patiently
 
 
 class Points(Protocol):

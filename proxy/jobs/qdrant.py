@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vecsieve.config.problems import masked, one_line
-from vecsieve.proxy.jobs.source import (
+
+from ..selection.geometry import NOISE
+from .source import (
     Access,
     Pace,
     Point,
@@ -22,7 +24,6 @@ from vecsieve.proxy.jobs.source import (
     measured,
     patiently,
 )
-from vecsieve.proxy.selection.geometry import NOISE
 
 
 def known_errors() -> tuple[type[Exception], ...]:

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.config.problems import masked, one_line
-from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.values import Metric
+
+from ..selection.geometry import across, rows_of
+from ..selection.values import Metric
 
 PointId = int | str
 Vectors = npt.NDArray[np.float32]

@@ -23,12 +23,13 @@ import typer
 from vecsieve.adapters.writes import Form
 from vecsieve.config.backends import DEFAULT_BACKEND
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.jobs.databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
-from vecsieve.proxy.jobs.points import Points, RestorablePoints
-from vecsieve.proxy.jobs.source import SourceError
-from vecsieve.proxy.runtime.files import output_console, progress_bar
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
+
+from ..runtime.files import output_console, progress_bar
+from ..runtime.lifecycle import ended_by_signals
+from ..writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
+from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
+from .points import Points, RestorablePoints
+from .source import SourceError
 
 BATCH = 100
 BATCH_BYTES = 1_000_000  # Pinecone takes two million a request

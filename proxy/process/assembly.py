@@ -15,59 +15,60 @@ from prometheus_client import CollectorRegistry
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
 from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
-from vecsieve.proxy.admin.access import token_in
-from vecsieve.proxy.admin.pools import Pools
-from vecsieve.proxy.admin.recent import Observed, Recent, kept_by
-from vecsieve.proxy.api.events import Webhook
-from vecsieve.proxy.api.listener import Api
-from vecsieve.proxy.api.points import ASKED_BACKENDS, Points, Statistics
-from vecsieve.proxy.api.routes import routes_of
-from vecsieve.proxy.grpc.shared_port import SharedPort
-from vecsieve.proxy.http.answers import LocalAnswers
-from vecsieve.proxy.http.connections import CountedEvents
-from vecsieve.proxy.http.dataplane import DataPlane
-from vecsieve.proxy.http.exchange import OwnQuestions, RestBesideGrpc
-from vecsieve.proxy.http.listener import DataServer, Listener, listen
-from vecsieve.proxy.http.outflow import Backlog
-from vecsieve.proxy.http.pools import Census
-from vecsieve.proxy.http.relay import Relay, Writes
-from vecsieve.proxy.http.routes import Heads, IndexRoutes, OneUpstream, Routes
-from vecsieve.proxy.http.tls import context_of, renew
-from vecsieve.proxy.http.upstream import Upstream
-from vecsieve.proxy.process.descriptors import Budget
-from vecsieve.proxy.runtime.addresses import DataPort
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.runtime.memory import (
+
+from ..admin.access import token_in
+from ..admin.pools import Pools
+from ..admin.recent import Observed, Recent, kept_by
+from ..api.events import Webhook
+from ..api.listener import Api
+from ..api.points import ASKED_BACKENDS, Points, Statistics
+from ..api.routes import routes_of
+from ..grpc.shared_port import SharedPort
+from ..http.answers import LocalAnswers
+from ..http.connections import CountedEvents
+from ..http.dataplane import DataPlane
+from ..http.exchange import OwnQuestions, RestBesideGrpc
+from ..http.listener import DataServer, Listener, listen
+from ..http.outflow import Backlog
+from ..http.pools import Census
+from ..http.relay import Relay, Writes
+from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
+from ..http.tls import context_of, renew
+from ..http.upstream import Upstream
+from ..runtime.addresses import DataPort
+from ..runtime.loop import LongWork
+from ..runtime.memory import (
     MemoryGuard,
     Pressure,
     cgroup_limit_bytes,
     exempt_present_objects,
     resident_bytes,
 )
-from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections.learned import Learned, Names
-from vecsieve.proxy.search.collections.profiles import Calibration
-from vecsieve.proxy.search.context.sessions import Sessions, store_of
-from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
-from vecsieve.proxy.search.fetch import AdaptiveFetch
-from vecsieve.proxy.search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
-from vecsieve.proxy.search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.preload import Preload, Source
-from vecsieve.proxy.search.policy import Rules, RulesInForce
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import UpstreamConnection
-from vecsieve.proxy.telemetry.log import Access
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.requests import RequestRecorder
-from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
-from vecsieve.proxy.writes.events import Feed
-from vecsieve.proxy.writes.gate import REST_SECONDS, Room, Shared, WriteGate
-from vecsieve.proxy.writes.journal import Journal
+from ..search.budgets import Egress, OwnReads
+from ..search.collections.learned import Learned, Names
+from ..search.collections.profiles import Calibration
+from ..search.context.sessions import Sessions, store_of
+from ..search.exchange import Shadow, VectorFetcher
+from ..search.fetch import AdaptiveFetch
+from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
+from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
+from ..search.memory.points import FeatureMemory
+from ..search.memory.preload import Preload, Source
+from ..search.policy import Rules, RulesInForce
+from ..search.service import SearchService
+from ..search.services import ProcessServices
+from ..telemetry.labels import UpstreamConnection
+from ..telemetry.log import Access
+from ..telemetry.metrics import Metrics
+from ..telemetry.requests import RequestRecorder
+from ..telemetry.tracing import NO_TRACING, Clock, Tracing
+from ..writes.events import Feed
+from ..writes.gate import REST_SECONDS, Room, Shared, WriteGate
+from ..writes.journal import Journal
+from .descriptors import Budget
 
 if TYPE_CHECKING:
-    from vecsieve.proxy.grpc.side import GrpcSide
+    from ..grpc.side import GrpcSide
 
 
 # The feature memory takes at most one part in so many of the container's memory.
@@ -349,7 +350,7 @@ class Process:
         """Open the ports; returns their numbers. Raises OSError or IncompatibleLibraryError."""
         spoken = self._backend.grpc
         if spoken is not None and any(data_port.grpc is not None for data_port in data_ports):
-            from vecsieve.proxy.grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
+            from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())
             prefix, most = self._settings.upstream.path_prefix, self._services.limits.reply_body_bytes
@@ -452,7 +453,7 @@ def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuar
 def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
     if settings.tracing.endpoint is None:
         return NO_TRACING
-    from vecsieve.proxy.telemetry.otel import tracing_of  # loads opentelemetry: an extra
+    from ..telemetry.otel import tracing_of  # loads opentelemetry: an extra
 
     return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
 

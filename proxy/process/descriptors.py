@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN_CONNECTIONS
-from vecsieve.proxy.api.listener import API_CONNECTIONS
-from vecsieve.proxy.http.listener import arriving_at_most
-from vecsieve.proxy.runtime.addresses import DataPort, data_ports_of
-from vecsieve.proxy.telemetry.log import FIELDS
+
+from ..admin.server import CONNECTIONS as ADMIN_CONNECTIONS
+from ..api.listener import API_CONNECTIONS
+from ..http.listener import arriving_at_most
+from ..runtime.addresses import DataPort, data_ports_of
+from ..telemetry.log import FIELDS
 
 LOGGER = logging.getLogger("vecsieve.descriptors")
 

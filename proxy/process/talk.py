@@ -16,11 +16,12 @@ from itertools import pairwise
 from prometheus_client import CollectorRegistry
 
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.search.errors import FailureKind, cause_of
-from vecsieve.proxy.telemetry.instruments import PREFIX
-from vecsieve.proxy.telemetry.labels import Bypass, Divergence, Outcome
-from vecsieve.proxy.telemetry.log import LineSink
+
+from ..runtime.addresses import Origin
+from ..search.errors import FailureKind, cause_of
+from ..telemetry.instruments import PREFIX
+from ..telemetry.labels import Bypass, Divergence, Outcome
+from ..telemetry.log import LineSink
 
 _MEBIBYTE = 1024 * 1024
 _RULES_SHOWN = 4

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vecsieve.proxy.runtime.lifecycle import Board, Phase
-from vecsieve.proxy.runtime.memory import collect_seldom
-from vecsieve.proxy.telemetry.exposition import forget_gauges, make_directory, remove_directory
-from vecsieve.proxy.telemetry.log import FIELDS, place_of
+from ..runtime.lifecycle import Board, Phase
+from ..runtime.memory import collect_seldom
+from ..telemetry.exposition import forget_gauges, make_directory, remove_directory
+from ..telemetry.log import FIELDS, place_of
 
 LONG_LIFE_SECONDS = 10.0
 FIRST_WAIT_SECONDS = 0.5

@@ -19,7 +19,7 @@ from enum import IntEnum, StrEnum
 from types import FrameType
 from typing import Protocol
 
-from vecsieve.proxy.runtime.loop import Pause
+from .loop import Pause
 
 POLL_SECONDS = 0.05  # how often the drain checks what is in flight
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
-from vecsieve.proxy.selection.values import Steps
+from ..selection.values import Steps
 
 Pause = Callable[[float], Awaitable[None]]
 """Waits for that many seconds."""

@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.telemetry.labels import FailOpen, OwnRead, Withheld
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ..telemetry.labels import FailOpen, OwnRead, Withheld
+from ..telemetry.metrics import Metrics
+from ..telemetry.tracing import Clock
+from .collections.learned import Lru
+from .errors import RejectedReplyError
 
 ENTRIES = 1024  # collections counted: at most 1 MB
 FREE = 1  # a minute and collection, so that a client with few searches has the first of them grown

@@ -20,11 +20,12 @@ import orjson
 
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
-from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.metric import metric_of
-from vecsieve.proxy.selection.text.bounds import LONGEST, POOL_COST
-from vecsieve.proxy.selection.text.features import Text, text_of
-from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
+
+from ..selection.metric import metric_of
+from ..selection.text.bounds import LONGEST, POOL_COST
+from ..selection.text.features import Text, text_of
+from ..selection.values import Candidates, Metadata, Metric
+from .policy import Fields
 
 Column = tuple[bytes | None, ...]
 

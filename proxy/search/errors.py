@@ -23,7 +23,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from vecsieve.adapters.contract import UpstreamReplyError
-from vecsieve.proxy.telemetry.labels import FailOpen, VectorFetchOutcome
+
+from ..telemetry.labels import FailOpen, VectorFetchOutcome
 
 
 class FailureKind(StrEnum):

@@ -20,24 +20,25 @@ from vecsieve.adapters.contract import (
     Question,
 )
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES, TRIM_SECONDS
-from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.collections.learned import Description, Expiring
-from vecsieve.proxy.search.errors import (
+
+from ..runtime.memory import LARGE_MESSAGE_BYTES, TRIM_SECONDS
+from ..telemetry.labels import AttemptKind, FailOpen, OwnRead, VectorFetchOutcome
+from ..telemetry.metrics import Metrics
+from ..telemetry.reports import Report
+from ..telemetry.requests import RequestRecorder
+from ..telemetry.tracing import Clock
+from .budgets import OwnReads
+from .collections.learned import Description, Expiring
+from .errors import (
     LookupFailedError,
     LostReplyError,
     RefusedReplyError,
     first_success,
 )
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.limits import Breaker
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.report import divergences
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, OwnRead, VectorFetchOutcome
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.requests import RequestRecorder
-from vecsieve.proxy.telemetry.tracing import Clock
+from .fetch import Attempt
+from .limits import Breaker
+from .policy import ResolvedPolicy
+from .report import divergences
 
 Gate = Callable[[bool], Awaitable[None]]
 """Awaited when the head of the original's answer has arrived and before any of it is sent; gets whether it is a success."""

@@ -23,19 +23,20 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
-from vecsieve.proxy.search.budgets import HeldReads
-from vecsieve.proxy.search.candidates import asked_for
-from vecsieve.proxy.search.collections.learned import Lru, key_of
-from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.memory.fetches import VectorFetches
-from vecsieve.proxy.search.memory.shelves import Asked, Decided, Remembered, Repeat
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.paged import BLOCK
-from vecsieve.proxy.selection.policy import Short
-from vecsieve.proxy.selection.values import Selection
-from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
-from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+from ..selection.paged import BLOCK
+from ..selection.policy import Short
+from ..selection.values import Selection
+from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
+from ..telemetry.tracing import Stopwatch
+from .budgets import HeldReads
+from .candidates import asked_for
+from .collections.learned import Lru, key_of
+from .errors import RejectedReplyError
+from .limits import Hold
+from .memory.fetches import VectorFetches
+from .memory.shelves import Asked, Decided, Remembered, Repeat
+from .policy import ResolvedPolicy
 
 # Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.exchange import Exchange, Gate, TransportAnswer
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.telemetry.labels import AttemptKind, OwnRead
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ..telemetry.labels import AttemptKind, OwnRead
+from ..telemetry.tracing import Clock
+from .budgets import OwnReads
+from .collections.learned import Lru
+from .exchange import Exchange, Gate, TransportAnswer
+from .fetch import Attempt
 
 R = TypeVar("R")
 T = TypeVar("T")

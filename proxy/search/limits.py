@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Expiring, key_of
-from vecsieve.proxy.telemetry.labels import BreakerState
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ..telemetry.labels import BreakerState
+from ..telemetry.tracing import Clock
+from .collections.learned import LEARNED_ENTRIES, Expiring, key_of
 
 # The least of three counts, as CoDel (RFC 8289) takes the least delay of an interval: one large decode is no standing queue.
 TURNS = 3

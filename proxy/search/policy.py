@@ -22,13 +22,12 @@ from vecsieve.config.policy import (
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.context.tokens import UNLIMITED, TextBudget, tokenizer
-from vecsieve.proxy.selection.certainty import adjusted
-from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
-from vecsieve.proxy.selection.diversifiers.choice import Diversifier
-from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.policy import (
+
+from ..selection.certainty import adjusted
+from ..selection.diversifiers import DIVERSIFIERS
+from ..selection.diversifiers.choice import Diversifier
+from ..selection.diversifiers.mmr import Mmr
+from ..selection.policy import (
     Caps,
     Certain,
     Distance,
@@ -48,8 +47,10 @@ from vecsieve.proxy.selection.policy import (
     Tie,
     When,
 )
-from vecsieve.proxy.selection.text.signals import SIGNALS
-from vecsieve.proxy.telemetry.labels import CollapsedIn, RuleLabel
+from ..selection.text.signals import SIGNALS
+from ..telemetry.labels import CollapsedIn, RuleLabel
+from .collections.learned import Lru
+from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

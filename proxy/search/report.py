@@ -9,9 +9,9 @@ from itertools import accumulate, islice
 import numpy as np
 
 from vecsieve.adapters.contract import Operation, Pool, Search
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.selection.values import Fate, Selection
-from vecsieve.proxy.telemetry.labels import (
+
+from ..selection.values import Fate, Selection
+from ..telemetry.labels import (
     BypassReason,
     Collapse,
     CollapsedIn,
@@ -21,7 +21,8 @@ from vecsieve.proxy.telemetry.labels import (
     Outcome,
     Stage,
 )
-from vecsieve.proxy.telemetry.reports import Figures, Report
+from ..telemetry.reports import Figures, Report
+from .fetch import Attempt
 
 REPORT_HEADER = "x-vecsieve"
 COLLAPSED_HEADER = "x-vecsieve-collapsed"

@@ -35,16 +35,17 @@ from vecsieve.adapters.fusions import (
     Undivided,
     UndividedError,
 )
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.budgets import OwnReads
-from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
-from vecsieve.proxy.search.collections.profiles import Scaling
-from vecsieve.proxy.search.fetch import Attempt, Lists
-from vecsieve.proxy.search.searcher import LONG_POOL, TURN_BYTES
-from vecsieve.proxy.selection.policy import Caps, Order, Short, When
-from vecsieve.proxy.selection.single import selecting
-from vecsieve.proxy.telemetry.labels import FusionOutcome, OwnRead, Stage
-from vecsieve.proxy.telemetry.metrics import Metrics
+
+from ..runtime.loop import LongWork
+from ..selection.policy import Caps, Order, Short, When
+from ..selection.single import selecting
+from ..telemetry.labels import FusionOutcome, OwnRead, Stage
+from ..telemetry.metrics import Metrics
+from .budgets import OwnReads
+from .candidates import CALL_BYTES, candidates_of, records_of
+from .collections.profiles import Scaling
+from .fetch import Attempt, Lists
+from .searcher import LONG_POOL, TURN_BYTES
 
 _NO_CAPS = Caps(per_cluster=1, per_document=None, per_source=None)
 

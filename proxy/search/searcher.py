@@ -27,15 +27,21 @@ from vecsieve.adapters.contract import (
     Search,
     SearchCall,
 )
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.candidates import CALL_BYTES, candidates_of, records_of
-from vecsieve.proxy.search.collections.profiles import Scaling
-from vecsieve.proxy.search.context.answer import surround
-from vecsieve.proxy.search.context.repeats import first_pages, renew
-from vecsieve.proxy.search.errors import LookupFailedError, RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt, Fetch, Plan, may_grow, next_size
-from vecsieve.proxy.search.memory.fetches import SendVectorFetch, VectorFetches
-from vecsieve.proxy.search.memory.lookups import (
+
+from ..runtime.loop import LongWork
+from ..selection.paged import paging
+from ..selection.policy import Policy
+from ..selection.single import selecting, unlinked
+from ..selection.values import Fate, Selection
+from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
+from .candidates import CALL_BYTES, candidates_of, records_of
+from .collections.profiles import Scaling
+from .context.answer import surround
+from .context.repeats import first_pages, renew
+from .errors import LookupFailedError, RejectedReplyError
+from .fetch import Attempt, Fetch, Plan, may_grow, next_size
+from .memory.fetches import SendVectorFetch, VectorFetches
+from .memory.lookups import (
     Read,
     Repeats,
     arranged,
@@ -49,14 +55,9 @@ from vecsieve.proxy.search.memory.lookups import (
     recalled,
     settled_order,
 )
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.shelves import Asked, Decided, Enough, Key, Repeat
-from vecsieve.proxy.search.report import collapsed_notes, figures
-from vecsieve.proxy.selection.paged import paging
-from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.single import selecting, unlinked
-from vecsieve.proxy.selection.values import Fate, Selection
-from vecsieve.proxy.telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
+from .memory.points import FeatureMemory
+from .memory.shelves import Asked, Decided, Enough, Key, Repeat
+from .report import collapsed_notes, figures
 
 
 def untouched(pool: Pool) -> Selection:

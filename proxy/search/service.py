@@ -15,25 +15,9 @@ from typing import TypeVar
 
 from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.proxy.runtime.memory import Pressure
-from vecsieve.proxy.search.context.overrides import overridden
-from vecsieve.proxy.search.errors import (
-    LostReplyError,
-    PassedReplyError,
-    RefusedReplyError,
-    RejectedReplyError,
-    first_success,
-)
-from vecsieve.proxy.search.exchange import CollectionInfo, Exchange, TransportAnswer
-from vecsieve.proxy.search.fetch import Attempt, enough_of, fitted, needs_of, plan
-from vecsieve.proxy.search.hedge import Race
-from vecsieve.proxy.search.limits import Hold
-from vecsieve.proxy.search.policy import ResolvedPolicy, Rules
-from vecsieve.proxy.search.report import report_of, rows_of
-from vecsieve.proxy.search.retrievers import Retrievers
-from vecsieve.proxy.search.searcher import TURN_BYTES, Searcher
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import (
+
+from ..runtime.memory import Pressure
+from ..telemetry.labels import (
     AttemptKind,
     Bypass,
     BypassReason,
@@ -44,9 +28,26 @@ from vecsieve.proxy.telemetry.labels import (
     Stage,
     UpstreamError,
 )
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.requests import RequestRecord
-from vecsieve.proxy.telemetry.tracing import Stopwatch
+from ..telemetry.reports import Report
+from ..telemetry.requests import RequestRecord
+from ..telemetry.tracing import Stopwatch
+from .context.overrides import overridden
+from .errors import (
+    LostReplyError,
+    PassedReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    first_success,
+)
+from .exchange import CollectionInfo, Exchange, TransportAnswer
+from .fetch import Attempt, enough_of, fitted, needs_of, plan
+from .hedge import Race
+from .limits import Hold
+from .policy import ResolvedPolicy, Rules
+from .report import report_of, rows_of
+from .retrievers import Retrievers
+from .searcher import TURN_BYTES, Searcher
+from .services import ProcessServices
 
 A = TypeVar("A", bound=TransportAnswer)
 

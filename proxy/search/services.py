@@ -8,22 +8,23 @@ from typing import Protocol
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.contract import Bounds
 from vecsieve.config.schema import LimitSettings
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.runtime.memory import MemoryGuard
-from vecsieve.proxy.search.budgets import Egress, OwnReads
-from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
-from vecsieve.proxy.search.collections.profiles import Scaling
-from vecsieve.proxy.search.context.sessions import Sessions
-from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
-from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
-from vecsieve.proxy.search.hedge import Hedging, Replays
-from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes, Turns
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.policy import RulesInForce
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.requests import RequestRecorder
-from vecsieve.proxy.telemetry.tracing import NO_TRACING, Clock, Tracing
+
+from ..runtime.loop import LongWork
+from ..runtime.memory import MemoryGuard
+from ..telemetry.metrics import Metrics
+from ..telemetry.reports import Report
+from ..telemetry.requests import RequestRecorder
+from ..telemetry.tracing import NO_TRACING, Clock, Tracing
+from .budgets import Egress, OwnReads
+from .collections.learned import Invalidation, Learned, WriteInvalidation
+from .collections.profiles import Scaling
+from .context.sessions import Sessions
+from .exchange import Shadow, VectorFetcher
+from .fetch import AdaptiveFetch, Attempt
+from .hedge import Hedging, Replays
+from .limits import Admission, Breaker, HeldBytes, Turns
+from .memory.points import FeatureMemory
+from .policy import RulesInForce
 
 
 class Observer(Protocol):

@@ -20,13 +20,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.calibrated import TEXTS, VECTORS
-from vecsieve.proxy.selection.geometry import Mask, ahead
-from vecsieve.proxy.selection.policy import Certain, Model
-from vecsieve.proxy.selection.text import bounds
-from vecsieve.proxy.selection.text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared, sentences
-from vecsieve.proxy.selection.text.reading import Texts, Words, numbered, weight
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Steps, finished
+from .calibrated import TEXTS, VECTORS
+from .geometry import Mask, ahead
+from .policy import Certain, Model
+from .text import bounds
+from .text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared, sentences
+from .text.reading import Texts, Words, numbered, weight
+from .values import FloatMatrix, Indices, Steps, finished
 
 # From the second result on, the certainty falls over this many results to its last value. It falls fast at first, like the
 # probability that a result is the answer.

@@ -29,9 +29,9 @@ import fastcluster
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import NOISE, above, pairs
-from vecsieve.proxy.selection.policy import Linkage
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from .geometry import NOISE, above, pairs
+from .policy import Linkage
+from .values import FloatMatrix, FloatVector, Indices
 
 
 def lead(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import (
+from .geometry import (
     LARGEST_SQUARE,
     NOISE,
     SCALE_FROM,
@@ -40,7 +40,7 @@ from vecsieve.proxy.selection.geometry import (
     pairs,
     rows_of,
 )
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metric
+from .values import FloatMatrix, Indices, Metric
 
 # How near two results may be by chance. No merge by vectors alone exceeds this bound.
 #

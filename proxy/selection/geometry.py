@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from .values import FloatMatrix, FloatVector, Indices
 
 # What a cosine distance computed in float32 may be off by. Measured between exact and scaled copies: below 1e-6 for
 # embedding-like rows of 1 to 65,536 dimensions; for rows whose components are all equal (people do test with

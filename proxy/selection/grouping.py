@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from vecsieve.proxy.selection.certainty import doubts_allowed
-from vecsieve.proxy.selection.clustering import cluster, lead, separate
-from vecsieve.proxy.selection.distances import CosineDistances, Distances, cosine_distances, relative_distances
-from vecsieve.proxy.selection.geometry import Mask, above
-from vecsieve.proxy.selection.guards.templates import from_one_template
-from vecsieve.proxy.selection.guards.veto import vetoes
-from vecsieve.proxy.selection.policy import Certain, Distance, Fixed, Guards, Linkage, Policy, Threshold, When
-from vecsieve.proxy.selection.text.evidence import (
+from .certainty import doubts_allowed
+from .clustering import cluster, lead, separate
+from .distances import CosineDistances, Distances, cosine_distances, relative_distances
+from .geometry import Mask, above
+from .guards.templates import from_one_template
+from .guards.veto import vetoes
+from .policy import Certain, Distance, Fixed, Guards, Linkage, Policy, Threshold, When
+from .text.evidence import (
     UNKNOWN,
     Codes,
     Evidence,
@@ -31,8 +31,8 @@ from vecsieve.proxy.selection.text.evidence import (
     opened,
     weigh,
 )
-from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto, best_ranked
+from .text.reading import Texts, read
+from .values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto, best_ranked
 
 # A page with two this near, of the typical distance, is rarely without copies: it is not looked at apart from those behind it.
 NEAR = 0.15

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.policy import Fixed, Policy, When
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Metric
+from .policy import Fixed, Policy, When
+from .values import FloatMatrix, FloatVector, Indices, Metric
 
 LOOKED_AT = 8  # candidates: one could agree by chance, eight of different lengths do not
 # Tolerances that the middle scores of a pool must span: another vector's score then lies within one in 2 cases of 100.

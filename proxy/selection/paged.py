@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.clustering import cluster, lead, separate
-from vecsieve.proxy.selection.distances import CosineDistances, Distances
-from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, Mask
-from vecsieve.proxy.selection.grouping import (
+from .clustering import cluster, lead, separate
+from .distances import CosineDistances, Distances
+from .geometry import NOISE, SCALE_FROM, Mask
+from .grouping import (
     Ask,
     asker,
     cuts_of,
@@ -34,12 +34,12 @@ from vecsieve.proxy.selection.grouping import (
     standing_vetoes,
     typical_of,
 )
-from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.policy import Certain, Linkage, Policy, Short, When
-from vecsieve.proxy.selection.single import fates_of
-from vecsieve.proxy.selection.text.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
-from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, Selection, Steps, best_ranked
+from .metric import is_implausible, may_be_restrained
+from .policy import Certain, Linkage, Policy, Short, When
+from .single import fates_of
+from .text.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
+from .text.reading import Texts, read
+from .values import Candidates, FloatMatrix, Indices, Selection, Steps, best_ranked
 
 # Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
 # A caller who wants rank r decided fetches up to the next multiple of this.

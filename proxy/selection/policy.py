@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the package loads all diversifiers, and some read a policy's enums
-    from vecsieve.proxy.selection.diversifiers.choice import Diversifier
+    from .diversifiers.choice import Diversifier
 
 
 class Linkage(StrEnum):

@@ -9,10 +9,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.diversifiers.relevance import oriented, query_distance, scaled
-from vecsieve.proxy.selection.geometry import NOISE
-from vecsieve.proxy.selection.policy import Strategy, Tie
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metadata, best_ranked
+from .diversifiers.relevance import oriented, query_distance, scaled
+from .geometry import NOISE
+from .policy import Strategy, Tie
+from .values import Candidates, FloatMatrix, FloatVector, Indices, Metadata, best_ranked
 
 Lengths = npt.NDArray[np.int64]
 

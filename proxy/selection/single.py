@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.diversifiers.choice import Choice, diversify
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.grouping import NOBODY, Grouped, alone, counts_length, group, links_of
-from vecsieve.proxy.selection.metric import is_implausible, may_be_restrained
-from vecsieve.proxy.selection.policy import Caps, Order, Policy, Short, Strategy, When
-from vecsieve.proxy.selection.representatives import represent
-from vecsieve.proxy.selection.text.evidence import counts_clusters_alone
-from vecsieve.proxy.selection.values import (
+from .diversifiers.choice import Choice, diversify
+from .geometry import Mask
+from .grouping import NOBODY, Grouped, alone, counts_length, group, links_of
+from .metric import is_implausible, may_be_restrained
+from .policy import Caps, Order, Policy, Short, Strategy, When
+from .representatives import represent
+from .text.evidence import counts_clusters_alone
+from .values import (
     Candidates,
     Fate,
     FloatMatrix,

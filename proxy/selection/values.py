@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.features import Text
+from .text.features import Text
 
 FloatVector = npt.NDArray[np.float64]
 FloatMatrix = npt.NDArray[np.float32]

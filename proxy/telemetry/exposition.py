@@ -22,8 +22,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 
-from vecsieve.proxy.telemetry.instruments import Domain, GaugeMode, Layout, Numbers, Reading, Words
-from vecsieve.proxy.telemetry.metrics import Metrics
+from .instruments import Domain, GaugeMode, Layout, Numbers, Reading, Words
+from .metrics import Metrics
 
 OPEN_MEDIA_TYPE = "application/openmetrics-text"
 OPEN_CONTENT_TYPE = CONTENT_TYPE_LATEST

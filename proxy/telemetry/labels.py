@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.selection.values import Link, Veto
+
+from ..selection.values import Link, Veto
 
 
 class LabelEnum(StrEnum):

@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from vecsieve.proxy.telemetry.labels import Origin, Outcome
-from vecsieve.proxy.telemetry.reports import Report
+from .labels import Origin, Outcome
+from .reports import Report
 
 # Sinks: a reader that stalls or disappears costs lines, never a request and never a crash.
 

@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 from vecsieve.adapters.backends import BACKENDS, Backend
 from vecsieve.adapters.contract import Reason
 from vecsieve.adapters.fusions import Undivided
-from vecsieve.proxy.telemetry.instruments import (
+
+from .instruments import (
     BACKEND,
     CounterSpec,
     Domain,
@@ -27,7 +28,7 @@ from vecsieve.proxy.telemetry.instruments import (
     Store,
     WorkerGaugeSpec,
 )
-from vecsieve.proxy.telemetry.labels import (
+from .labels import (
     OTHER,
     ApiRoute,
     AttemptKind,
@@ -62,7 +63,7 @@ from vecsieve.proxy.telemetry.labels import (
     WriteOutcome,
     WriteTier,
 )
-from vecsieve.proxy.telemetry.reports import Figures, Report
+from .reports import Figures, Report
 
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.

@@ -20,9 +20,10 @@ from typing import Any, Protocol
 
 from vecsieve.config.problems import Problem, SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.telemetry.spans import Kind, Method, Recording, Span
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ..runtime.addresses import Origin
+from .spans import Kind, Method, Recording, Span
+from .tracing import Clock
 
 # The file with the header fields for the collector: read at the start, never shown.
 SETTING = "tracing.headers_file"

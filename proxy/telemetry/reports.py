@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vecsieve.proxy.telemetry.labels import (
+from .labels import (
     BypassReason,
     Collapse,
     FailOpen,
@@ -18,7 +18,7 @@ from vecsieve.proxy.telemetry.labels import (
     Stage,
     VectorFetchOutcome,
 )
-from vecsieve.proxy.telemetry.tracing import Mark
+from .tracing import Mark
 
 
 class Figures(NamedTuple):

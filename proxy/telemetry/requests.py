@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vecsieve.adapters.contract import Operation
-from vecsieve.proxy.telemetry.labels import (
+
+from .labels import (
     OTHER,
     AttemptKind,
     BypassReason,
@@ -20,10 +21,10 @@ from vecsieve.proxy.telemetry.labels import (
     Shed,
     UpstreamError,
 )
-from vecsieve.proxy.telemetry.log import Access
-from vecsieve.proxy.telemetry.metrics import Metrics
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.tracing import UNTRACED, Clock, Finish, Trace
+from .log import Access
+from .metrics import Metrics
+from .reports import Report
+from .tracing import UNTRACED, Clock, Finish, Trace
 
 
 class Ended(NamedTuple):

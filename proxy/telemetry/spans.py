@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 from typing import Protocol, Self
 
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
-from vecsieve.proxy.telemetry.tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
+from ..runtime.addresses import Origin
+from .labels import AttemptKind, FailOpen, Outcome, Stage
+from .tracing import SAMPLED, UNTRACED, Clock, Finish, Leg, Mark, Trace, parent_of, written
 
 
 class Code(IntEnum):

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from vecsieve.proxy.runtime.addresses import Origin
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
+from ..runtime.addresses import Origin
+from .labels import AttemptKind, FailOpen, Outcome, Stage
 
 # W3C's traceparent. The header is forwarded untouched unless this process records a span between client and database
 # (proxy/telemetry/spans.py). Exemplars take ids of sampled traces only, so that each leads to a recorded trace.

@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from vecsieve.proxy.telemetry.labels import EventSink, WriteTier
+from ..telemetry.labels import EventSink, WriteTier
 
 MOST_READERS = 16
 READER_BYTES = 1024 * 1024  # of events that wait for a reader: 10,000 points

@@ -36,24 +36,25 @@ from vecsieve.adapters.writes import (
     WriteNeeds,
 )
 from vecsieve.config.policy import WriteSettings
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.errors import (
+
+from ..runtime.loop import LongWork
+from ..search.errors import (
     FailureKind,
     LostReplyError,
     RefusedReplyError,
     UpstreamExchangeError,
     first_success,
 )
-from vecsieve.proxy.search.exchange import Questioner
-from vecsieve.proxy.search.limits import Breaker
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import FailOpen, WriteOutcome
-from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
-from vecsieve.proxy.writes.journal import Journal, JournalError, Kind, LeftOut, State
-from vecsieve.proxy.writes.judging import judge, keys_of
-from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, told, without_copies
-from vecsieve.proxy.writes.reads import NotJudgedError, Reads, is_long
+from ..search.exchange import Questioner
+from ..search.limits import Breaker
+from ..search.policy import ResolvedPolicy
+from ..search.services import ProcessServices
+from ..telemetry.labels import FailOpen, WriteOutcome
+from .events import EventName, EventPoint, Feed
+from .journal import Journal, JournalError, Kind, LeftOut, State
+from .judging import judge, keys_of
+from .plans import Judged, Plan, merged, refusal, told, without_copies
+from .reads import NotJudgedError, Reads, is_long
 
 LOGGER = logging.getLogger("vecsieve.writes")
 

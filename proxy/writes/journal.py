@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vecsieve.proxy.runtime.loop import LongWork
+from ..runtime.loop import LongWork
 
 FORMAT = 1
 BUSY_SECONDS = 2.0  # for another process's transaction

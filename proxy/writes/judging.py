@@ -20,16 +20,17 @@ from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import Pool
 from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
 from vecsieve.config.policy import WriteSettings
-from vecsieve.proxy.search.candidates import Record, asked_for, records_of
-from vecsieve.proxy.search.policy import Fields, ResolvedPolicy
-from vecsieve.proxy.selection.geometry import Rows, across, rows_of
-from vecsieve.proxy.selection.grouping import asker
-from vecsieve.proxy.selection.policy import Guards, TextRules
-from vecsieve.proxy.selection.text.bounds import portions
-from vecsieve.proxy.selection.text.features import complete
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Steps, Veto, finished
-from vecsieve.proxy.telemetry.labels import WriteTier
+
+from ..search.candidates import Record, asked_for, records_of
+from ..search.policy import Fields, ResolvedPolicy
+from ..selection.geometry import Rows, across, rows_of
+from ..selection.grouping import asker
+from ..selection.policy import Guards, TextRules
+from ..selection.text.bounds import portions
+from ..selection.text.features import complete
+from ..selection.text.reading import read
+from ..selection.values import Candidates, Metadata, Metric, Steps, Veto, finished
+from ..telemetry.labels import WriteTier
 
 # Of the payloads of so many points the texts are read together: what is read of each pool is bounded, not of each write.
 READ_POINTS = 32

@@ -14,7 +14,8 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.policy import WriteSettings
-from vecsieve.proxy.search.candidates import Moment, moment, number
+
+from ..search.candidates import Moment, moment, number
 
 T = TypeVar("T")
 Payload: TypeAlias = Mapping[str, object]

@@ -15,12 +15,13 @@ from msgspec import Raw
 
 from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
 from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.telemetry.labels import WriteTier
-from vecsieve.proxy.writes.events import EventPoint
-from vecsieve.proxy.writes.journal import NO_ID, Kind, LeftOut
-from vecsieve.proxy.writes.judging import Verdict
-from vecsieve.proxy.writes.merging import Copy, Settled, settled
+
+from ..search.policy import ResolvedPolicy
+from ..telemetry.labels import WriteTier
+from .events import EventPoint
+from .journal import NO_ID, Kind, LeftOut
+from .judging import Verdict
+from .merging import Copy, Settled, settled
 
 TOLD = 5  # copies that a refusal names
 

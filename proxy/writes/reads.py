@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import DescribesCollections, Dialect, Question
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.collections.learned import Description
-from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.exchange import KNOWN_SECONDS, CollectionInfo, Questioner
-from vecsieve.proxy.search.limits import Breaker
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.search.services import ProcessServices
-from vecsieve.proxy.telemetry.labels import OwnRead, WriteOutcome
-from vecsieve.proxy.writes.judging import tenant_of
+
+from ..runtime.loop import LongWork
+from ..search.collections.learned import Description
+from ..search.errors import LostReplyError, RefusedReplyError
+from ..search.exchange import KNOWN_SECONDS, CollectionInfo, Questioner
+from ..search.limits import Breaker
+from ..search.policy import ResolvedPolicy
+from ..search.services import ProcessServices
+from ..telemetry.labels import OwnRead, WriteOutcome
+from .judging import tenant_of
 
 # What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
 INLINE_BYTES = 32 * 1024

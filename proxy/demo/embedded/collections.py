@@ -17,8 +17,8 @@ from pathlib import Path
 
 import orjson
 
-from vecsieve.proxy.demo.embedded.engine import Shard, edge_config, read_settings, shown_config, wants_index
-from vecsieve.proxy.demo.embedded.fields import Body, Json, bad_value, conflict, mapping, no_collection
+from .engine import Shard, edge_config, read_settings, shown_config, wants_index
+from .fields import Body, Json, bad_value, conflict, mapping, no_collection
 
 # Refused in a collection's name since Qdrant 1.5.
 _FORBIDDEN = '<>:"/\\|?*\0\x1f'

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from vecsieve.proxy.demo.embedded.fields import (
+from .fields import (
     Body,
     Json,
     bad_format,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
-from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.fields import (
+from .collections import Call, Collection, Registry
+from .engine import Translated, edge
+from .fields import (
     Body,
     Json,
     bad_format,
@@ -30,14 +30,14 @@ from vecsieve.proxy.demo.embedded.fields import (
     required,
     text,
 )
-from vecsieve.proxy.demo.embedded.replies import (
+from .replies import (
     read_filter,
     read_payload_selector,
     read_vector_selector,
     record,
     shown_id,
 )
-from vecsieve.proxy.demo.embedded.searches import DEFAULT_LIMIT, read_vectors
+from .searches import DEFAULT_LIMIT, read_vectors
 
 OrderReader = Callable[[Json], Any]
 """Reads `order_by`, for the engine."""

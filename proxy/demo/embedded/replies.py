@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from vecsieve.proxy.demo.embedded.engine import Translated, edge
-from vecsieve.proxy.demo.embedded.fields import (
+from .engine import Translated, edge
+from .fields import (
     Body,
     Json,
     bad_format,

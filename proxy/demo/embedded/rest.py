@@ -22,11 +22,12 @@ from aiohttp import web
 
 from vecsieve.config.addresses import Address, parse_address
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.demo.embedded import collections, points, searches
-from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
-from vecsieve.proxy.demo.embedded.engine import edge
-from vecsieve.proxy.demo.embedded.fields import Json, RefusalError, bad_format, bad_value
-from vecsieve.proxy.demo.embedded.replies import dumps
+
+from . import collections, points, searches
+from .collections import Call, Registry, Verb
+from .engine import edge
+from .fields import Json, RefusalError, bad_format, bad_value
+from .replies import dumps
 
 Route = tuple[str, str, Verb]
 """A method, a path with its parameters in braces, and the verb."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vecsieve.proxy.demo.embedded.collections import Call, Collection, Registry
-from vecsieve.proxy.demo.embedded.engine import DEFAULT_VECTOR, Translated, edge
-from vecsieve.proxy.demo.embedded.fields import (
+from .collections import Call, Collection, Registry
+from .engine import DEFAULT_VECTOR, Translated, edge
+from .fields import (
     Body,
     Json,
     bad_format,
@@ -35,7 +35,7 @@ from vecsieve.proxy.demo.embedded.fields import (
     text,
     unsigned,
 )
-from vecsieve.proxy.demo.embedded.replies import (
+from .replies import (
     excluding,
     read_filter,
     read_params,

@@ -18,10 +18,16 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.analyze.families import Sources
-from vecsieve.proxy.jobs.analyze.page import page
-from vecsieve.proxy.jobs.analyze.reading import FieldNames, StateError
-from vecsieve.proxy.jobs.analyze.report import (
+
+from ...runtime.files import check_output, output_console, read_input, write_output
+from ...runtime.lifecycle import ended_by_signals
+from ...search.collections.profiles import Profile, decoded
+from ..databases import IdsOption, TextFieldOption, Wanted, opened
+from ..source import USUAL_FIELDS, Shape, SourceError
+from .families import Sources
+from .page import page
+from .reading import FieldNames, StateError
+from .report import (
     Family,
     Member,
     Report,
@@ -33,12 +39,7 @@ from vecsieve.proxy.jobs.analyze.report import (
     percent,
     size_said,
 )
-from vecsieve.proxy.jobs.analyze.run import Asked, Copies, analyze
-from vecsieve.proxy.jobs.databases import IdsOption, TextFieldOption, Wanted, opened
-from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
-from vecsieve.proxy.runtime.files import check_output, output_console, read_input, write_output
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.search.collections.profiles import Profile, decoded
+from .run import Asked, Copies, analyze
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
 STDOUT = "-"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, NOWHERE, Gathered, Known, Places
-from vecsieve.proxy.selection.geometry import NOISE, Mask
-from vecsieve.proxy.selection.values import FloatMatrix, Indices
+from ...selection.geometry import NOISE, Mask
+from ...selection.values import FloatMatrix, Indices
+from .reading import NEIGHBOURS, NOWHERE, Gathered, Known, Places
 
 _Nodes = npt.NDArray[np.int32]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from vecsieve.proxy.jobs.analyze.families import SourceRow, Sources
-from vecsieve.proxy.jobs.analyze.report import (
+from .families import SourceRow, Sources
+from .report import (
     Family,
     Member,
     Report,

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.policy import MetadataSettings
-from vecsieve.proxy.jobs.source import Point, PointId, value_at
-from vecsieve.proxy.selection.clustering import cluster
-from vecsieve.proxy.selection.geometry import SCALE_FROM, measure, median_distance
-from vecsieve.proxy.selection.policy import Linkage
-from vecsieve.proxy.selection.values import FloatMatrix
+
+from ...selection.clustering import cluster
+from ...selection.geometry import SCALE_FROM, measure, median_distance
+from ...selection.policy import Linkage
+from ...selection.values import FloatMatrix
+from ..source import Point, PointId, value_at
 
 TOP_K = 8
 FETCHED = 40  # what the proxy asks for at top_k 8

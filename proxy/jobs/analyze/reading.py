@@ -27,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.source import Point, PointId, Source, Vectors, text_of, value_at
-from vecsieve.proxy.runtime.files import write_whole
-from vecsieve.proxy.selection.text.bounds import cost
-from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
-from vecsieve.proxy.selection.values import FloatMatrix, Indices
+
+from ...runtime.files import write_whole
+from ...selection.text.bounds import cost
+from ...selection.text.canonical import content_hash, folded, unwrapped
+from ...selection.values import FloatMatrix, Indices
+from ..source import Point, PointId, Source, Vectors, text_of, value_at
 
 Places = npt.NDArray[np.int32]
 NOWHERE = -1

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from vecsieve.proxy.jobs.analyze.families import NO_SOURCE, OTHERS, Density, Sources
-from vecsieve.proxy.jobs.analyze.pools import Overlap, Saving
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
-from vecsieve.proxy.jobs.source import PointId
+from ..source import PointId
+from .families import NO_SOURCE, OTHERS, Density, Sources
+from .pools import Overlap, Saving
+from .reading import NEIGHBOURS
 
 FORMAT = 1
 

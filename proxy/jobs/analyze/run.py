@@ -14,7 +14,14 @@ import numpy as np
 import orjson
 
 from vecsieve.config.policy import RelativeThreshold
-from vecsieve.proxy.jobs.analyze.families import (
+
+from ...runtime.files import Advance, progress_bar
+from ...search.policy import threshold_of
+from ...selection.geometry import across, rows_of
+from ...selection.grouping import cuts
+from ...selection.values import Indices
+from ..source import Point, Source, SourceError, Vectors, id_pages, text_of
+from .families import (
     CUTS,
     Density,
     density_at,
@@ -25,8 +32,8 @@ from vecsieve.proxy.jobs.analyze.families import (
     saturated,
     sources,
 )
-from vecsieve.proxy.jobs.analyze.pools import POOL, Pool, collection_median, overlap, pool, saving
-from vecsieve.proxy.jobs.analyze.reading import (
+from .pools import POOL, Pool, collection_median, overlap, pool, saving
+from .reading import (
     NOWHERE,
     PAGE,
     FieldNames,
@@ -46,13 +53,7 @@ from vecsieve.proxy.jobs.analyze.reading import (
     spread,
     touched,
 )
-from vecsieve.proxy.jobs.analyze.report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
-from vecsieve.proxy.jobs.source import Point, Source, SourceError, Vectors, id_pages, text_of
-from vecsieve.proxy.runtime.files import Advance, progress_bar
-from vecsieve.proxy.search.policy import threshold_of
-from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.grouping import cuts
-from vecsieve.proxy.selection.values import Indices
+from .report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
 
 EVERY_SECONDS = 5.0
 SHARE = 20  # writing takes at most a twentieth of the time: the state of a million points is 180 MB

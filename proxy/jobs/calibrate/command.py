@@ -19,7 +19,13 @@ from rich.text import Text
 
 from vecsieve.config.policy import RelativeThreshold
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.jobs.calibrate.labels import (
+
+from ...runtime.files import check_output, output_console, progress_bar, write_output
+from ...runtime.lifecycle import ended_by_signals
+from ...search.collections.profiles import encoded
+from ..databases import TextFieldOption, Wanted, opened
+from ..source import USUAL_FIELDS, Source, SourceError
+from .labels import (
     CannotFitError,
     Fit,
     Label,
@@ -31,7 +37,7 @@ from vecsieve.proxy.jobs.calibrate.labels import (
     read_labels,
     snippet,
 )
-from vecsieve.proxy.jobs.calibrate.survey import (
+from .survey import (
     PAGE,
     Effect,
     Findings,
@@ -44,11 +50,6 @@ from vecsieve.proxy.jobs.calibrate.survey import (
     spread,
     survey,
 )
-from vecsieve.proxy.jobs.databases import TextFieldOption, Wanted, opened
-from vecsieve.proxy.jobs.source import USUAL_FIELDS, Source, SourceError
-from vecsieve.proxy.runtime.files import check_output, output_console, progress_bar, write_output
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.search.collections.profiles import encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

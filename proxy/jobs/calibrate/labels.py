@@ -23,15 +23,16 @@ import numpy.typing as npt
 
 from vecsieve.config.policy import PolicySettings
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.source import Point, PointId, Source, text_of
-from vecsieve.proxy.runtime.files import read_input
-from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.certainty import FEATURES, SHIPPED, SIGNS, pair_features
-from vecsieve.proxy.selection.distances import relative_distances
-from vecsieve.proxy.selection.geometry import SCALE_FROM, across, rows_of
-from vecsieve.proxy.selection.text.features import text_of as read_text
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import FloatVector, Metadata
+
+from ...runtime.files import read_input
+from ...search.policy import resolved
+from ...selection.certainty import FEATURES, SHIPPED, SIGNS, pair_features
+from ...selection.distances import relative_distances
+from ...selection.geometry import SCALE_FROM, across, rows_of
+from ...selection.text.features import text_of as read_text
+from ...selection.text.reading import read
+from ...selection.values import FloatVector, Metadata
+from ..source import Point, PointId, Source, text_of
 
 MOST_PROBLEMS = 20  # a file of another format is wrong in every line
 _READ_PAGE = 100

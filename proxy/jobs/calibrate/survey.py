@@ -16,16 +16,17 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
-from vecsieve.proxy.jobs.calibrate.labels import Fit, RuleFit
-from vecsieve.proxy.jobs.source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
-from vecsieve.proxy.runtime.files import Advance
-from vecsieve.proxy.search.collections.profiles import VERSION, PoolMedians, Profile
-from vecsieve.proxy.search.policy import resolved
-from vecsieve.proxy.selection.distances import relative_distances
-from vecsieve.proxy.selection.geometry import NOISE, SCALE_FROM, measure, median_distance
-from vecsieve.proxy.selection.policy import Fixed, Policy
-from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
+
+from ...runtime.files import Advance
+from ...search.collections.profiles import VERSION, PoolMedians, Profile
+from ...search.policy import resolved
+from ...selection.distances import relative_distances
+from ...selection.geometry import NOISE, SCALE_FROM, measure, median_distance
+from ...selection.policy import Fixed, Policy
+from ...selection.single import select
+from ...selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
+from ..source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
+from .labels import Fit, RuleFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

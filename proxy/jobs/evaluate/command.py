@@ -13,17 +13,18 @@ import orjson
 import typer
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.jobs.evaluate import gates
-from vecsieve.proxy.jobs.evaluate.fitting import as_module, examples, fit_report, fitted, left_out, reliability
-from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
-from vecsieve.proxy.jobs.evaluate.reading import read_set, sample_set, seeded_set, set_folders
-from vecsieve.proxy.jobs.evaluate.rendering import FRONTIER, Findings, Terms, as_json, frontier, report
-from vecsieve.proxy.jobs.evaluate.rendering import reliability as draw_reliability
-from vecsieve.proxy.jobs.evaluate.searching import CONFIGURED, DEFAULT, Contender, contenders
-from vecsieve.proxy.jobs.evaluate.summary import summarised
-from vecsieve.proxy.runtime.files import check_output, output_console, progress_bar, write_output
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.selection.policy import Certain, Model
+
+from ...runtime.files import check_output, output_console, progress_bar, write_output
+from ...runtime.lifecycle import ended_by_signals
+from ...selection.policy import Certain, Model
+from . import gates
+from .fitting import as_module, examples, fit_report, fitted, left_out, reliability
+from .judging import SetOutcome, evaluated
+from .reading import read_set, sample_set, seeded_set, set_folders
+from .rendering import FRONTIER, Findings, Terms, as_json, frontier, report
+from .rendering import reliability as draw_reliability
+from .searching import CONFIGURED, DEFAULT, Contender, contenders
+from .summary import summarised
 
 SAMPLE_SAID = "This is the sample set, made of the demo's texts: a first look, no benchmark. For your own data: vecsieve evaluate FOLDER"
 OWN = "own"  # the embeddings in the sets' own folders

@@ -16,13 +16,9 @@ import numpy.typing as npt
 from rich import box
 from rich.table import Table
 
-from vecsieve.proxy.jobs.calibrate.labels import newton
-from vecsieve.proxy.jobs.evaluate.judging import NEW_SHARE
-from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
-from vecsieve.proxy.jobs.evaluate.searching import neighbours
-from vecsieve.proxy.search.candidates import string
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.certainty import (
+from ...search.candidates import string
+from ...search.policy import ResolvedPolicy
+from ...selection.certainty import (
     FEATURES,
     MEANINGS,
     SIGNS,
@@ -30,11 +26,15 @@ from vecsieve.proxy.selection.certainty import (
     pair_features,
     vector_features,
 )
-from vecsieve.proxy.selection.distances import relative_distances
-from vecsieve.proxy.selection.policy import Model
-from vecsieve.proxy.selection.text.features import Text, text_of
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metadata, Metric
+from ...selection.distances import relative_distances
+from ...selection.policy import Model
+from ...selection.text.features import Text, text_of
+from ...selection.text.reading import read
+from ...selection.values import Metadata, Metric
+from ..calibrate.labels import newton
+from .judging import NEW_SHARE
+from .reading import LabelledSet
+from .searching import neighbours
 
 POOL = 50  # candidates of a query: as many as the scale of distances is read from
 NEAREST = 2  # pairs of one candidate

@@ -28,11 +28,12 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query
-from vecsieve.proxy.jobs.evaluate.searching import Contender, Found, Points, Trial, Upstream, neighbours
-from vecsieve.proxy.runtime.files import Advance
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ...runtime.files import Advance
+from ...search.policy import ResolvedPolicy
+from ...telemetry.tracing import Clock
+from .reading import Item, LabelledSet, Query
+from .searching import Contender, Found, Points, Trial, Upstream, neighbours
 
 SHUFFLES = 3  # orders of storage, beside the set's own
 

@@ -11,8 +11,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from vecsieve.proxy.jobs.evaluate.reading import LabelledSet
-from vecsieve.proxy.jobs.evaluate.searching import (
+from ...runtime.files import Advance
+from ...selection.values import FloatVector
+from ...telemetry.tracing import Clock
+from .reading import LabelledSet
+from .searching import (
     PLAIN,
     Contender,
     Evidence,
@@ -22,9 +25,6 @@ from vecsieve.proxy.jobs.evaluate.searching import (
     Upstream,
     neighbours,
 )
-from vecsieve.proxy.runtime.files import Advance
-from vecsieve.proxy.selection.values import FloatVector
-from vecsieve.proxy.telemetry.tracing import Clock
 
 # One ranked list against the labels: what repeats, what was found, in what order.
 #

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
-from vecsieve.proxy.demo.corpus import Chunk, load
-from vecsieve.proxy.runtime.files import read_input
-from vecsieve.proxy.selection.values import Indices
+
+from ...demo.corpus import Chunk, load
+from ...runtime.files import read_input
+from ...selection.values import Indices
 
 # A labelled set as evaluation sees it. Items and relevant ids are row numbers from here on.
 

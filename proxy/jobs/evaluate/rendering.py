@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.evaluate.fitting import Bin
-from vecsieve.proxy.jobs.evaluate.searching import PLAIN, Contender
-from vecsieve.proxy.jobs.evaluate.summary import MANY_DROPS, REDUNDANT, Estimate, SetSummary, Summary, Worst
+
+from .fitting import Bin
+from .searching import PLAIN, Contender
+from .summary import MANY_DROPS, REDUNDANT, Estimate, SetSummary, Summary, Worst
 
 # Everything an evaluation found, as plain values for a program.
 

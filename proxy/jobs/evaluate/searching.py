@@ -20,14 +20,15 @@ from vecsieve.config.presets import PRESETS, instead_of, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.yaml_core import NotYamlError, read
-from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Vectors
-from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt, needs_of, plan
-from vecsieve.proxy.search.policy import ResolvedPolicy, resolved
-from vecsieve.proxy.search.searcher import Searcher
-from vecsieve.proxy.selection.values import Fate, Indices, Link
-from vecsieve.proxy.telemetry.labels import Stage
-from vecsieve.proxy.telemetry.tracing import Clock, Stopwatch
+
+from ...search.errors import RejectedReplyError
+from ...search.fetch import Attempt, needs_of, plan
+from ...search.policy import ResolvedPolicy, resolved
+from ...search.searcher import Searcher
+from ...selection.values import Fate, Indices, Link
+from ...telemetry.labels import Stage
+from ...telemetry.tracing import Clock, Stopwatch
+from .reading import LabelledSet, Vectors
 
 PLAIN = "plain"  # the database's own answer, which every other is held against
 DEFAULT = "default"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.jobs.evaluate.judging import Columns, SetOutcome
-from vecsieve.proxy.jobs.evaluate.searching import PLAIN
-from vecsieve.proxy.selection.values import FloatVector
+from ...selection.values import FloatVector
+from .judging import Columns, SetOutcome
+from .searching import PLAIN
 
 # Intervals over queries: each set's queries are drawn again with replacement, and everything is worked out anew.
 #

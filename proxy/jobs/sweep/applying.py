@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from vecsieve.proxy.jobs.points import Points
-from vecsieve.proxy.jobs.source import PointId, Whole, key_of
-from vecsieve.proxy.jobs.sweep.run import Bar
-from vecsieve.proxy.jobs.sweep.store import Going, Store
-from vecsieve.proxy.writes.journal import Book, Kind, LeftOut, State
+from ...writes.journal import Book, Kind, LeftOut, State
+from ..points import Points
+from ..source import PointId, Whole, key_of
+from .run import Bar
+from .store import Going, Store
 
 BATCH = 100  # points of a request: their survivors are read with them
 

@@ -15,17 +15,18 @@ import typer
 from rich.table import Table
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
-from vecsieve.proxy.jobs.source import USUAL_FIELDS, Shape, SourceError
-from vecsieve.proxy.jobs.sweep.applying import Deletion, Survivors, Unchanged, delete
-from vecsieve.proxy.jobs.sweep.joining import Runner
-from vecsieve.proxy.jobs.sweep.report import Report, as_json, as_page
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
-from vecsieve.proxy.jobs.sweep.store import Store, StoreError
-from vecsieve.proxy.jobs.sweep.telling import Receiver, line
-from vecsieve.proxy.runtime.files import check_output, output_console, progress_bar, write_output
-from vecsieve.proxy.runtime.lifecycle import ended_by_signals
-from vecsieve.proxy.writes.journal import Book, JournalError
+
+from ...runtime.files import check_output, output_console, progress_bar, write_output
+from ...runtime.lifecycle import ended_by_signals
+from ...writes.journal import Book, JournalError
+from ..databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
+from ..source import USUAL_FIELDS, Shape, SourceError
+from .applying import Deletion, Survivors, Unchanged, delete
+from .joining import Runner
+from .report import Report, as_json, as_page
+from .run import Asked, Keep, lines, opened_store, sweep
+from .store import Store, StoreError
+from .telling import Receiver, line
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 

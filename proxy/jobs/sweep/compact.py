@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.jobs.source import PointId, Whole
-from vecsieve.proxy.jobs.sweep import command
-from vecsieve.proxy.jobs.sweep.store import Going
-from vecsieve.proxy.writes.journal import Book, Kind, LeftOut
-from vecsieve.proxy.writes.merging import united
+
+from ...writes.journal import Book, Kind, LeftOut
+from ...writes.merging import united
+from ..source import PointId, Whole
+from . import command
+from .store import Going
 
 BUILT_FOR = "qdrant"  # undo compares payloads as Qdrant shows them
 Arguments = command.Arguments

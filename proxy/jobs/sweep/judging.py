@@ -17,11 +17,11 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import NOISE, rows_of
-from vecsieve.proxy.selection.guards.veto import vetoes
-from vecsieve.proxy.selection.policy import Guards
-from vecsieve.proxy.selection.text.features import RECORD, Form, Text, complete
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metadata, finished
+from ...selection.geometry import NOISE, rows_of
+from ...selection.guards.veto import vetoes
+from ...selection.policy import Guards
+from ...selection.text.features import RECORD, Form, Text, complete
+from ...selection.values import FloatMatrix, Indices, Metadata, finished
 
 Codes = npt.NDArray[np.int8]
 

@@ -8,8 +8,8 @@ from html import escape
 
 import msgspec
 
-from vecsieve.proxy.jobs.analyze.page import boxes, document, figures, section
-from vecsieve.proxy.jobs.source import PointId
+from ..analyze.page import boxes, document, figures, section
+from ..source import PointId
 
 FORMAT = 1
 

@@ -17,8 +17,16 @@ import numpy.typing as npt
 import orjson
 
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.jobs.analyze.reading import Ids, shortened, spread
-from vecsieve.proxy.jobs.source import (
+
+from ...runtime.files import Advance
+from ...search.candidates import moment
+from ...search.policy import guards_of
+from ...selection.text.bounds import cost
+from ...selection.text.canonical import content_hash, folded, unwrapped
+from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
+from ...selection.values import FloatMatrix, Indices
+from ..analyze.reading import Ids, shortened, spread
+from ..source import (
     Point,
     Source,
     SourceError,
@@ -28,18 +36,11 @@ from vecsieve.proxy.jobs.source import (
     text_of,
     value_at,
 )
-from vecsieve.proxy.jobs.sweep.joining import Runner, by_daft
-from vecsieve.proxy.jobs.sweep.judging import Evidence, Terms, heads_of, judged
-from vecsieve.proxy.jobs.sweep.report import FORMAT, Family, Member, Report
-from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
-from vecsieve.proxy.jobs.sweep.store import Going, Held, Page, Places, Store, StoreError
-from vecsieve.proxy.runtime.files import Advance
-from vecsieve.proxy.search.candidates import moment
-from vecsieve.proxy.search.policy import guards_of
-from vecsieve.proxy.selection.text.bounds import cost
-from vecsieve.proxy.selection.text.canonical import content_hash, folded, unwrapped
-from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
-from vecsieve.proxy.selection.values import FloatMatrix, Indices
+from .joining import Runner, by_daft
+from .judging import Evidence, Terms, heads_of, judged
+from .report import FORMAT, Family, Member, Report
+from .sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
+from .store import Going, Held, Page, Places, Store, StoreError
 
 PAGE = 256  # points of a request
 SAMPLE = 1000  # points from which the middle of the collection is read

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.text.shingles import grams
-from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
-from vecsieve.proxy.selection.text.signals.minhash import ROWS, signatures
-from vecsieve.proxy.selection.text.tokens import Hashes, hashed, mixed
-from vecsieve.proxy.selection.values import FloatMatrix
+from ...selection.text.shingles import grams
+from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
+from ...selection.text.signals.minhash import ROWS, signatures
+from ...selection.text.tokens import Hashes, hashed, mixed
+from ...selection.values import FloatMatrix
 
 VECTOR_BANDS = 48
 # Signs of a band. With fewer than the collection needs, unrelated points meet: four more than its size has bits leave each point

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
-from vecsieve.proxy.jobs.source import PointId
-from vecsieve.proxy.jobs.sweep.joining import BY_DUCKDB, Join
-from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import FloatMatrix
+
+from ...selection.text.tokens import Hashes
+from ...selection.values import FloatMatrix
+from ..source import PointId
+from .joining import BY_DUCKDB, Join
+from .sketches import VECTOR_BANDS
 
 Places = npt.NDArray[np.int64]
 

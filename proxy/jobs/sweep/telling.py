@@ -12,10 +12,11 @@ import msgspec
 
 from vecsieve.config.addresses import hook_url, origin_of
 from vecsieve.config.problems import Problem, SettingsError
-from vecsieve.proxy.admin.access import token_in
-from vecsieve.proxy.jobs.sweep.report import Report
-from vecsieve.proxy.telemetry.log import Field, encode, timestamp
-from vecsieve.proxy.writes.events import Event, EventName, batch, key_of, moment, signed
+
+from ...admin.access import token_in
+from ...telemetry.log import Field, encode, timestamp
+from ...writes.events import Event, EventName, batch, key_of, moment, signed
+from .report import Report
 
 SECONDS = 10.0
 SECRET_FILE = "--webhook-secret"  # noqa: S105 - the name of an option

@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.backends import Changes
 from vecsieve.adapters.contract import Naming, Operation, RequestHead, Touched, Unsettled
-from vecsieve.proxy.telemetry.labels import Named
+
+from ...telemetry.labels import Named
 
 K = TypeVar("K")
 V = TypeVar("V")

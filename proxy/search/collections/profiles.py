@@ -22,10 +22,11 @@ from vecsieve.config.fields import validated
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import CosineDistance, Count, Name
-from vecsieve.proxy.search.collections.learned import Lru, is_of
-from vecsieve.proxy.selection.policy import Fixed, Policy
-from vecsieve.proxy.telemetry.labels import Drifted
-from vecsieve.proxy.telemetry.metrics import Metrics
+
+from ...selection.policy import Fixed, Policy
+from ...telemetry.labels import Drifted
+from ...telemetry.metrics import Metrics
+from .learned import Lru, is_of
 
 VERSION: Literal[1] = 1
 LARGEST_FILE_BYTES = 64 * 1024  # a profile is under 1 kB

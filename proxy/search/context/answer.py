@@ -9,15 +9,16 @@ from functools import partial
 import numpy as np
 
 from vecsieve.adapters.contract import Pool
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.candidates import QUOTE, TEXT_BYTES, Columns, asked_for, from_pool, string
-from vecsieve.proxy.search.context.tokens import TextBudget, affordable, of_bytes
-from vecsieve.proxy.search.fetch import Attempt, Overlap
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.policy import Require, TextRules
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.text.seams import overlaps
-from vecsieve.proxy.selection.values import Fate, Metadata, Selection
+
+from ...runtime.loop import LongWork
+from ...selection.policy import Require, TextRules
+from ...selection.text.reading import read
+from ...selection.text.seams import overlaps
+from ...selection.values import Fate, Metadata, Selection
+from ..candidates import QUOTE, TEXT_BYTES, Columns, asked_for, from_pool, string
+from ..fetch import Attempt, Overlap
+from ..policy import ResolvedPolicy
+from .tokens import TextBudget, affordable, of_bytes
 
 
 async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:

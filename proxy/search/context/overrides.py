@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 from vecsieve.config.policy import MmrSettings, RelativeThreshold
 from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
-from vecsieve.proxy.search.context.sessions import identified
-from vecsieve.proxy.search.policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
-from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
-from vecsieve.proxy.telemetry.labels import Across, CollapsedIn, OverrideName
+
+from ...selection.diversifiers.mmr import Mmr
+from ...selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
+from ...telemetry.labels import Across, CollapsedIn, OverrideName
+from ..policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
+from .sessions import identified
 
 if TYPE_CHECKING:
-    from vecsieve.proxy.telemetry.requests import RequestRecord
+    from ...telemetry.requests import RequestRecord
 
 HEADERS: Mapping[str, OverrideName] = MappingProxyType(
     {PREFIX + name.value.replace("_", "-"): name for name in OverrideName}

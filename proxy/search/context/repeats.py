@@ -16,16 +16,17 @@ from hashlib import blake2b
 import numpy as np
 
 from vecsieve.adapters.contract import Pool, Search, SearchCall
-from vecsieve.proxy.runtime.loop import LongWork
-from vecsieve.proxy.search.candidates import Record, candidates_of, records_of
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.grouping import Grouped, group
-from vecsieve.proxy.selection.metric import metric_of
-from vecsieve.proxy.selection.policy import Certain, Fixed, Order, Policy, Short, When
-from vecsieve.proxy.selection.text.canonical import folded, unwrapped
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, FloatVector, Indices, Selection, Steps
+
+from ...runtime.loop import LongWork
+from ...selection.geometry import Mask
+from ...selection.grouping import Grouped, group
+from ...selection.metric import metric_of
+from ...selection.policy import Certain, Fixed, Order, Policy, Short, When
+from ...selection.text.canonical import folded, unwrapped
+from ...selection.values import Fate, FloatMatrix, FloatVector, Indices, Selection, Steps
+from ..candidates import Record, candidates_of, records_of
+from ..fetch import Attempt
+from ..policy import ResolvedPolicy
 
 # Shown results that later lists of a request are compared with by evidence: the last ones. All are known by point and text.
 COMPARED = 200

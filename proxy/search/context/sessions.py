@@ -20,15 +20,16 @@ import numpy as np
 
 from vecsieve.config.problems import Problem, SettingsError, is_secret_name, shown
 from vecsieve.config.schema import SessionStoreSettings
-from vecsieve.proxy.search.candidates import records_of
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.context.repeats import point_digests, text_digest
-from vecsieve.proxy.search.fetch import Attempt
-from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.values import Fate
-from vecsieve.proxy.telemetry.labels import Outcome
-from vecsieve.proxy.telemetry.reports import Report
-from vecsieve.proxy.telemetry.tracing import Clock
+
+from ...selection.values import Fate
+from ...telemetry.labels import Outcome
+from ...telemetry.reports import Report
+from ...telemetry.tracing import Clock
+from ..candidates import records_of
+from ..collections.learned import Lru
+from ..fetch import Attempt
+from ..policy import ResolvedPolicy
+from .repeats import point_digests, text_digest
 
 LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # without the shared store, after it failed: a search waits for it once in that time

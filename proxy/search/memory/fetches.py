@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from vecsieve.adapters.contract import FetchesVectors, Found, Lookup, MalformedReplyError, Reply, SearchCall
-from vecsieve.proxy.search.errors import LookupFailedError
-from vecsieve.proxy.telemetry.labels import Stage, VectorFetchOutcome
-from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+from ...telemetry.labels import Stage, VectorFetchOutcome
+from ...telemetry.tracing import Stopwatch
+from ..errors import LookupFailedError
 
 SendVectorFetch = Callable[[Lookup], Awaitable[bytes]]
 """Sends a lookup and returns the body of a 2xx answer; raises LookupFailedError for everything else."""

@@ -20,12 +20,17 @@ from vecsieve.adapters.contract import (
     Reply,
     Search,
 )
-from vecsieve.proxy.search.candidates import Record, records_of
-from vecsieve.proxy.search.collections.learned import Lru
-from vecsieve.proxy.search.errors import RejectedReplyError
-from vecsieve.proxy.search.fetch import Attempt, Fetch
-from vecsieve.proxy.search.memory.points import LOOKED_UP, FeatureMemory
-from vecsieve.proxy.search.memory.shelves import (
+
+from ...selection.policy import Certain, Linkage, Policy, Strategy
+from ...selection.text.evidence import counts_clusters_alone
+from ...selection.values import FloatVector, Indices, Metric, Selection
+from ...telemetry.labels import MemoryRecall, Stage
+from ..candidates import Record, records_of
+from ..collections.learned import Lru
+from ..errors import RejectedReplyError
+from ..fetch import Attempt, Fetch
+from .points import LOOKED_UP, FeatureMemory
+from .shelves import (
     Asked,
     Decided,
     Enough,
@@ -36,10 +41,6 @@ from vecsieve.proxy.search.memory.shelves import (
     Remembered,
     Repeat,
 )
-from vecsieve.proxy.selection.policy import Certain, Linkage, Policy, Strategy
-from vecsieve.proxy.selection.text.evidence import counts_clusters_alone
-from vecsieve.proxy.selection.values import FloatVector, Indices, Metric, Selection
-from vecsieve.proxy.telemetry.labels import MemoryRecall, Stage
 
 UNNAMED = ""  # the vector of a collection that has one without a name
 

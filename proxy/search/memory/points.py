@@ -19,9 +19,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.search.candidates import Record
-from vecsieve.proxy.search.collections.learned import Lru, is_of
-from vecsieve.proxy.search.memory.shelves import (
+from ...selection.metric import metric_by, scores_fit, scores_tell, scoring_of
+from ...selection.values import Metric
+from ..candidates import Record
+from ..collections.learned import Lru, is_of
+from .shelves import (
     FEW_DIMENSIONS,
     POINT_BYTES,
     SCANNED,
@@ -36,8 +38,6 @@ from vecsieve.proxy.search.memory.shelves import (
     is_coarse,
     packed,
 )
-from vecsieve.proxy.selection.metric import metric_by, scores_fit, scores_tell, scoring_of
-from vecsieve.proxy.selection.values import Metric
 
 Clock = Callable[[], float]
 

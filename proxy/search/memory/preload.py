@@ -20,12 +20,13 @@ from vecsieve.adapters.contract import (
     RequestHead,
     UnsupportedError,
 )
-from vecsieve.proxy.search.candidates import records_of
-from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.fetch import needs_of
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.shelves import Key, Points
-from vecsieve.proxy.search.policy import ResolvedPolicy
+
+from ..candidates import records_of
+from ..errors import LostReplyError, RefusedReplyError
+from ..fetch import needs_of
+from ..policy import ResolvedPolicy
+from .points import FeatureMemory
+from .shelves import Key, Points
 
 PAGE = 50  # points: as many as a search brings, so that reading them takes as little of the loop
 WAIT_SECONDS = 1.0  # while there is no room for own work

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool
-from vecsieve.proxy.search.candidates import Record
-from vecsieve.proxy.selection.policy import Policy
-from vecsieve.proxy.selection.values import Metric, Selection
-from vecsieve.proxy.telemetry.reports import Figures
+
+from ...selection.policy import Policy
+from ...selection.values import Metric, Selection
+from ...telemetry.reports import Figures
+from ..candidates import Record
 
 Matrix = npt.NDArray[np.float32]
 Slots = npt.NDArray[np.intp]

@@ -14,7 +14,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
 
-from vecsieve.proxy.selection.diversifiers.choice import Diversifier
+from .choice import Diversifier
 
 # By name, how a diversifier is made of `policy.diversity`.
 DIVERSIFIERS: Mapping[str, Callable[[float], Diversifier]] = MappingProxyType(

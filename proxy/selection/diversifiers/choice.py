@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from vecsieve.proxy.selection.distances import Distances
-from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, scaled
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices, best_ranked
+from ..distances import Distances
+from ..values import Candidates, FloatMatrix, FloatVector, Indices, best_ranked
+from .relevance import by_rank, oriented, scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.diversifiers.choice import Choice
-from vecsieve.proxy.selection.diversifiers.relevance import scaled
-from vecsieve.proxy.selection.geometry import NOISE
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from ..geometry import NOISE
+from ..values import FloatMatrix, FloatVector, Indices
+from .choice import Choice
+from .relevance import scaled
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vecsieve.proxy.selection.diversifiers.choice import Choice
-from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, scaled
-from vecsieve.proxy.selection.geometry import NOISE
-from vecsieve.proxy.selection.policy import Relevance, Similarity
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Indices
+from ..geometry import NOISE
+from ..policy import Relevance, Similarity
+from ..values import Candidates, FloatMatrix, FloatVector, Indices
+from .choice import Choice
+from .relevance import by_rank, oriented, query_distance, scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from vecsieve.proxy.selection.diversifiers.choice import Choice
-from vecsieve.proxy.selection.geometry import rows_of
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from ..geometry import rows_of
+from ..values import FloatMatrix, FloatVector, Indices
+from .choice import Choice
 
 
 class Method(StrEnum):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vecsieve.proxy.selection.geometry import across, rows_of
-from vecsieve.proxy.selection.values import Candidates, FloatVector
+from ..geometry import across, rows_of
+from ..values import Candidates, FloatVector
 
 
 def by_rank(n: int) -> FloatVector:

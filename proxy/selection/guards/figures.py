@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from vecsieve.proxy.selection.guards.dates import dates, years
-from vecsieve.proxy.selection.guards.numerals import (
+from .dates import dates, years
+from .numerals import (
     NOT_WITHIN,
     NUMBER,
     POWERS,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vecsieve.proxy.selection.guards.numerals import spelled
+from .numerals import spelled
 
 # Words that turn a statement round, language by language.
 #

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from vecsieve.proxy.selection.text.bounds import cost
+from ..text.bounds import cost
 
 # A first line, or a first sentence, of at most so many words with more text behind it is a title: all of it is read. Of any
 # other text the first two words are: further on, overlapping chunks of one document name different things.

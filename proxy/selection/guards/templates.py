@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vecsieve.proxy.selection.text.pairs import most_shared
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.values import Indices, Steps
+from ..text.pairs import most_shared
+from ..text.reading import Texts
+from ..values import Indices, Steps
 
 # The share of the smaller text's words that both have, in the same order.
 FRAME = 0.6

@@ -19,8 +19,13 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.guards.figures import NONE as NO_FIGURES
-from vecsieve.proxy.selection.guards.figures import (
+from ..policy import Guards
+from ..text.bounds import lengths_of, short
+from ..text.features import Text
+from ..text.memo import Memo
+from ..values import Indices, Metadata, Steps, Veto
+from .figures import NONE as NO_FIGURES
+from .figures import (
     Figures,
     counted,
     dates_differ,
@@ -29,13 +34,8 @@ from vecsieve.proxy.selection.guards.figures import (
     of_kind,
     versions_differ,
 )
-from vecsieve.proxy.selection.guards.negation import ALIKE, Polarity, contradict, denies, polarity
-from vecsieve.proxy.selection.guards.subjects import HEAD, NOTHING, Subject, subject, subjects_differ
-from vecsieve.proxy.selection.policy import Guards
-from vecsieve.proxy.selection.text.bounds import lengths_of, short
-from vecsieve.proxy.selection.text.features import Text
-from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.values import Indices, Metadata, Steps, Veto
+from .negation import ALIKE, Polarity, contradict, denies, polarity
+from .subjects import HEAD, NOTHING, Subject, subject, subjects_differ
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import xxhash
 
-from vecsieve.proxy.selection.text.bounds import FEW_OTHERS, INVISIBLE, beyond_ascii
+from .bounds import FEW_OTHERS, INVISIBLE, beyond_ascii
 
 _INVISIBLE = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE) + "]+")
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.certainty import SHIPPED, by_vectors, judged
-from vecsieve.proxy.selection.geometry import Mask, ahead
-from vecsieve.proxy.selection.policy import Caps, Certain, Policy, Strategy, TextRules
-from vecsieve.proxy.selection.text.matching import equal, matches
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.seams import overlaps
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link, Steps
+from ..certainty import SHIPPED, by_vectors, judged
+from ..geometry import Mask, ahead
+from ..policy import Caps, Certain, Policy, Strategy, TextRules
+from ..values import FloatMatrix, Indices, Link, Steps
+from .matching import equal, matches
+from .reading import Texts
+from .seams import overlaps
 
 # The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
 # finite: such a pair may still share a cluster.

@@ -18,12 +18,12 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.bounds import LONGEST, UNPRICED, beyond_ascii, cost
-from vecsieve.proxy.selection.text.canonical import folded, unwrapped
-from vecsieve.proxy.selection.text.margins import Edges, Margins, edges
-from vecsieve.proxy.selection.text.memo import Memo
-from vecsieve.proxy.selection.text.shingles import grams
-from vecsieve.proxy.selection.text.tokens import Hashes, hashed, mixed
+from .bounds import LONGEST, UNPRICED, beyond_ascii, cost
+from .canonical import folded, unwrapped
+from .margins import Edges, Margins, edges
+from .memo import Memo
+from .shingles import grams
+from .tokens import Hashes, hashed, mixed
 
 # Bits of the map of 3-grams. Two texts of a hundred words without common passages share a sixth of theirs.
 BITS = 512

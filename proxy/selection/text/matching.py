@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.policy import Require, TextRules
-from vecsieve.proxy.selection.text.bounds import STEP_WORDS
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.seams import of_spans, same_document
-from vecsieve.proxy.selection.text.signals import SIGNALS
-from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Link, Steps
+from ..geometry import Mask
+from ..policy import Require, TextRules
+from ..values import FloatMatrix, FloatVector, Indices, Link, Steps
+from .bounds import STEP_WORDS
+from .reading import Texts
+from .seams import of_spans, same_document
+from .signals import SIGNALS
+from .signals.comparison import Comparison, Near
 
 
 def shares(documents: Sequence[str | None], spans: FloatVector, rows: Indices, columns: Indices) -> FloatMatrix:

@@ -13,12 +13,12 @@ from itertools import count, islice, repeat
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.bounds import LONGEST_WORD, STEP_WORDS
-from vecsieve.proxy.selection.text.features import Tokens
-from vecsieve.proxy.selection.text.reading import Texts, ones
-from vecsieve.proxy.selection.text.sentences import sentence_shares
-from vecsieve.proxy.selection.text.shingles import counted
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices, Steps
+from ..values import FloatMatrix, FloatVector, Indices, Steps
+from .bounds import LONGEST_WORD, STEP_WORDS
+from .features import Tokens
+from .reading import Texts, ones
+from .sentences import sentence_shares
+from .shingles import counted
 
 # Of long texts, in one step: two sets of 2,048 tokens take up to 0.2 ms.
 PAIRS_A_STEP = 32

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text.bounds import POOL_WORDS, lengths_of, portions, readable, short
-from vecsieve.proxy.selection.text.features import NOTHING, RECORD, Form, Tokens, complete, learn_words
-from vecsieve.proxy.selection.text.margins import Margins, learn
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import FloatVector, Indices, Metadata, Steps
+from ..policy import TextRules
+from ..values import FloatVector, Indices, Metadata, Steps
+from .bounds import POOL_WORDS, lengths_of, portions, readable, short
+from .features import NOTHING, RECORD, Form, Tokens, complete, learn_words
+from .margins import Margins, learn
+from .tokens import Hashes
 
 # Words are as rare as they are in so many texts at most, as distances are scaled by so many candidates.
 SCALE_FROM = 50

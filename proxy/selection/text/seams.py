@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from ..geometry import Mask
+from ..values import FloatMatrix, FloatVector, Indices
+from .reading import Texts
+from .tokens import Hashes
 
 # Whole words that a seam has at least. Phrases of eight words return by chance in a text; at its very end and at another's very beginning
 # they do not.

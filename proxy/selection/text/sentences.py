@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.canonical import folded
-from vecsieve.proxy.selection.text.features import Form
-from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.text.shingles import grams
-from vecsieve.proxy.selection.text.tokens import Hashes, hashed
-from vecsieve.proxy.selection.values import FloatMatrix, FloatVector, Indices
+from ..values import FloatMatrix, FloatVector, Indices
+from .canonical import folded
+from .features import Form
+from .reading import Texts
+from .shingles import grams
+from .tokens import Hashes, hashed
 
 # Behind the marks that end a sentence, with a blank where the script has blanks; and lines.
 _ENDS = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？।؟])\s*|\n+")

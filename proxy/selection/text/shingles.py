@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.tokens import Hashes, mixed
+from .tokens import Hashes, mixed
 
 # Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts
 # either way alone takes four times as long, and a thousand texts that are all the same would have 50 million pairs.

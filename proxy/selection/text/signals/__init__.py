@@ -14,7 +14,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
 
-from vecsieve.proxy.selection.text.signals.comparison import Signal
+from .comparison import Signal
 
 # By the name of the setting that holds the threshold.
 SIGNALS: Mapping[str, Signal] = MappingProxyType(

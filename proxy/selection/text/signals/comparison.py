@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.text.bounds import FINGERPRINTED_WORDS, POOL_WORDS
-from vecsieve.proxy.selection.text.shingles import Grams, Shared, grams, shared
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link
+from ...geometry import Mask
+from ...values import FloatMatrix, Indices, Link
+from ..bounds import FINGERPRINTED_WORDS, POOL_WORDS
+from ..shingles import Grams, Shared, grams, shared
+from ..tokens import Hashes
 
 
 class Comparison:

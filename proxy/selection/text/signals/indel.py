@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.text.bounds import POOL_STEPS
-from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal, at_least
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, Link
+from ...geometry import Mask
+from ...values import FloatMatrix, Indices, Link
+from ..bounds import POOL_STEPS
+from ..tokens import Hashes
+from .comparison import Comparison, Near, Signal, at_least
 
 # Code points that a string can hold.
 _ALPHABET = 0x110000

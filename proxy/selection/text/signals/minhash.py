@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from vecsieve.proxy.selection.geometry import Mask
-from vecsieve.proxy.selection.text.shingles import Grams
-from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal, at_least
-from vecsieve.proxy.selection.text.signals.overlap import jaccard
-from vecsieve.proxy.selection.text.tokens import Hashes
-from vecsieve.proxy.selection.values import Link
+from ...geometry import Mask
+from ...values import Link
+from ..shingles import Grams
+from ..tokens import Hashes
+from .comparison import Comparison, Near, Signal, at_least
+from .overlap import jaccard
 
 BANDS = 16
 ROWS = 8

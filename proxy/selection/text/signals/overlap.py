@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vecsieve.proxy.selection.text.shingles import Shared
-from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal, at_least
-from vecsieve.proxy.selection.values import FloatMatrix, Link
+from ...values import FloatMatrix, Link
+from ..shingles import Shared
+from .comparison import Comparison, Near, Signal, at_least
 
 # How many different 3-grams the smaller text must have for its containment to count: eight are a sentence of ten words.
 # A heading, a name or "see the next section" stands inside many longer texts and is a copy of none. Measured on short

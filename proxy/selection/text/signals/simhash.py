@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.proxy.selection.text.shingles import Grams, distinct
-from vecsieve.proxy.selection.text.signals.comparison import Comparison, Near, Signal
-from vecsieve.proxy.selection.text.tokens import Hashes, mixed
-from vecsieve.proxy.selection.values import Link
+from ...values import Link
+from ..shingles import Grams, distinct
+from ..tokens import Hashes, mixed
+from .comparison import Comparison, Near, Signal
 
 BITS = 64
 
