@@ -12,6 +12,7 @@ from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.guards import templates
 from vecsieve.proxy.selection.guards.templates import (
+    MOST_DIRECT,
     MOST_GAPS,
     MOST_WORDS,
     READ,
@@ -352,6 +353,24 @@ def test_what_is_remembered_changes_nothing(texts: list[str], is_known: bool) ->
 def test_hostile_texts_beside_a_template_are_chosen_without_harm(text: str) -> None:
     found = chosen([*HOTELS, text, f"{text}b"])
     assert found.keep.tolist()[:4] == [0, 1, 2, 3]
+
+
+def test_texts_of_one_set_of_words_are_compared_in_steps_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(24)]
+    texts = read(Metadata(texts=as_texts([" ".join(draw.permutation(words)) for _ in range(150)])), TEXT)
+    finished(texts.reading(range(150)))
+    compared = [0]
+
+    def counted(one: list[str], other: list[str]) -> bool:
+        compared[-1] += 1
+        return are_exchanged(one, other)
+
+    monkeypatch.setattr(templates, "are_exchanged", counted)
+    for _ in from_one_template(texts, *np.triu_indices(150, 1)):
+        compared.append(0)
+    assert max(compared) <= STEP_WORK // READ + 1
+    assert sum(compared) == MOST_DIRECT < 150 * 149 // 2
 
 
 def test_a_large_pool_is_read_in_steps() -> None:
