@@ -179,7 +179,7 @@ _HAS_DIGIT = re.compile(r"\d")
 # Without any of these there is nothing to count: most short texts are done with one look.
 _MAY_COUNT = re.compile(
     r"\d|\b(?:jan|feb|apr|june|july|sept|oct|nov|dec|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twel|"
-    r"thirteen|twenty|thirty|forty|fifty|hundred|dozen|thousand|mill|bill|trill)|teen|day\b|days\b"
+    r"once|twice|thrice|thirteen|twenty|thirty|forty|fifty|hundred|dozen|thousand|mill|bill|trill)|teen|day\b|days\b"
 )
 _NAMED_VERSION = re.compile(
     r"(?<!\w)(?:v|ver|versions?|releases?|rev|revision|build)(?:\.|:)? ?#?(?P<parts>\d+(?:\.\d+)*)"

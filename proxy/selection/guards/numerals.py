@@ -38,6 +38,11 @@ OTHER_WORDS = {
     10: "diez dix dez zehn десять दस দশ عشرة عشر دس",
 }
 _RUN = re.compile(rf"(?<![\w.,'])(?<!\d[ -])(?:a[ -])?(?:{_WORD})(?:(?:[ -]|, | and )(?:{_WORD}))*(?!\w)")
+# How often something is done. Alone these words are others as often: "once it is open", "think twice".
+_OFTEN = {"once": "1", "twice": "2", "thrice": "3"}
+_HOW_OFTEN = re.compile(
+    r"(?<!\w)(once|twice|thrice)(?= (?:an?|per|each|every|daily|hourly|nightly|weekly|monthly|yearly)(?!\w))"
+)
 _POWERED = re.compile(rf"(?<=\d) ?({'|'.join(POWERS)})(?!\w)")
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?")  # 7,000 and India's 1,00,000
@@ -75,6 +80,7 @@ def in_digits(text: str) -> str:
     A lone "one" stays: it is a pronoun more often than a number. So do plurals (thousands), which are no number, and
     ordinals (second), which are other words as well.
     """
+    text = _HOW_OFTEN.sub(lambda word: _OFTEN[word[0]], text)
     if has_other_words(text):
         text = _OTHER_WORD.sub(lambda word: _OTHERS[word[0]], text)
     return _RUN.sub(lambda run: " ".join(_read_words(run[0])), text)

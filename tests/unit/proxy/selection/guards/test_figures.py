@@ -62,6 +62,11 @@ def test_a_paraphrase_has_the_same_figures(one: str, other: str) -> None:
     assert figures(one) == figures(other) != NONE
 
 
+@pytest.mark.parametrize(("often", "found"), [("once daily", "1"), ("twice a day", "2"), ("three times a day", "3")])
+def test_how_often_something_is_done_is_a_figure(often: str, found: str) -> None:
+    assert figures(f"Take one tablet {often}.").numbers == (found,)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "verdict"),
     [

@@ -52,6 +52,9 @@ def test_groups_and_points_are_read_as_they_are_meant(written: str, numbers: lis
         ("twenty nineteen", "20 19"),
         ("zero", "0"),
         ("three, four", "3 4"),
+        ("once daily", "1 daily"),
+        ("twice a day", "2 a day"),
+        ("thrice per week", "3 per week"),
     ],
 )
 def test_number_words_are_digits(words: str, digits: str) -> None:
@@ -59,7 +62,19 @@ def test_number_words_are_digits(words: str, digits: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["no one", "one of the", "thousands of people", "a second", "someone often", "7 million", "weight", "stone"]
+    "text",
+    [
+        "once it is open",
+        "think twice",
+        "no one",
+        "one of the",
+        "thousands of people",
+        "a second",
+        "someone often",
+        "7 million",
+        "weight",
+        "stone",
+    ],
 )
 def test_words_that_are_no_number_by_themselves_stay(text: str) -> None:
     assert in_digits(text) == text
