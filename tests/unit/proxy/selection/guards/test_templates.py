@@ -383,5 +383,5 @@ def test_a_large_pool_is_read_in_steps() -> None:
     read_texts = read(Metadata(texts=as_texts(texts)), TEXT)
     finished(read_texts.reading(range(len(texts))))
     pairs = np.triu_indices(len(texts), 1)
-    assert sum(1 for _ in from_one_template(read_texts, *pairs)) >= (len(texts) - 1) * READ // STEP_WORK
+    assert sum(1 for _ in from_one_template(read_texts, *pairs)) >= len(pairs[0]) // STEP_WORK >= 3
     assert len(finished(from_one_template(read_texts, *pairs))) > len(pairs[0]) / 4
