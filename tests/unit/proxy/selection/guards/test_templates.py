@@ -130,8 +130,9 @@ OMELETTES = [
 ]
 
 
-def test_a_near_text_of_another_frame_does_not_hide_a_template() -> None:
-    """The best-ranked partner of each candidate is of the other template."""
+def test_a_near_text_of_another_frame_does_not_hide_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best-ranked partner of each candidate is of the other template. In a large pool partners alone must tell."""
+    monkeypatch.setattr(templates, "MOST_DIRECT", 0)
     mixed = [text for both in zip(TICKETS, OMELETTES, strict=True) for text in both]
     pairs = np.triu_indices(len(mixed), 1)
     known = read(Metadata(texts=as_texts(mixed)), TEXT)
@@ -140,6 +141,17 @@ def test_a_near_text_of_another_frame_does_not_hide_a_template() -> None:
     assert apart >= {
         (one, other) for one, other in zip(*map(np.ndarray.tolist, pairs), strict=True) if one % 2 == other % 2
     }
+
+
+def test_two_without_a_common_partner_are_compared_by_themselves() -> None:
+    jobs = [
+        f"{level} Python developer in {place}"
+        for level, place in (("Lead", "Paris"), ("Junior", "Paris"), ("Senior", "Bonn"), ("Lead", "Rome"))
+    ]
+    known = read(Metadata(texts=as_texts(jobs)), TEXT)
+    finished(known.reading(range(len(jobs))))
+    first, second = np.array([0, 0, 1, 2]), np.array([1, 3, 2, 3])  # the last two follow 1 and 0
+    assert 3 in finished(from_one_template(known, first, second))
 
 
 def test_gaps_with_one_word_between_them_are_two_gaps() -> None:
