@@ -25,7 +25,7 @@ check: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_house.py
+	$(BIN)/python -m pytest -q tests/test_house.py tests/test_imports.py
 
 # Every section; a few of them: python -m tests.bench search-384 small [--quick].
 bench: .venv/.installed

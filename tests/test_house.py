@@ -1,19 +1,18 @@
-"""The house rules that a machine can check: who imports whom, what the wheel holds, where exceptions are fenced."""
+"""The house rules that a machine can check: shapes of files and packages, names, what is read, where exceptions are fenced.
+
+`test_imports.py` checks the imports.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
-from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median
 
-import pytest
 from pydantic import BaseModel
 
 from support.sources import (
@@ -23,13 +22,13 @@ from support.sources import (
     ROOT,
     SOURCES,
     TESTS,
+    faults_in,
     functions,
     imported,
     module_name,
     names_bound,
     names_given,
     names_read,
-    needed,
     parsed,
     text_of,
 )
@@ -44,104 +43,7 @@ from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.telemetry.labels import OverrideName
 from vecsieve.proxy.telemetry.metrics import Metrics
 
-NUMERIC = {"numpy"}
-# An optional library that is pure itself (numpy and nothing else): the kernels may call it, inside functions.
-LAZY_IN_SELECTION = {"pyversity", "rapidfuzz"}
-ALLOWED = {
-    "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
-    "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
-    "proxy/selection": NUMERIC | {"fastcluster", "xxhash", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
-}
-# The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
-# server load the official client and the engine inside functions, so that `serve` starts without them.
-SHELL = NUMERIC | {
-    "aiohappyeyeballs",
-    "aiohttp",
-    "grpc",
-    "multidict",
-    "msgspec",
-    "orjson",
-    "prometheus_client",
-    "pydantic",
-    "rich",
-    "typer",
-    "uvloop",
-    "vecsieve",
-    "yarl",
-}
-LAZY = {
-    "mcp",
-    "uvicorn",
-    "chromadb",
-    "daft",
-    "duckdb",
-    "google",
-    "httpx",
-    "opentelemetry",
-    "pinecone",
-    "pymilvus",
-    "qdrant_client",
-    "qdrant_edge",
-    "redis",
-    "tiktoken",
-}
-IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
 FENCES = {"proxy/search/errors.py", "proxy/cli.py"}
-
-
-def layer(path: Path) -> str:
-    relative = path.relative_to(ROOT).as_posix()
-    if relative.startswith("proxy/selection/"):
-        return "proxy/selection"
-    return relative.split("/", 1)[0]
-
-
-def is_standard(name: str) -> bool:
-    return name.split(".", 1)[0] in sys.stdlib_module_names
-
-
-def fits(name: str, allowed: set[str]) -> bool:
-    return any(name == prefix or name.startswith(prefix + ".") for prefix in allowed)
-
-
-def told(paths: Iterable[Path], faults: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
-    """What is wrong with each file, by its name; nothing of those that are right."""
-    found = {path.relative_to(ROOT).as_posix(): list(faults(path)) for path in paths}
-    assert found, "no files: the sources moved and this test looks at nothing"
-    return {name: wrong for name, wrong in found.items() if wrong}
-
-
-def test_imports_go_one_way() -> None:
-    def stray(path: Path) -> list[str]:
-        names = {name for name in imported(path, top_level_only=False) if not is_standard(name)}
-        allowed = ALLOWED.get(layer(path), SHELL | LAZY)
-        return sorted(name for name in names if not fits(name, allowed))
-
-    assert told(SOURCES, stray) == {}
-
-
-def test_optional_libraries_are_loaded_only_inside_functions() -> None:
-    def eager(path: Path) -> list[str]:
-        return sorted(name for name in imported(path, top_level_only=True) if fits(name, LAZY | LAZY_IN_SELECTION))
-
-    assert told(SOURCES, eager) == {}
-
-
-def is_impure(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in {"print", "open", "input"}
-    return isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global)
-
-
-def test_the_pure_layers_neither_await_nor_look_at_the_world() -> None:
-    def worldly(path: Path) -> list[object]:
-        names = {name.split(".", 1)[0] for name in imported(path, top_level_only=False)}
-        lines = [
-            node.lineno for node in ast.walk(parsed(path)) if is_impure(node) and isinstance(node, ast.stmt | ast.expr)
-        ]
-        return [*sorted(names & IMPURE_MODULES), *lines]
-
-    assert told((path for path in SOURCES if layer(path) in {"adapters", "proxy/selection"}), worldly) == {}
 
 
 # Where a backend may be named: its adapter, its row of traits, and what shows or reads one backend alone.
@@ -159,8 +61,8 @@ def names_a_backend(path: Path) -> list[str]:
 
 def test_no_backend_is_named_where_its_row_should_be_read() -> None:
     may = [path for path in SOURCES if path.relative_to(ROOT).as_posix().startswith(MAY_NAME_A_BACKEND)]
-    assert told(may, names_a_backend), "no backend is named anywhere: this test looks at nothing"
-    assert told((path for path in SOURCES if path not in may), names_a_backend) == {}
+    assert faults_in(may, names_a_backend), "no backend is named anywhere: this test looks at nothing"
+    assert faults_in((path for path in SOURCES if path not in may), names_a_backend) == {}
 
 
 def broad(handler: ast.ExceptHandler) -> bool:
@@ -174,7 +76,7 @@ def test_exactly_two_places_catch_every_exception() -> None:
     def all_caught(path: Path) -> list[int]:
         return [node.lineno for node in ast.walk(parsed(path)) if isinstance(node, ast.ExceptHandler) and broad(node)]
 
-    assert told(SOURCES, all_caught).keys() == FENCES
+    assert faults_in(SOURCES, all_caught).keys() == FENCES
 
 
 def test_every_package_directory_is_in_the_wheel() -> None:
@@ -201,7 +103,7 @@ def test_a_file_is_a_subject_of_40_to_500_lines() -> None:
     def odd(path: Path) -> list[int]:
         return [] if 40 <= (lines := lines_of(path)) <= 500 else [lines]
 
-    assert told(SUBJECTS, odd) == {}
+    assert faults_in(SUBJECTS, odd) == {}
 
 
 def test_half_of_all_files_have_120_lines_or_more() -> None:
@@ -234,7 +136,7 @@ def test_every_package_opens_with_its_map() -> None:
         mates |= {mate.parent.name for mate in path.parent.glob("*/__init__.py")}
         return sorted(name for name in mates if not re.search(rf"\b{name}\b", said))
 
-    assert told((path for path in SOURCES if path.name == "__init__.py"), silent) == {}
+    assert faults_in((path for path in SOURCES if path.name == "__init__.py"), silent) == {}
 
 
 def test_a_comment_names_only_modules_that_exist() -> None:
@@ -243,19 +145,7 @@ def test_a_comment_names_only_modules_that_exist() -> None:
     def gone(path: Path) -> list[str]:
         return sorted(set(re.findall(r"(?<![\w/.])[a-z_]+\.py\b", text_of(path))) - existing)
 
-    assert told(SOURCES, gone) == {}
-
-
-NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy.mcp", "servers", "support"}
-OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
-
-
-def test_serving_imports_neither_the_demo_nor_the_jobs_nor_the_tests_nor_an_optional_library() -> None:
-    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert "vecsieve.proxy.server" in loaded
-    assert [name for name in loaded if fits(name, NOT_FOR_SERVING | OPTIONAL)] == []
+    assert faults_in(SOURCES, gone) == {}
 
 
 def test_the_95th_percentile_of_function_length_stays_below_forty_lines() -> None:
@@ -263,50 +153,6 @@ def test_the_95th_percentile_of_function_length_stays_below_forty_lines() -> Non
     lengths = sorted((node.end_lineno or node.lineno) - node.lineno + 1 for node in each)
     assert lengths, "no functions found: the sources moved and this test looks at nothing"
     assert lengths[int(len(lengths) * 0.95)] <= 40
-
-
-def test_imports_have_no_circle_not_even_for_types_or_inside_functions() -> None:
-    """So every module imports alone, and every import graph is a picture of floors."""
-    needs = {name: needed(path) for name, path in MODULES.items()}
-    assert any(needs.values()), "no imports found: this test looks at nothing"
-    assert len(list(TopologicalSorter(needs).static_order())) == len(needs)  # raises CycleError, which names them
-
-
-def test_imports_within_a_layer_are_relative() -> None:
-    """No folder is called vecsieve, so a tool that follows paths finds a module by its dots alone."""
-
-    def named(path: Path) -> list[str]:
-        own = ".".join(module_name(path).split(".")[:2])
-        nodes = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom) and not node.level)
-        return [source for node in nodes if fits(source := node.module or "", {own})]
-
-    assert told(SOURCES, named) == {}
-
-
-# Each imports from those before it alone.
-ROOMS = (
-    *("selection", "runtime", "telemetry", "search", "writes", "http", "grpc", "admin", "api"),
-    *("process", "server", "cli", "__main__", "demo", "jobs", "mcp"),
-)
-
-
-def test_the_rooms_of_the_proxy_stand_in_one_order() -> None:
-    def room(module: str) -> int:
-        return ROOMS.index(module.removeprefix("vecsieve.proxy.").split(".", 1)[0])
-
-    def upward(path: Path) -> list[str]:
-        own = module_name(path)
-        theirs = {name for name in needed(path) if name.startswith("vecsieve.proxy.")}
-        return [] if own == "vecsieve.proxy" else sorted(name for name in theirs if room(name) > room(own))
-
-    assert told((path for path in SOURCES if path.is_relative_to(ROOT / "proxy")), upward) == {}
-
-
-def test_every_module_imports() -> None:
-    names = [name for name, path in MODULES.items() if path.name != "__main__.py"]
-    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\n"
-    done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # Who calls these is no code of ours, by the classes or decorators that have them.
@@ -434,22 +280,9 @@ def test_every_metric_is_recorded_by_product_code() -> None:
     assert declared - recorded == set()
 
 
-BARE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(PACKAGES)})(?:[.,\s]|$)", re.MULTILINE)
-
-
-@pytest.mark.parametrize("line", ["import config", "    from proxy.cli import main", "import adapters.x as y"])
-def test_a_bare_name_is_noticed(line: str) -> None:
-    assert BARE.search(f"x = 1\n{line}\n")
-    assert not BARE.search(line.replace("import ", "import vecsieve.").replace("from ", "from vecsieve."))
-
-
-def test_the_bare_names_of_other_projects_are_never_imported() -> None:
-    assert told((*SOURCES, *TESTS), lambda path: BARE.findall(text_of(path))) == {}
-
-
 def test_every_exception_ends_in_error() -> None:
     """The linter checks the names; nothing asks to be left out."""
-    assert told((*SOURCES, *TESTS), lambda path: re.findall(r"noqa: *N" "818", text_of(path))) == {}
+    assert faults_in((*SOURCES, *TESTS), lambda path: re.findall(r"noqa: *N" "818", text_of(path))) == {}
 
 
 # The rest of the line has no " - " and a reason behind it.
@@ -457,7 +290,7 @@ NO_REASON = re.compile(r"^.*(?<!\")# (?:noqa|type: ignore)(?!.* - ).*$", re.MULT
 
 
 def test_lint_and_type_ignores_carry_a_reason() -> None:
-    assert told((*SOURCES, *TESTS), lambda path: NO_REASON.findall(text_of(path))) == {}
+    assert faults_in((*SOURCES, *TESTS), lambda path: NO_REASON.findall(text_of(path))) == {}
 
 
 # The connections of such a server outlive it. Those of programs that the tests start end with their process.
@@ -466,7 +299,7 @@ PROGRAMS = ("tests/bench/", "tests/prove/", "tests/servers/", "tests/support/wor
 
 
 def test_servers_of_tests_close_their_connections() -> None:
-    opened = told(TESTS, lambda path: OPENER.findall(text_of(path)))
+    opened = faults_in(TESTS, lambda path: OPENER.findall(text_of(path)))
     assert {name for name in opened if not name.startswith(PROGRAMS)} == {"tests/support/streams.py"}
 
 
@@ -519,6 +352,8 @@ def test_no_name_has_a_word_that_the_glossary_replaces() -> None:
         "reply_hearing: say observer",
     ]
     assert (
-        told(SOURCES, lambda path: banned([*path.relative_to(ROOT).with_suffix("").parts, *names_given(parsed(path))]))
+        faults_in(
+            SOURCES, lambda path: banned([*path.relative_to(ROOT).with_suffix("").parts, *names_given(parsed(path))])
+        )
         == {}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,13 @@ def text_of(path: Path) -> str:
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(text_of(path))
+
+
+def faults_in(paths: Iterable[Path], faults: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
+    """The faults of each file that has some, by its name."""
+    found = {path.relative_to(ROOT).as_posix(): list(faults(path)) for path in paths}
+    assert found, "no files: the sources moved and this test looks at nothing"
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,0 +1,187 @@
+"""The rules of imports: which layer and which room may import which, and what is loaded late or not at all."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from support.sources import (
+    MODULES,
+    PACKAGES,
+    ROOT,
+    SOURCES,
+    TESTS,
+    faults_in,
+    imported,
+    module_name,
+    needed,
+    parsed,
+    text_of,
+)
+
+NUMERIC = {"numpy"}
+# An optional library that is pure itself (numpy and nothing else): the kernels may call it, inside functions.
+LAZY_IN_SELECTION = {"pyversity", "rapidfuzz"}
+ALLOWED = {
+    "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
+    "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
+    "proxy/selection": NUMERIC | {"fastcluster", "xxhash", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
+}
+# The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
+# server load the official client and the engine inside functions, so that `serve` starts without them.
+SHELL = NUMERIC | {
+    "aiohappyeyeballs",
+    "aiohttp",
+    "grpc",
+    "multidict",
+    "msgspec",
+    "orjson",
+    "prometheus_client",
+    "pydantic",
+    "rich",
+    "typer",
+    "uvloop",
+    "vecsieve",
+    "yarl",
+}
+LAZY = {
+    "mcp",
+    "uvicorn",
+    "chromadb",
+    "daft",
+    "duckdb",
+    "google",
+    "httpx",
+    "opentelemetry",
+    "pinecone",
+    "pymilvus",
+    "qdrant_client",
+    "qdrant_edge",
+    "redis",
+    "tiktoken",
+}
+
+IMPURE_MODULES = {"asyncio", "time", "logging", "socket", "threading", "random", "os", "prometheus_client", "aiohttp"}
+
+
+def layer(path: Path) -> str:
+    relative = path.relative_to(ROOT).as_posix()
+    if relative.startswith("proxy/selection/"):
+        return "proxy/selection"
+    return relative.split("/", 1)[0]
+
+
+def is_standard(name: str) -> bool:
+    return name.split(".", 1)[0] in sys.stdlib_module_names
+
+
+def fits(name: str, allowed: set[str]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in allowed)
+
+
+def test_imports_go_one_way() -> None:
+    def stray(path: Path) -> list[str]:
+        names = {name for name in imported(path, top_level_only=False) if not is_standard(name)}
+        allowed = ALLOWED.get(layer(path), SHELL | LAZY)
+        return sorted(name for name in names if not fits(name, allowed))
+
+    assert faults_in(SOURCES, stray) == {}
+
+
+def test_optional_libraries_are_loaded_only_inside_functions() -> None:
+    def eager(path: Path) -> list[str]:
+        return sorted(name for name in imported(path, top_level_only=True) if fits(name, LAZY | LAZY_IN_SELECTION))
+
+    assert faults_in(SOURCES, eager) == {}
+
+
+def is_impure(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in {"print", "open", "input"}
+    return isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global)
+
+
+def test_the_pure_layers_neither_await_nor_look_at_the_world() -> None:
+    def worldly(path: Path) -> list[object]:
+        names = {name.split(".", 1)[0] for name in imported(path, top_level_only=False)}
+        lines = [
+            node.lineno for node in ast.walk(parsed(path)) if is_impure(node) and isinstance(node, ast.stmt | ast.expr)
+        ]
+        return [*sorted(names & IMPURE_MODULES), *lines]
+
+    assert faults_in((path for path in SOURCES if layer(path) in {"adapters", "proxy/selection"}), worldly) == {}
+
+
+def test_imports_have_no_circle_not_even_for_types_or_inside_functions() -> None:
+    """So every module imports alone, and every import graph is a picture of floors."""
+    needs = {name: needed(path) for name, path in MODULES.items()}
+    assert any(needs.values()), "no imports found: this test looks at nothing"
+    assert len(list(TopologicalSorter(needs).static_order())) == len(needs)  # raises CycleError, which names them
+
+
+def test_imports_within_a_layer_are_relative() -> None:
+    """No folder is called vecsieve, so a tool that follows paths finds a module by its dots alone."""
+
+    def named(path: Path) -> list[str]:
+        own = ".".join(module_name(path).split(".")[:2])
+        nodes = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom) and not node.level)
+        return [source for node in nodes if fits(source := node.module or "", {own})]
+
+    assert faults_in(SOURCES, named) == {}
+
+
+# Each imports from those before it alone.
+ROOMS = (
+    *("selection", "runtime", "telemetry", "search", "writes", "http", "grpc", "admin", "api"),
+    *("process", "server", "cli", "__main__", "demo", "jobs", "mcp"),
+)
+
+
+def test_the_rooms_of_the_proxy_stand_in_one_order() -> None:
+    def room(module: str) -> int:
+        return ROOMS.index(module.removeprefix("vecsieve.proxy.").split(".", 1)[0])
+
+    def upward(path: Path) -> list[str]:
+        own = module_name(path)
+        theirs = {name for name in needed(path) if name.startswith("vecsieve.proxy.")}
+        return [] if own == "vecsieve.proxy" else sorted(name for name in theirs if room(name) > room(own))
+
+    assert faults_in((path for path in SOURCES if path.is_relative_to(ROOT / "proxy")), upward) == {}
+
+
+def test_every_module_imports() -> None:
+    names = [name for name, path in MODULES.items() if path.name != "__main__.py"]
+    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\n"
+    done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy.mcp", "servers", "support"}
+OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
+
+
+def test_serving_imports_neither_the_demo_nor_the_jobs_nor_the_tests_nor_an_optional_library() -> None:
+    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "vecsieve.proxy.server" in loaded
+    assert [name for name in loaded if fits(name, NOT_FOR_SERVING | OPTIONAL)] == []
+
+
+BARE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(PACKAGES)})(?:[.,\s]|$)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", ["import config", "    from proxy.cli import main", "import adapters.x as y"])
+def test_a_bare_name_is_noticed(line: str) -> None:
+    assert BARE.search(f"x = 1\n{line}\n")
+    assert not BARE.search(line.replace("import ", "import vecsieve.").replace("from ", "from vecsieve."))
+
+
+def test_the_bare_names_of_other_projects_are_never_imported() -> None:
+    assert faults_in((*SOURCES, *TESTS), lambda path: BARE.findall(text_of(path))) == {}
