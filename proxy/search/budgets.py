@@ -29,23 +29,24 @@ from .collections.learned import Lru
 from .errors import RejectedReplyError
 
 ENTRIES = 1024  # collections counted: at most 1 MB
-FREE = 1  # a minute and collection, so that a client with few searches has the first of them grown
-OVERDRAFT = 5  # replays beyond the budget, then searches are not widened: as many failures as open the breaker
+FREE = 1  # per minute and collection: the first searches of a client with few searches may grow
+OVERDRAFT = 5  # replays beyond the budget; after that, searches are not widened: as many failures as open the breaker
 QUIET_SECONDS = 60.0  # Qdrant's limits are per minute and fill up within one
 DAY_SECONDS = 86_400.0  # a month begins with a day
-RISE_SECONDS = 600.0  # from nothing to the whole share
+RISE_SECONDS = 600.0  # seconds until the share is back to its full size
 SLOT_SECONDS = 10.0
 SLOTS = 6
-ROUNDING = 1e-6  # ten times 0.1 is not one
+ROUNDING = 1e-6  # ten times 0.1 is not exactly 1
 
-# What a setting asks for by name is not in the share: `shadow.sample`, Pinecone's `fetch.integrated: fetch`, `write.mode`, `per_retriever`.
+# Reads that a setting enables by name are not counted in the share: `shadow.sample`, Pinecone's `fetch.integrated: fetch`, `write.mode`,
+# `per_retriever`.
 _ASKED_FOR = frozenset({OwnRead.SHADOW, OwnRead.LOOKUP, OwnRead.NEIGHBOURS, OwnRead.RETRIEVERS})
 
 
 @dataclass(slots=True)
 class _Slot:
-    """Reads within ten seconds. ``number``: the slot's index on the clock. ``shared``: ours within the share.
-    ``named``: ours that a setting asks for by name.
+    """Reads within ten seconds. ``number``: the slot's index on the clock. ``shared``: our reads within the share. ``named``: our reads
+    that a setting enables by name.
     """
 
     number: int
@@ -56,7 +57,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Reads:
-    """Of one collection, in the last minute: ``slots``, the present one last, and their sums."""
+    """Reads of one collection in the last minute: ``slots``, the current one last, and their sums."""
 
     slots: deque[_Slot] = field(default_factory=lambda: deque([_Slot(0)], maxlen=SLOTS))
     clients: int = 0
@@ -65,7 +66,7 @@ class _Reads:
     refused_at: float | None = None
 
     def turn(self, number: int) -> None:
-        """Begin the slot of this number."""
+        """Begin the slot with this number."""
         while self.slots and self.slots[0].number <= number - SLOTS:
             self.slots.popleft()
         self.slots.append(_Slot(number))
@@ -87,7 +88,7 @@ class HeldReads:
     reads: int
 
     def release(self) -> int:
-        """Give them back; how many there were still."""
+        """Release all held reads; return how many they were."""
         reads, self.reads = self.reads, 0
         if reads:
             self.own.give_back(self.operation, reads)
@@ -113,7 +114,7 @@ class OwnReads:
         held.clients += reads
 
     def take(self, operation: Operation, kind: OwnRead, reads: int = 1) -> bool:
-        """Count a read of ours and return True, or return False where the budget has no room."""
+        """Count one of our reads and return True; return False when the budget has no room."""
         held = self._of(operation)
         why = self._withheld(held, kind, reads)
         if why is not None:
@@ -160,8 +161,8 @@ class OwnReads:
             reads -= given
 
     def refused(self, collection: str) -> None:
-        """The database refused for lack of quota. ``collection``: "" when the request does not tell; searches are then
-        still widened.
+        """The database refused a request for lack of quota. ``collection``: "" when the request does not tell; its searches are then still
+        widened.
         """
         if collection:
             self._held.use(collection, _Reads).refused_at = self._clock()
@@ -169,7 +170,7 @@ class OwnReads:
             self._everywhere = self._clock()
 
     def is_quiet(self, operation: Operation) -> bool:
-        """Whether the collection was refused so recently that its searches are not widened."""
+        """Whether the collection was refused so recently that its searches must not be widened."""
         refused_at = self._of(operation).refused_at
         return refused_at is not None and self._clock() < refused_at + QUIET_SECONDS
 
@@ -178,7 +179,7 @@ class OwnReads:
         return self._risen(self._of(operation)) < 1.0
 
     def is_overdrawn(self, operation: Operation) -> bool:
-        """Whether so much was sent beyond the budget that no search may be widened that could cost another read."""
+        """Whether too many reads exceeded the budget: then no search is widened that may cost another read."""
         held = self._of(operation)
         return held.shared > self._allowed(held) + OVERDRAFT
 
@@ -222,9 +223,9 @@ class OwnReads:
         return held
 
     def grant(self, operation: Operation, kind: OwnRead, reads: int, *, held: HeldReads | None, is_paged: bool) -> None:
-        """Check the budget for a widened request after the first. Raises RejectedReplyError. ``held``: reads that wait for it.
+        """Check the budget for a further widened request of a search. Raises RejectedReplyError. ``held``: reads reserved for it.
 
-        A page read by its offset would repeat or skip results in a pool that is too small: it exceeds the budget, once.
+        A page with an offset would repeat or skip results if its pool were too small: its request may exceed the budget once.
         """
         if held is not None and held.release():
             self.spend(operation, kind, reads)
@@ -252,9 +253,9 @@ class _Spent:
 class Egress:
     """Counts the extra reply bytes of this UTC calendar month and tells when the budget is spent.
 
-    Extra is what was read for a search minus what was sent to the client; all of it where the plain answer was fetched
-    as well. A reply that was cut counts nothing. ``budget_bytes``: None without one. ``now``: seconds since the epoch;
-    a clock set back does not restart a month. Searches under way when the budget runs out are finished.
+    Extra bytes are the bytes read for a search minus the bytes sent to the client, or all bytes read if the plain answer was fetched as
+    well. A truncated reply counts as 0. ``budget_bytes``: None without one. ``now``: seconds since the epoch; setting the clock back does
+    not restart a month. Searches in progress when the budget is spent are finished.
     """
 
     __slots__ = ("_budget_bytes", "_day", "_entries", "_held", "_is_told", "_month", "_now", "_others", "_total")
@@ -314,7 +315,7 @@ class Egress:
         return json.dumps(page, separators=(",", ":")).encode("ascii") + b"\n"
 
     def _turn(self) -> None:
-        """Start a new month when the calendar has."""
+        """Start a new month when the calendar does."""
         day = self._now() // DAY_SECONDS
         if day == self._day:
             return
@@ -328,7 +329,7 @@ class Egress:
             self._is_told = False
 
     def _tell(self) -> None:
-        """Log once a month that the budget is spent: from then on the proxy seems to do nothing."""
+        """Log once a month that the budget is spent; without this line VecSieve would seem to do nothing."""
         if self.is_spent and not self._is_told:
             self._is_told = True
             fields = {"budget_bytes": self._budget_bytes, "extra_bytes": self._total.extra_bytes}

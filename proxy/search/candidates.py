@@ -1,7 +1,7 @@
-"""Converts an adapter's pool to what selection takes: tenants, texts, names, spans and times of the payload.
+"""Converts an adapter's pool to the input of selection: tenants, texts, names, spans and times from the payload.
 
-Nothing here fails on what a payload contains: a value that cannot be read with certainty is unknown. A field that no
-candidate has is None, as if it had not been asked for.
+No payload value causes an error: a value that cannot be read with certainty is unknown. A field that no candidate has is None, as if it had
+not been requested.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ from .policy import Fields
 
 Column = tuple[bytes | None, ...]
 
-# Bytes parsed of one object, and of all objects of a pool, for each level of each path: 2 ns per byte.
+# Bytes parsed per object, and per pool, for each level of each path. Parsing takes 2 ns per byte.
 OBJECT_BYTES = 1 << 18
 COLUMNS_BYTES = 1 << 22
 
 
 class Columns:
-    """Payload values of one pool by key or dotted path, as raw JSON. ``rows``: per candidate its values, in the order
-    of ``keys``.
+    """Payload values of one pool by key or dotted path, as raw JSON. ``rows``: each candidate's values, in the order of ``keys``.
 
-    By column, because a policy reads a dozen keys of which a collection has three: an empty column is detected once.
+    Stored by column: a policy reads a dozen keys, a collection has about three of them, and an empty column is detected once.
     """
 
     __slots__ = ("_found", "_left_bytes", "size")
@@ -64,7 +63,7 @@ class Columns:
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
-        """One member of an object; None when it is missing, unreadable or too large, or ``raw`` is no object."""
+        """One member of an object; None if it is missing, unreadable or too large, or if ``raw`` is no object."""
         if raw is None or raw[:1] != b"{" or len(raw) > min(OBJECT_BYTES, self._left_bytes):
             return None
         self._left_bytes -= len(raw)
@@ -76,9 +75,9 @@ def _filled(column: Column) -> Column | None:
 
 
 LAST_POSITION = 2.0**53
-# Names, dates, releases: the longest path of Linux (PATH_MAX), the longest that browsers take of a URL is half of it.
+# Names, dates, releases. The longest path of Linux (PATH_MAX); the longest URL that browsers accept is half of it.
 STRING_BYTES = 4096
-# The largest number a float holds has 309 digits, the smallest 324 behind the point and 17 that count.
+# The largest float has 309 digits; the smallest has 324 after the point and 17 significant ones.
 NUMBER_BYTES = 400
 QUOTE = b'"'
 _NUMBER_STARTS = frozenset(b"-0123456789")
@@ -100,7 +99,7 @@ def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
 def name(raw: bytes) -> str | None:
     """The name of a document, section or source: a string, or the JSON text of a number or boolean.
 
-    So 7 and "7" are one name: identifiers of one collection are of one kind, and where they are not they mean the same.
+    7 and "7" are the same name: a collection uses one kind of identifier, and mixed kinds mean the same.
     """
     if raw[:1] == QUOTE:
         return string(raw)
@@ -129,8 +128,8 @@ def is_filled(raw: bytes) -> bool:
     return raw not in _EMPTY and (raw[:1] != QUOTE or len(raw) > STRING_BYTES or string(raw) is not None)
 
 
-# 3, 3.0.3, v2.1, 1.0rc2, 2.0.0-beta.1, 1.4.post2: what releases and Python packages are called; build names after + do
-# not order releases (semver.org, 10). Digits are bounded as Python bounds them, with room.
+# 3, 3.0.3, v2.1, 1.0rc2, 2.0.0-beta.1, 1.4.post2: forms of release numbers, those of Python packages included. Build names after + do not
+# order releases (semver.org, 10). The number of digits stays below Python's own limit.
 _RELEASE = re.compile(
     r"v?(\d{1,20}(?:\.\d{1,20}){0,7})(?:[-._]?(dev|alpha|a|beta|b|rc|c|pre|preview|post)[-._]?(\d{0,20}))?(?:\+[\w.-]*)?",
     re.ASCII | re.IGNORECASE,
@@ -142,7 +141,7 @@ Release = tuple[tuple[int, ...], int, int]
 
 
 class Kind(IntEnum):
-    """The kinds of time, each with its own order."""
+    """The kinds of time. Values of different kinds are not comparable."""
 
     NUMBER = 0
     DATE = 1
@@ -153,9 +152,9 @@ Moment = tuple[Kind, float | Release]
 
 
 def recency(moments: Sequence[Moment | None]) -> npt.NDArray[np.float64] | None:
-    """(n,) larger is newer, NaN where unknown; None where all are. Dates in seconds, releases as their rank.
+    """(n,) larger is newer, NaN where unknown; None when all are unknown. Dates in seconds, releases as their rank.
 
-    Kinds have no common scale, so the pool is compared in the kind of its best-ranked known candidate.
+    The pool is compared in the kind of its best-ranked candidate with a known time.
     """
     kind = next((moment[0] for moment in moments if moment is not None), None)
     if kind is None:
@@ -191,7 +190,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _release(text: str) -> Release | None:
-    """A comparable release: trailing zeros do not count (1.0 is 1.0.0), a release candidate precedes its release."""
+    """A comparable release. Trailing zeros do not count (1.0 equals 1.0.0); a release candidate precedes its release."""
     match = _RELEASE.fullmatch(text)
     if match is None:
         return None
@@ -205,19 +204,19 @@ def _release(text: str) -> Release | None:
 V = TypeVar("V")
 
 
-# Bytes of texts that are decoded, as JSON: of one text, of a pool, of a call with all its searches. One that has more than
-# 12 bytes a character (an escaped pair of surrogates) is too long in any case. What a pool may have is twice what selection
-# reads of it (POOL_COST), since escapes are longer than what they stand for.
+# Limits on decoded text, in bytes of JSON: per text, per pool, and per call with all its searches. A text with more than 12 bytes per
+# character (an escaped surrogate pair) is always too long. The limit per pool is twice what selection reads (POOL_COST), because escapes
+# are longer than the characters they encode.
 TEXT_BYTES = 12 * LONGEST + 2
 POOL_BYTES = 2 * POOL_COST
 CALL_BYTES = 4 * POOL_BYTES
 
 
 class Record(NamedTuple):
-    """What a policy reads of one candidate's payload; None where it is not known.
+    """The payload values of one candidate that the policy reads; None where unknown.
 
-    ``text_bytes``: of the text as JSON, and of those that were read before it. ``start``, ``end``: in the document;
-    ``chunk``: its number there. ``is_cut``: the allowance ended before the text.
+    ``text_bytes``: bytes of the text as JSON, and of texts that were read before it. ``start``, ``end``: offsets in the document;
+    ``chunk``: its number there. ``is_cut``: the allowance was used up before the text.
     """
 
     text: Text | None = None
@@ -234,16 +233,16 @@ class Record(NamedTuple):
     tenant: tuple[bytes | None, ...] = ()
 
     def says_the_same(self, other: Record) -> bool:
-        """Whether the values are equal, in whatever spelling they came."""
+        """Whether the values are equal, even if they are spelled differently."""
         if self == other:
-            return True  # a text that is remembered is one object
+            return True  # a remembered text is the same object
         mine, others = (None if each is None else each.raw for each in (self.text, other.text))
         spelled = self._replace(text=other.text, text_bytes=other.text_bytes, is_cut=other.is_cut)
         return mine == others and spelled == other
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes once it was compared: of a text itself, its 3-grams and what else was found of it."""
+        """Approximate memory use after a comparison: the text, its 3-grams and other cached features."""
         taken = 250 if self.text is None else 950 + self.text_bytes * 3 // 2
         for each in (self.title, self.document, self.source):
             if each is not None:
@@ -251,7 +250,7 @@ class Record(NamedTuple):
         return taken
 
     def packed(self) -> bytes:
-        """As few bytes as it can be made of again without reading its text. Only of one without a tenant."""
+        """A compact form from which the record can be restored without parsing its text. Only for records without a tenant."""
         moment = None if self.updated is None else (int(self.updated[0]), self.updated[1])
         text = None if self.text is None else self.text.essence
         names = (self.title, self.document, self.source)
@@ -259,7 +258,7 @@ class Record(NamedTuple):
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Record:
-        """The record of ``packed``, which was made in this process."""
+        """The record that ``packed`` encoded in this process."""
         text, text_bytes, (title, document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
         return cls(
             text=None if text is None else Text.of_essence(text),
@@ -278,7 +277,7 @@ class Record(NamedTuple):
 def from_pool(
     pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
 ) -> Candidates:
-    """The pool's candidates, read from its own fields. ``allowance``: as for ``candidates_of``."""
+    """The pool's candidates, read from the pool's own fields. ``allowance``: as for ``candidates_of``."""
     records = records_of(pool, tenant_keys=tenant_keys, fields=fields)
     return candidates_of(pool, search, records, fields=fields, allowance=allowance)
 
@@ -293,8 +292,8 @@ def candidates_of(
     metric: Metric | None = None,
     squares: npt.NDArray[np.float32] | None = None,
 ) -> Candidates:
-    """The candidates of a pool, with one record each. ``allowance``: the text bytes left of CALL_BYTES by the call's other
-    searches; None for a single search. ``metric``, ``squares``: as in Candidates; None where only the pool tells.
+    """The candidates of a pool, with one record each. ``allowance``: bytes of CALL_BYTES that the call's other searches left; None for a
+    single search. ``metric``, ``squares``: as in Candidates; None: derived from the pool.
     """
     known = _metadata(records, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
     has_tenants = bool(records and records[0].tenant)
@@ -311,7 +310,7 @@ def candidates_of(
 
 
 def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
-    """What the pool's fields say, which are in the order of ``asked_for``."""
+    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``."""
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.top_level()):
         return (Record(tenant=(None,) * keys),) * pool.size
@@ -338,14 +337,12 @@ def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> t
 
 
 def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The top-level payload keys that the adapter must fetch, and those that it may. A pool's fields are both, in
-    order.
-    """
+    """The top-level payload keys that the adapter must fetch, and those that it may fetch. A pool's fields are both, in this order."""
     return tenant_keys, tuple(key for key in fields.top_level() if key not in tenant_keys)
 
 
 def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """(n,) one number per tenant. A candidate without the key, or marked alone, gets a number of its own.
+    """(n,) tenant numbers. A candidate without the key, or marked as standing alone, has a number of its own.
 
     Values are compared as raw bytes: two spellings of one value keep candidates apart, which is the safe error.
     """
@@ -387,7 +384,7 @@ def _any(values: tuple[V | None, ...]) -> tuple[V | None, ...] | None:
 
 
 def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance: Allowance) -> tuple[Text | None, ...]:
-    """The texts in rank order until the pool's or the call's allowance is used up; the others are unknown."""
+    """The texts in rank order until the allowance of the pool or the call is used up; later texts are unknown."""
     total = sum(spent)
     if total <= POOL_BYTES and total <= allowance.left_bytes:
         allowance.covers(total)
@@ -399,7 +396,7 @@ def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance:
 
 
 def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V | None]) -> list[V | None]:
-    """Per candidate the first path's value that ``read`` accepts."""
+    """For each candidate, the first value along the paths that ``read`` accepts."""
     found: list[V | None] = [None] * columns.size
     for column in columns.present(paths):
         for row, raw in enumerate(column):
@@ -409,10 +406,10 @@ def _firsts(columns: Columns, paths: tuple[str, ...], read: Callable[[bytes], V 
 
 
 def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None], list[int], list[bool]]:
-    """Per candidate the first path's text, the bytes that were read of it, and whether the pool's allowance, which is spent in
-    rank order, ended before.
+    """For each candidate: the text of the first path that has one, the bytes read for it, and whether the pool's allowance, which is spent
+    in rank order, ended before it.
 
-    A text that is too long is unknown: another path's value does not replace it.
+    A text that is too long is unknown; no other path's value replaces it.
     """
     present, own = columns.present(paths), Allowance(POOL_BYTES)
     found: list[Text | None] = [None] * columns.size
@@ -436,7 +433,7 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
 
 
 def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:
-    """Per candidate how many of the fields are filled."""
+    """For each candidate, the number of filled fields."""
     counts = [0] * columns.size
     for column in columns.present(paths):
         for row, raw in enumerate(column):
@@ -447,9 +444,9 @@ def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:
 def _spans(
     starts: tuple[float | None, ...], ends: tuple[float | None, ...], chunks: tuple[float | None, ...], fields: Fields
 ) -> npt.NDArray[np.float64] | None:
-    """(n, 2) [start, end), NaN where unknown; None where all are.
+    """(n, 2) [start, end), NaN where unknown; None when all are unknown.
 
-    Offsets where any candidate has them, else chunk numbers: two units in one document would seem to overlap.
+    Offsets if any candidate has them, else chunk numbers: mixing the two units would show false overlaps.
     """
     if _any(starts) is not None:
         spans = _checked(_floats(starts), _floats(ends))
@@ -467,7 +464,7 @@ def _floats(values: Sequence[float | None]) -> npt.NDArray[np.float64]:
 
 
 def _checked(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """Spans with start < end; None without any."""
+    """The spans with start < end; None if there are none."""
     is_span = starts < ends
     spans = np.where(is_span[:, None], np.stack((starts, ends), axis=1), np.nan)
     return spans if bool(is_span.any()) else None

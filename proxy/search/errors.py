@@ -1,4 +1,4 @@
-"""The exceptions of the data plane, by whose fault they are, and the answers of ours that they become.
+"""The exceptions of the data plane, by who is at fault, and the answers that VecSieve makes of them.
 
     Exception
      ├─ UpstreamExchangeError     no reply of the database, or not to the end; .kind
@@ -30,13 +30,13 @@ from ..telemetry.labels import FailOpen, VectorFetchOutcome
 class FailureKind(StrEnum):
     """How an exchange with the database failed. A closed set: each member is a metric label."""
 
-    CONNECT = "connect"  # no connection, refused or not in time: nothing was sent
+    CONNECT = "connect"  # no connection, refused or timed out: nothing was sent
     DNS = "dns"
     TLS = "tls"
-    TIMEOUT = "timeout"  # connected, then silent, stalled, or past the caller's deadline
-    RESET = "reset"  # closed or reset before a whole reply head
+    TIMEOUT = "timeout"  # connected, then silent, stalled, or past the deadline
+    RESET = "reset"  # closed or reset before a complete reply head
     TRUNCATED = "truncated"  # closed, reset or misframed within the reply's body
-    PROTOCOL = "protocol"  # bytes that are no HTTP reply we may pass on
+    PROTOCOL = "protocol"  # bytes that are no valid HTTP reply
 
 
 class UpstreamExchangeError(Exception):
@@ -51,17 +51,17 @@ class UpstreamExchangeError(Exception):
 _CAUSES: dict[FailureKind, str] = {
     FailureKind.CONNECT: "no connection",
     FailureKind.DNS: "the name is unknown",
-    FailureKind.TLS: "no agreement on TLS, or a certificate that is not trusted",
+    FailureKind.TLS: "the TLS handshake failed, or the certificate is not trusted",
     FailureKind.RESET: "connection closed",
     FailureKind.TRUNCATED: "the answer ended early",
-    FailureKind.PROTOCOL: "not HTTP that may be passed on",
+    FailureKind.PROTOCOL: "the answer is not valid HTTP",
 }
 
 
 def cause_of(kind: FailureKind, place: str, *, number: int | None = None) -> str:
-    """A sentence on a failed exchange. ``place``: where the database is. ``number``: of the system's error, if known.
+    """A sentence on a failed exchange. ``place``: the database's address. ``number``: the system's error number, if known.
 
-    The system's words for the number are shown, never a library's message, which may hold a header.
+    The system's words for the number are used, never a library's message, which may hold a header.
     """
     words = os.strerror(number).lower() if number is not None and number > 0 else _CAUSES.get(kind, "")
     match trouble_of(kind):
@@ -74,7 +74,7 @@ def cause_of(kind: FailureKind, place: str, *, number: int | None = None) -> str
 
 
 class LostReplyError(UpstreamReplyError):
-    """A widened request brought no readable reply. ``received_bytes``: how much of it was dropped."""
+    """A widened request got no readable reply. ``received_bytes``: how much of it was dropped."""
 
     def __init__(self, reason: FailOpen, *, received_bytes: int = 0) -> None:
         super().__init__(reason.value)
@@ -83,10 +83,10 @@ class LostReplyError(UpstreamReplyError):
 
 
 class RefusedReplyError(UpstreamReplyError):
-    """Upstream answered a widened request without success.
+    """Upstream answered a widened request with an error.
 
-    ``status``, ``words``: as the dialect reads them. ``is_server_error``: upstream's own failure. ``may_be_size``: a
-    kind of refusal that too many candidates can cause.
+    ``status``, ``words``: as the dialect reads them. ``is_server_error``: upstream's own failure. ``may_be_size``: the error can be caused
+    by too many candidates.
     """
 
     def __init__(self, status: int, words: bytes, *, is_server_error: bool, may_be_size: bool) -> None:
@@ -102,7 +102,7 @@ class PassedReplyError(UpstreamReplyError):
 
 
 class RejectedReplyError(UpstreamReplyError):
-    """The widened request brought nothing to select from."""
+    """The reply to the widened request has nothing to select from."""
 
     def __init__(self, reason: FailOpen) -> None:
         super().__init__(reason.value)
@@ -135,11 +135,10 @@ T = TypeVar("T")
 async def first_success(
     attempts: Sequence[Callable[[], Awaitable[T]]], failed: Callable[[Exception], None]
 ) -> T | None:
-    """Return the first attempt's result that does not raise; None when all raise. ``failed``: called with each
-    exception.
+    """Return the result of the first attempt that does not raise; None when all raise. ``failed``: called with each exception.
 
-    The request fence: parsing hostile bytes can raise RecursionError or MemoryError as well as any ValueError.
-    Cancellation passes through. No attempt may have sent a byte to the client: the next one answers the same request.
+    The request fence: parsing hostile bytes can raise RecursionError or MemoryError as well as ValueError. Cancellation passes through. No
+    attempt may have sent a byte to the client, because the next one answers the same request.
     """
     for attempt in attempts:
         try:
@@ -176,13 +175,13 @@ class Trouble(StrEnum):
 
 WORDING: dict[Trouble, tuple[int, str]] = {
     Trouble.MALFORMED: (400, "The request is not valid HTTP/1.1"),
-    Trouble.HEAD_TOO_LARGE: (431, "The request head is larger than this proxy takes"),
+    Trouble.HEAD_TOO_LARGE: (431, "The request head is too large"),
     Trouble.HEAD_TIMEOUT: (408, "The request head did not arrive in time"),
     Trouble.BODY_TIMEOUT: (408, "The request body stopped arriving"),
     Trouble.TARGET: (400, "The request target must be a path"),
-    Trouble.CONNECT_METHOD: (405, "CONNECT is not possible here"),
-    Trouble.VERSION: (505, "Only HTTP/1.0 and HTTP/1.1 are spoken here"),
-    Trouble.TRANSFER_CODING: (501, "No transfer coding but chunked is understood here"),
+    Trouble.CONNECT_METHOD: (405, "CONNECT is not supported"),
+    Trouble.VERSION: (505, "Only HTTP/1.0 and HTTP/1.1 are supported"),
+    Trouble.TRANSFER_CODING: (501, "No transfer coding other than chunked is supported"),
     Trouble.TWO_FRAMINGS: (400, "The request has both Content-Length and Transfer-Encoding"),
     Trouble.OLD_CHUNKED: (400, "HTTP/1.0 has no chunked bodies"),
     Trouble.HEADER_BYTES: (400, "A header field is not UTF-8 text"),
@@ -195,7 +194,7 @@ WORDING: dict[Trouble, tuple[int, str]] = {
         "This host may not be reached from here: see pinecone.allowed_hosts; https, port 443 only",
     ),
     Trouble.WRONG_PATH: (404, "No path begins like this: an index is at /_i/<its host>, or at / with --index-host"),
-    Trouble.INFLATES: (413, "The message inflates to more than this proxy takes"),
+    Trouble.INFLATES: (413, "The decompressed message is too large"),
     Trouble.OVERLOADED: (503, "Too many requests are in flight"),
     Trouble.NO_UPSTREAM: (502, "The database cannot be reached"),
     Trouble.UPSTREAM_TIMEOUT: (504, "The database did not answer in time"),

@@ -1,6 +1,6 @@
-"""One intercepted request on any transport, and the reads of ours that go out beside its search.
+"""One intercepted request on any transport, and the additional reads sent beside its search.
 
-The transports implement ``Exchange``. Mode shadow, vector fetches and collection descriptions work on any of them.
+The transports implement ``Exchange``. Mode shadow, vector fetches and collection descriptions work on all of them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from .policy import ResolvedPolicy
 from .report import divergences
 
 Gate = Callable[[bool], Awaitable[None]]
-"""Awaited when the head of the original's answer has arrived and before any of it is sent; gets whether it is a success."""
+"""Awaited after the head of the original's answer has arrived and before any of it is sent. Argument: whether the answer is a success."""
 
 Fits = Callable[[int], bool]
-"""Whether a reply of at least so many bytes may be held."""
+"""Whether a reply of at least this many bytes may be held."""
 
 
 class TransportAnswer(Protocol):
-    """An answer in a transport's own form. ``body_bytes`` is defined only for answers that were built here."""
+    """An answer in a transport's own form. ``body_bytes`` is defined only for answers built by VecSieve."""
 
     @property
     def body_bytes(self) -> int: ...
@@ -58,7 +58,7 @@ class TransportAnswer(Protocol):
 
 
 class Questioner(Protocol):
-    """Sends reads of ours to the upstream of one search, with the client's credentials.
+    """Sends additional reads to the upstream of one search, with the client's credentials.
 
     ``plain``: the search's body without its content coding. ``client_timeout_seconds``: None when the client names none.
     """
@@ -89,12 +89,13 @@ class Exchange(Questioner, Protocol[A_co]):
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """Send a widened request; return the body of a successful reply. Raises LostReplyError or RefusedReplyError.
 
-        ``ending``: of the path, for a read of ours in its place. ``fits``: called as the body arrives, where the transport can; a body that does not fit is dropped as overload.
+        ``ending``: replaces the end of the path, for an additional read. ``fits``: called as the body arrives, if the transport can; a body
+        that does not fit is dropped as overload.
         """
         ...
 
     def answer(self, body: bytes, report: Report) -> A_co:
-        """Put ``body`` behind the head of the last successful reply. Raises RejectedReplyError when there is none."""
+        """Send ``body`` with the head of the last successful reply. Raises RejectedReplyError when there is none."""
         ...
 
     def refusal(self) -> A_co:
@@ -108,20 +109,20 @@ class Exchange(Questioner, Protocol[A_co]):
 
 LOGGER = logging.getLogger("vecsieve.shadow")
 
-ROUNDING = 1e-9  # twenty times 0.05 is not one
-# The pause after a measurement with a large reply, until its memory is given back. Three replies of 16 MB over gRPC in a row
-# took 62 MiB at the peak; with this pause 45.
+ROUNDING = 1e-9  # twenty times 0.05 is not exactly 1
+# The pause after measuring a large reply, until its memory is freed. Three replies of 16 MB over gRPC in a row took 62 MiB at the peak;
+# with this pause 45.
 REST_SECONDS = 2 * TRIM_SECONDS
 
 Measure = Callable[[], Awaitable[Report | None]]
-"""Runs the pipeline of one search for its figures alone."""
+"""Runs the pipeline of one search to measure it only."""
 
 
 class Shadow:
     """Runs the measurements of mode shadow: at most ``limit`` pending, cancelled when the process ends.
 
-    A measurement starts after the client's answer was sent, so it adds no latency. They run one after another: nobody waits
-    for them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB).
+    A measurement starts after the client's answer was sent, so it adds no latency. Measurements run one at a time: no client waits for
+    them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB).
     """
 
     def __init__(self, *, recorder: RequestRecorder, limit: int) -> None:
@@ -133,20 +134,20 @@ class Shadow:
 
     @property
     def running(self) -> int:
-        """How many are pending, the one that runs included."""
+        """How many are pending, the running one included."""
         return len(self._running)
 
     def is_due(self, sample: float) -> bool:
         """Whether to measure the next search.
 
-        The sample is even, not random: at 0.25 the first search is measured, and every fourth after it.
+        The sample is even, not random: at 0.25 the first search is measured, and then every fourth.
         """
         if sample <= 0.0:
             return False
         is_owed = self._debt > 1.0 - ROUNDING
         is_due = is_owed and len(self._running) < self._limit
         if is_owed and not is_due:
-            self._debt = 1.0  # of those skipped at the limit, one is made up for
+            self._debt = 1.0  # of the searches skipped at the limit, one is measured later
         else:
             self._debt += sample - is_due
         return is_due
@@ -172,7 +173,7 @@ class Shadow:
             if report is not None:
                 self._recorder.measured(report, divergences(attempt))
             is_large = attempt.fetched_bytes >= LARGE_MESSAGE_BYTES
-            del measure, attempt, report  # they hold the reply
+            del measure, attempt, report  # the state holds the reply
             if is_large:
                 await asyncio.sleep(REST_SECONDS)
 
@@ -186,9 +187,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class VectorFetcher:
-    """Sends the lookups of a process, within the time that their search has left.
+    """Sends the vector lookups of a process, within the time left for their search.
 
-    ``breaker``: separate from the one of searches. While lookups keep failing, none is sent, and searches are still widened.
+    ``breaker``: separate from the searches' breaker. While lookups fail, none is sent, and searches are still widened.
     """
 
     breaker: Breaker
@@ -235,17 +236,17 @@ class VectorFetcher:
         attempt.received(size)
 
 
-KNOWN_SECONDS = 60.0  # a collection may be dropped and recreated, and fields added, while we run
-# A search waits for a description once a minute and collection; a server answers one from memory in milliseconds.
+KNOWN_SECONDS = 60.0  # a collection may be dropped and recreated, or get new fields, at any time
+# A search waits for a description at most once a minute and collection; a server answers from memory in milliseconds.
 ASK_SECONDS = 0.5
 
 
 class CollectionInfo:
-    """Describes collections to an adapter that wants to know them, with the client's own credentials.
+    """Requests descriptions of collections for an adapter, with the client's own credentials.
 
-    ``held``: the cache, which holds shapes only, so clients with different credentials may share it. A client that may search
-    but not describe is not asked for again while the entry lasts. A wrong or missing entry costs improvement, never a wrong
-    answer. ``is_asked``: whether the adapter wants to know any.
+    ``held``: the cache. It holds shapes only, so clients with different credentials may share it. A client that may search but not describe
+    triggers no new request while the entry lasts. A wrong or missing entry costs improvement, never a wrong answer. ``is_asked``: whether
+    the adapter needs descriptions.
     """
 
     __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_asked")
@@ -258,14 +259,14 @@ class CollectionInfo:
         self._held = held
 
     async def of(self, exchange: Questioner) -> object | None:
-        """What is known of the searched collection; None when nothing is, or the adapter does not ask."""
+        """What is known of the searched collection; None if unknown, or if the adapter needs no description."""
         if self._describer is None:
             return None
         question = self._describer.describe(exchange.operation, exchange.plain)
         return None if question is None else await self.told(exchange, question)
 
     async def told(self, exchange: Questioner, question: Question) -> object | None:
-        """What the answer to a question of the adapter tells; None where nothing, or the adapter does not ask."""
+        """The parsed answer to a description request; None if there is none, or if the adapter needs no description."""
         if self._describer is None:
             return None
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))

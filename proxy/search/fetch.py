@@ -1,7 +1,7 @@
-"""How many candidates to ask for. Sizes come in steps, so that neighbouring requests walk the index alike.
+"""How many candidates to ask for. Sizes come in steps, so that similar requests search the index identically.
 
-Qdrant's beam is max(hnsw_ef, limit): a limit of 50 and one of 51 may give different neighbours. Steps make the requests
-that a client repeats with a slightly different top_k, or reads page by page, see the same candidates.
+Qdrant's beam is max(hnsw_ef, limit): limits of 50 and 51 may find different neighbours. With steps, a client that repeats a request with a
+slightly different top_k, or reads pages, gets the same candidates.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from .memory.fetches import VectorFetches
 from .memory.shelves import Asked, Decided, Remembered, Repeat
 from .policy import ResolvedPolicy
 
-# Ten to the decade, powers of two where they fit: 24 and 50 are the sizes that the measurements are about.
+# Ten per decade, powers of two where they fit. 24 and 50 are the sizes used in the measurements.
 _SMALL = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80)
 _DECADE = (100, 128, 160, 200, 256, 320, 400, 512, 640, 800)
-_GROWTH = 4  # one step from too few to plenty; the second fetch is bounded by the cap like the first
+_GROWTH = 4  # one step from too few to plenty; the cap bounds the second fetch as well
 _PAGE_SHARE = 2  # a paged pool holds twice what the pages so far show: half may be duplicates before it must grow
 
 
 def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: float | None = None) -> int:
     """The first pool of an unpaged search; ``top_k`` when it may not be larger.
 
-    ``cap``: the largest limit the backend takes, None when unknown. ``factor``: replaces the policy's when smaller. A
-    number the client named is used as it is.
+    ``cap``: the largest limit the backend accepts, None when unknown. ``factor``: replaces the policy's if smaller. A number that the
+    client named is used unchanged.
     """
     fetch = policy.fetch
     wanted = fetch.exact
@@ -60,7 +60,7 @@ def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: floa
 
 
 def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The next pool after ``size`` brought too few; ``size`` when it may not grow."""
+    """The next pool after ``size`` was too small; ``size`` when it may not grow."""
     if policy.fetch.exact is not None:
         return size
     return max(min(bucket(_GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
@@ -84,8 +84,8 @@ def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) ->
 
 
 def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: int) -> tuple[int | None, ...] | None:
-    """The plan reduced to at most ``room`` candidates. Only a single search is reduced, and only while more than its
-    page is left; None otherwise.
+    """The plan reduced to at most ``room`` candidates; None if that is impossible. Only a single search is reduced, and only if more than
+    its page is left.
     """
     if sum([size or 0 for size in planned]) <= room:
         return planned
@@ -97,16 +97,16 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
 
 
 def enough_of(repeat: Repeat | None, call: SearchCall, planned: Plan, policy: ResolvedPolicy) -> int | None:
-    """How many candidates to fetch in place of the plan, because the same request's last answer depended on no more; None for the plan."""
+    """How many candidates to fetch instead of the plan, because the last answer to the same request depended on no more; None for the plan."""
     enough = None if repeat is None else repeat.enough
     if enough is None or enough.policy is not policy.selection or policy.tells_collapsed is not CollapsedIn.OFF:
-        return None  # those behind are told, too
+        return None  # the answer also reports the copies behind
     (search,), (size,) = call.searches, planned
     return enough.candidates if size is not None and search.offset + search.top_k <= enough.candidates < size else None
 
 
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
-    # A page beyond the first needs every representative before it: without growing, pages would repeat.
+    # A page beyond the first needs all representatives before it: without growth, pages would repeat results.
     return search.pages or policy.selection.short in {Short.GROW_THEN_FILL, Short.GROW_THEN_REPEAT}
 
 
@@ -119,7 +119,7 @@ def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None
 
 
 def least(one: int | None, other: int | None) -> int | None:
-    """The smaller of two caps, either of which may be unknown."""
+    """The smaller of two caps; None means unknown."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
@@ -147,7 +147,7 @@ def _blocks(wanted: int) -> int:
 
 
 def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
-    """Rounded down: candidates after the last whole block are read only when the backend has no more."""
+    """Rounded down: candidates after the last whole block are used only when the backend has no more."""
     return _ceiling(policy.fetch.page_cap, cap) // BLOCK * BLOCK
 
 
@@ -156,11 +156,11 @@ Fetch = Callable[[bytes], Awaitable[bytes]]
 
 
 Plan = tuple[int | None, ...]
-"""Per search the first pool's size; None for a search that cannot be widened and is sent as the client wrote it."""
+"""The first pool's size for each search; None for a search that cannot be widened and is sent unchanged."""
 
 
 class Overlap(NamedTuple):
-    """Two results, by their rows in the pool, that are overlapping chunks. ``share``: of the shorter one; 0.0 where they touch."""
+    """Two results that are overlapping chunks, by their rows in the pool. ``share``: of the shorter one; 0.0 if they only touch."""
 
     first: int
     second: int
@@ -169,8 +169,8 @@ class Overlap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
-    """The lists of a divided fusion. ``distinct``: of each the places of those who stand for themselves; ``is_long``: whether the replies
-    were large.
+    """The lists of a divided fusion. ``distinct``: for each list, the places of its representatives; ``is_long``: whether the replies were
+    large.
     """
 
     replies: tuple[Reply, ...]
@@ -185,28 +185,26 @@ class Lists:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """The state of one call's widened searches; mutable, because fallbacks answer from what it already has.
+    """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
-    ``factor``: used by the plan in place of the policy's; None: the policy's. ``spare``: reads the same call with vectors,
-    where ``call`` asks for none because memory probably has them, else None; ``recall``: how much memory had. ``known``:
-    per search what memory has of its points, None where the reply has it; () for none. ``asked``: what the selection from the
-    pool depends on, where memory may hold it; ``decided``: that selection, where memory holds it. ``lookups``: fetches
-    vectors by id, None where not needed. ``candidate_bytes``: expected size of one. ``reply_bytes``: size of the last
-    reply. ``ahead``: candidates per search fetched at once where growth is expected; () for the plan alone. ``enough``: candidates on
-    which the answer to the same request depended, fetched in place of the plan, None for the plan; ``is_missed``: they were others now.
-    ``stock``: the last reply, and ``stocked`` its sizes. ``wanted``: how often pages wanted a larger pool.
-    ``is_divided``: the replies were the lists of a fusion, so that their size says nothing of one search's; ``lists``: these. ``renewed``: the
-    selections with what was not shown before in front; () where that is not asked for.
+    ``factor``: replaces the policy's in the plan; None: the policy's. ``spare``: the same call with vectors, if ``call`` requests none
+    because memory probably has them; else None. ``recall``: the share of rows that memory had. ``known``: per search, what memory has of
+    its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
+    memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
+    ``reply_bytes``: size of the last reply. ``ahead``: candidates per search to fetch at once when growth is expected; () for the plan.
+    ``enough``: candidates on which the last answer to the same request depended, fetched instead of the plan; None for the plan.
+    ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``wanted``: how often pages needed a
+    larger pool. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
+    ``renewed``: the selections with new results in front; () if that is not requested.
 
-    ``reason``: why the answer is plain, None while it is not. ``received_bytes``: body bytes of all our replies,
-    refused ones included. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps
-    its size. ``refusal``: a quota refusal that the transport calls a success. ``is_raced``: the original may be sent
-    beside the widened request; ``is_reserved``: the budget holds a read for that; ``is_late``: the time for it has
-    come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent. ``deadline``: of the last
-    widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: of the request's bytes.
-    ``known_until``: until when memory can recall all that was fetched; None where it cannot, or did not learn it. ``held``: reads that the budget holds for what
-    memory may lack. ``is_noted``: the answer itself tells which results stand for which others. ``given``: digests of what earlier turns of the
-    session were given. ``overlapping``: per search, where it is to be told.
+    ``reason``: why the answer is plain; None if it is not. ``received_bytes``: body bytes of all replies, refused ones included.
+    ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``refusal``: a quota refusal that
+    the transport calls a success. ``is_raced``: the original may be sent beside the widened request; ``is_reserved``: the budget holds a
+    read for it; ``is_late``: the time for it has come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent.
+    ``deadline``: of the last widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: the request's entry
+    in memory. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it. ``held``: reads
+    that the budget reserves for what memory may lack. ``is_noted``: the answer itself lists the copies of its results. ``given``: digests
+    of results of earlier turns of the session. ``overlapping``: per search, if overlaps are reported.
     """
 
     call: SearchCall
@@ -256,10 +254,10 @@ class Attempt:
 
     @property
     def first_sizes(self) -> tuple[int, ...]:
-        """How many candidates the first request asks for, per search."""
+        """How many candidates the first request asks for in each search."""
         if self.enough is not None:
             return (self.enough,)
-        # 0, not the page's end: a page at rank 100,000 would be fetched with everything before it, vectors included.
+        # 0, not the page's end: a page at rank 100,000 would fetch everything before it, vectors included.
         return tuple([0 if planned is None else planned for planned in self.plan])
 
     @property
@@ -268,7 +266,7 @@ class Attempt:
 
     @property
     def shown(self) -> tuple[Selection, ...]:
-        """The selections of the answer, budgets for its texts aside."""
+        """The selections of the answer, before token budgets."""
         return self.renewed or self.selections
 
     def received(self, size: int) -> None:
@@ -288,7 +286,7 @@ class Attempt:
             self.reason = FailOpen.MEMORY if isinstance(error, MemoryError) else FailOpen.INTERNAL
 
     def release(self) -> None:
-        """Give back the room and the reads that were held for it."""
+        """Release the reply bytes and the reads that were reserved."""
         if self.room is not None:
             self.room.release()
         if self.held is not None:
@@ -303,8 +301,8 @@ class Attempt:
 def needs_of(
     policy: ResolvedPolicy, hint: str | None, *, known: object | None = None, bounds: Bounds = UNBOUNDED
 ) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector that earlier replies were compared by. ``known``, ``bounds``:
-    as in Needs.
+    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``: as
+    in Needs.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
@@ -321,15 +319,15 @@ def needs_of(
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: float | None = None) -> Plan | None:
     """Candidates to fetch per search; None when no search of the call can be widened.
 
-    ``cap``: the largest limit the backend takes for this collection. ``factor``: candidates per result for unpaged
-    searches; None: the policy's.
+    ``cap``: the largest limit that the backend accepts for this collection. ``factor``: candidates per result for unpaged searches; None:
+    the policy's.
     """
     sizes = tuple([size_of(search, policy, cap, factor) for search in call.searches])
     return None if sizes.count(None) == len(sizes) else sizes
 
 
 def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
-    """The first pool of one search, as ``plan`` takes it; None when it cannot be widened."""
+    """The first pool of one search for ``plan``; None when it cannot be widened."""
     window = search.offset + search.top_k
     cap = least(cap, search.most)
     if search.pages:
@@ -340,19 +338,19 @@ def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: flo
 
 
 START = 2.0  # candidates per result: pages without copies need 1, and half a pool of copies is rare
-GROWTH = 1.5  # 2, 3, 4.5, then the usual factor of 5: three hungry pages reach it
-CALM = 32  # pages: with one in thirty growing, a second request is cheaper than always fetching more
+GROWTH = 1.5  # 2, 3, 4.5, then the usual factor of 5: reached after three pages that need more
+CALM = 32  # pages: if one in thirty grows, a second request is cheaper than always fetching more
 RECENT, OFTEN = (
     16,
     4,
-)  # pages, and how many of them wanted more: one in four makes fetching ahead cheaper than a third read
+)  # pages, and how many of them needed more: from one in four on, fetching ahead is cheaper than a third read
 ENTRIES = 1024  # collections remembered: about 200 kB
 
 
 @dataclass(slots=True)
 class _State:
-    """``step``, ``calm``: of adaptive pools. ``wants``: of the last unpaged searches, whether each wanted a larger
-    pool. ``depth``, ``shallow``: how often paged ones had to grow, and how many in a row needed less.
+    """``step``, ``calm``: of adaptive pools. ``wants``: for each of the last unpaged searches, whether it needed a larger pool. ``depth``,
+    ``shallow``: how often paged searches had to grow, and how many in a row needed less.
     """
 
     step: int = 0
@@ -365,10 +363,9 @@ class _State:
 class AdaptiveFetch:
     """Learns per collection how many candidates pages need. At most ``entries`` collections.
 
-    For backends that bill reply bytes (``factor``): one step up after each page that its pool could not fill, one step
-    down after CALM pages that the smaller pool would have filled. For all backends (``ahead``): where pages keep
-    growing, the larger pool is fetched at once, because two reads cost a rate limit twice. A wrong value costs a
-    request or some bytes, never a result.
+    For backends that bill reply bytes (``factor``): one step up after each page that its pool could not fill, one step down after CALM
+    pages that the smaller pool would have filled. For all backends (``ahead``): if pages keep growing, the larger pool is fetched at once,
+    because two reads count twice against a rate limit. A wrong value costs a request or some bytes, never a result.
     """
 
     __slots__ = ("_held",)
@@ -386,8 +383,8 @@ class AdaptiveFetch:
     def ahead(
         self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, is_spare: bool
     ) -> tuple[int, ...]:
-        """Candidates to fetch at once per search; () for the plan. ``is_spare``: whether the budget has room for a
-        second read, which then waits until it is needed.
+        """Candidates to fetch at once per search; () for the plan. ``is_spare``: whether the budget has room for a second read, which is
+        then sent only when needed.
         """
         state = self._held.get(_key(call.operation, policy))
         if state is None:
@@ -402,7 +399,7 @@ class AdaptiveFetch:
         return () if sizes == tuple(size or 0 for size in plan) else sizes
 
     def learn_growth(self, attempt: Attempt) -> None:
-        """Learn how often the pool had to grow, or would have had to."""
+        """Learn how often the pool grew or should have grown."""
         state = self._held.use(_key(attempt.call.operation, attempt.policy), _State)
         if not any(search.pages for search in attempt.call.searches):
             state.wants.append(attempt.wanted > 0)
@@ -431,10 +428,10 @@ class AdaptiveFetch:
         state = self._held.use(_key(attempt.call.operation, policy), _State)
         state.step = min(state.step, _last_step(policy))
         if attempt.factor != factor_at(state.step, policy):
-            return  # planned before other searches changed the step: it was counted then
+            return  # planned before other searches changed the step, which counted them already
         sizes = [_size(search, policy, cap, step) for step in range(_last_step(policy) + 1)]
         now = sizes[state.step]
-        # Floor, cap and buckets make one size of several steps: such a step would change nothing for this search.
+        # Because of floor, cap and buckets, several steps have the same size: such a step would change nothing for this search.
         if _wants_more(selection, now, exhausted=exhausted):
             state.step = next((step for step, size in enumerate(sizes) if size > now), state.step)
             state.calm = 0
@@ -446,7 +443,7 @@ class AdaptiveFetch:
 
 
 def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
-    """What demotes results needs other pools than what does not."""
+    """Searches that demote results need other pools than searches that do not."""
     return (*key_of(operation), policy.demotes)
 
 
@@ -469,20 +466,20 @@ def _last_step(policy: ResolvedPolicy) -> int:
 
 
 def _applies(policy: ResolvedPolicy) -> bool:
-    """Not where the client named a number, nor where a diversifier chooses from the whole pool: its page does not show
-    how much of the pool was enough.
+    """Not for a number that the client named, nor with a diversifier that chooses from the whole pool: its page does not show how much of
+    the pool was needed.
     """
     return policy.fetch.adaptive and policy.fetch.exact is None and policy.selection.diversifier is None
 
 
 def _size(search: Search, policy: ResolvedPolicy, cap: int | None, step: int) -> int:
-    """The first pool at a step; the page itself where it cannot be widened."""
+    """The first pool at a step; the page itself if it cannot be widened."""
     size = size_of(search, policy, cap, factor_at(step, policy))
     return search.top_k if size is None else size
 
 
 def _wants_more(selection: Selection, size: int, *, exhausted: bool) -> bool:
-    """Whether the first pool was too small and a larger one would have held more."""
+    """Whether the first pool was too small and a larger one would have had more."""
     return (selection.wanting > 0 and not exhausted) or _depth(selection) > size
 
 

@@ -1,8 +1,7 @@
 """Sends the client's own search beside a late widened one, and decides when.
 
-Only a search is hedged, and a search only reads. The loser is cancelled: its connection is closed, and it does not
-count as a failure of the database. An unsuccessful answer of the original waits until the widened request has ended, or
-until the last moment.
+Only searches are hedged, and a search only reads. The slower request is cancelled: its connection is closed, and it does not count as a failure of
+the database. An unsuccessful answer of the original waits until the widened request has ended, or until the last moment.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ class Timer(Protocol):
 
 class May(Protocol):
     def __call__(self, *, is_last: bool) -> bool:
-        """Whether to send the original now. ``is_last``: this is the last question."""
+        """Whether to send the original now. ``is_last``: the function is not called again."""
         ...
 
 
 Later = Callable[[float, Callable[[], None]], Timer]
-"""Calls a function after so many seconds."""
+"""Calls a function after this many seconds."""
 
 
 def later(seconds: float, call: Callable[[], None]) -> Timer:
@@ -48,8 +47,8 @@ def later(seconds: float, call: Callable[[], None]) -> Timer:
 class Race(Generic[R]):
     """Runs one search's widened request against its original.
 
-    ``send``: sends the original through the gate. ``may``: whether to send it; asked at ``first``, and again at
-    ``last`` after a no.
+    ``send``: sends the original through the gate. ``may``: decides whether to send it; called at ``first``, and again at ``last`` if it
+    returned False.
     """
 
     def __init__(self, send: Callable[[Gate], Awaitable[R]], may: May, later: Later) -> None:
@@ -67,7 +66,7 @@ class Race(Generic[R]):
         return self._task is not None
 
     async def run(self, improve: Callable[[], Awaitable[T | None]], *, first: float, last: float) -> T | None:
-        """The result of ``improve``; None also when the original was first (``is_first``)."""
+        """The result of ``improve``; None if that is None or if the original was first (``is_first``)."""
         rest = max(0.0, last - first)
 
         def due() -> None:
@@ -87,7 +86,7 @@ class Race(Generic[R]):
             async with asyncio.timeout(None) as self._limit:
                 return await improve()
         except TimeoutError:
-            return None  # only the gate ends the block like this: `improve` raises nothing else
+            return None  # only the gate ends the block this way: `improve` raises nothing else
         finally:
             for timer in timers:
                 timer.cancel()
@@ -100,13 +99,13 @@ class Race(Generic[R]):
         return await self._task
 
     async def drop(self) -> None:
-        """Cancel the original if it is still under way."""
+        """Cancel the original if it is still in progress."""
         if self._task is None:
             return
         if self._task.done():
-            # No turn of the loop: the client has its answer, and a handler whose connection it closes is cancelled at the next one.
+            # Does not yield to the loop: the client has its answer, and a handler whose connection it closes is cancelled at the next turn.
             if not self._task.cancelled():
-                self._task.exception()  # read, or asyncio would log an error that was never retrieved
+                self._task.exception()  # retrieved, or asyncio would log an exception that was never retrieved
             return
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -122,7 +121,7 @@ class Race(Generic[R]):
         await self._wanted.wait()
 
     def _accept_any(self) -> None:
-        """From now on an unsuccessful answer of the original wins too."""
+        """From now on an unsuccessful answer of the original is accepted too."""
         self._is_any_accepted = True
         if self._is_here:
             self._win()
@@ -134,21 +133,21 @@ class Race(Generic[R]):
             self._limit.reschedule(asyncio.get_running_loop().time())
 
 
-SAMPLES = 32  # enough for a 95th percentile of the last seconds under load; sorting them costs 3 microseconds
+SAMPLES = 32  # enough for a 95th percentile of the last seconds under load; sorting them takes 3 microseconds
 ENTRIES = 1024  # collections remembered: at most 3 MB
 TIMES_P95 = 4.0
 HEDGE_TIMES_P95 = 2.0  # a steady database sees almost no hedges
-GAVE_UP_LEAST_SECONDS = 1.0  # an earlier end is no timeout
-GAVE_UP_SECONDS = 600.0  # remembered so long
-LATE_SAMPLES = 4  # of the last so many widened requests half must have been late
+GAVE_UP_LEAST_SECONDS = 1.0  # a shorter wait of a client is no timeout
+GAVE_UP_SECONDS = 600.0  # how long it is remembered
+LATE_SAMPLES = 4  # half of this many last widened requests must have been late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HedgeTimes:
     """Bounds of what is learned, in seconds.
 
-    ``attempt_least``: our own loop's queue counts too; at 32 busy connections 1 in 100 searches fell back at 250 ms.
-    ``hedge_most``: for an unknown timeout; clients' shortest defaults are 5 s (httpx, qdrant-client).
+    ``attempt_least``: the queue of our own event loop counts too; with 32 busy connections 1 in 100 searches fell back at 250 ms.
+    ``hedge_most``: for an unknown timeout; the shortest defaults of clients are 5 s (httpx, qdrant-client).
     """
 
     attempt_least: float = 1.0
@@ -161,7 +160,7 @@ HEDGE_TIMES = HedgeTimes()
 
 @dataclass(slots=True)
 class _Pace:
-    """``slow``: the 95th percentile of ``widened``, None where it is to be worked out."""
+    """``slow``: the 95th percentile of ``widened``; None until it is computed."""
 
     widened: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     slow: float | None = None
@@ -203,14 +202,14 @@ class AttemptTimeout:
         self._of(operation).late.append(is_late)
 
     def gave_up(self, operation: Operation, seconds: float) -> None:
-        """A client went away without an answer: probably its timeout."""
+        """A client disconnected without an answer: probably its timeout."""
         if seconds >= GAVE_UP_LEAST_SECONDS:
             pace = self._of(operation)
             pace.gave_up_seconds, pace.gave_up_at = seconds, self._clock()
 
     def is_doubtful(self, operation: Operation) -> bool:
-        """Whether to widen only with room for a hedge: nothing is known yet, or widened requests were late where
-        clients' own would not have been.
+        """Whether to widen only with room for a hedge: nothing is known yet, or widened requests were late in cases where the client's own
+        would not have been.
         """
         pace = self._of(operation)
         if not pace.late:
@@ -235,8 +234,8 @@ class AttemptTimeout:
         return seconds
 
     def attempt_seconds(self, operation: Operation, client_timeout_seconds: float | None) -> float:
-        """After how long it is sent whatever the budget: min(half the client's timeout, max(1 s, 4 × p95), the
-        longest); half the longest while nothing is known.
+        """After how long it is sent regardless of the budget: min(half the client's timeout, max(1 s, 4 × p95), the longest); half the
+        longest while nothing is known.
         """
         pace = self._of(operation)
         return self._attempt_seconds(pace, self._timeout(pace, client_timeout_seconds))
@@ -256,7 +255,7 @@ class AttemptTimeout:
         return len(self._held)
 
     def _timeout(self, pace: _Pace, said: float | None) -> float | None:
-        """The client's timeout, as it says or as clients of this collection have shown; None when unknown."""
+        """The client's timeout, as it states or as clients of this collection have shown; None when unknown."""
         if said is None and pace.gave_up_seconds is not None and self._clock() < pace.gave_up_at + GAVE_UP_SECONDS:
             return pace.gave_up_seconds
         return said
@@ -285,10 +284,10 @@ LEAST = 3
 
 
 class Replays:
-    """Counts the client's own searches that are sent after a failed widened one. ``in_flight``: requests in flight.
+    """Counts the clients' own searches that are sent after a failed widened one. ``in_flight``: requests in flight.
 
-    A replay is never refused. While too many are under way, new searches are not widened, so that a database in trouble
-    does not get twice the load.
+    A replay is never refused. While too many are in progress, new searches are not widened, so that a failing database does not get twice
+    the load.
     """
 
     __slots__ = ("_in_flight", "_under_way")
@@ -299,7 +298,7 @@ class Replays:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no search should be widened that may have to be sent again."""
+        """Whether to widen no search, because it may have to be sent again."""
         return self._under_way >= LEAST and self._under_way >= SHARE * self._in_flight()
 
     @contextmanager
@@ -322,19 +321,19 @@ class Hedging:
     later: Later = later
 
     def may_widen(self, operation: Operation, attempt: Attempt) -> bool:
-        """Whether to widen at all: where that may be slower than the client's own search, only with room for both."""
+        """Whether to widen at all: if that may be slower than the client's own search, only with room for both."""
         if self.attempt_timeout.is_doubtful(operation):
             attempt.is_reserved = self.own.reserve(operation, len(attempt.call.searches))
             return attempt.is_reserved
         return True
 
     def race(self, exchange: Exchange[A], attempt: Attempt) -> Race[A]:
-        """The race of one search; at the last moment the original is sent whatever the budget."""
+        """The race of one search. At the last moment the original is sent regardless of the budget."""
         operation, reads = exchange.operation, len(attempt.call.searches)
 
         def may(*, is_last: bool) -> bool:
             if attempt.reply is not None:
-                return False  # there is something to answer from
+                return False  # a pool to answer from exists
             if not attempt.is_late:
                 self.attempt_timeout.was_late(operation, is_late=True)
                 attempt.is_late = True
@@ -353,8 +352,8 @@ class Hedging:
         return Race(send, may, self.later)
 
     def seconds(self, exchange: Exchange[A], attempt: Attempt, now: float) -> float:
-        """The timeout of the next widened request. The first one, and those sent beside it, are raced by the original; later ones get
-        what is left of the time that the first would have had alone.
+        """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
+        is left of the time that the first would have had alone.
         """
         timeout = exchange.client_timeout_seconds
         if not attempt.has_asked:
@@ -364,7 +363,7 @@ class Hedging:
         return max(self.attempt_timeout.hedge_times.hedge_least, attempt.deadline - now)
 
     def timely(self, operation: Operation, attempt: Attempt, seconds: float) -> None:
-        """A widened request was answered."""
+        """A widened request was answered in time."""
         self.attempt_timeout.answered(operation, seconds)
         if attempt.reply is None and not attempt.is_late:
             self.attempt_timeout.was_late(operation, is_late=False)

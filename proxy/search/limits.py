@@ -1,8 +1,7 @@
-"""How many requests are in flight at once: a bounded number, a short bounded queue, then a refusal.
+"""Bounds the requests in flight: a fixed number, a short bounded queue, then a refusal.
 
-Bounded twice: by a number, for a database that is slow; and by the lag of the event loop, for a process that has more work than
-time. Without the second 1,024 requests share one loop, and each is answered after 2 s or more (measured: searches at twice
-of what a process can do).
+There are two bounds: a number, for a slow database; and the lag of the event loop, for a process with more work than time. Without the
+second, 1,024 requests share one loop, and each is answered after 2 s or more (measured at twice the searches that a process can do).
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from ..telemetry.labels import BreakerState
 from ..telemetry.tracing import Clock
 from .collections.learned import LEARNED_ENTRIES, Expiring, key_of
 
-# The least of three counts, as CoDel (RFC 8289) takes the least delay of an interval: one large decode is no standing queue.
+# The minimum of three turns, as CoDel (RFC 8289) takes the minimum delay of an interval: one large decode is no standing queue.
 TURNS = 3
-FORGOTTEN_SECONDS = 0.25  # older measurements are out of date
+FORGOTTEN_SECONDS = 0.25  # older measurements are ignored
 
 Soon = Callable[[Callable[[], None]], object]
-"""Runs something at the loop's next turn."""
+"""Runs a function at the loop's next turn."""
 
 
 class Turns:
@@ -63,16 +62,16 @@ class Turns:
         self._measured_at, self._started = now, None
 
 
-# Of a candidate whose vector's length is not known: the text of 1,200 numbers and a payload.
+# Size of a candidate whose vector's length is unknown: the text of 1,200 numbers and a payload.
 CANDIDATE_BYTES = 16 * 1024
-# Of one whose vector's length is known, beside the vector: identifier, score, and a passage of text.
+# Size of a candidate without its vector, whose length is known: identifier, score, and a passage of text.
 PAYLOAD_BYTES = 2 * 1024
 # Bytes of one number of a vector: float32 as text, with its comma; float32 over gRPC.
 TEXT_NUMBER_BYTES, BINARY_NUMBER_BYTES = 12, 4
 LEARNED_SECONDS = 600.0  # payloads grow slowly
 
 Changed = Callable[[int], None]
-"""Hears of so many bytes more, or fewer."""
+"""Gets a change in the number of bytes."""
 
 
 class Hold:
@@ -87,7 +86,7 @@ class Hold:
         held.change(expected)
 
     def arriving(self) -> Callable[[int], bool]:
-        """Of one reply, beside which others may arrive: tells whether at least so many bytes of it may be held."""
+        """Returns a function for one reply, with others beside it: whether at least this many bytes of it may be held."""
         seen = 0
 
         def fits(size: int) -> bool:
@@ -104,7 +103,7 @@ class Hold:
         return fits
 
     def came(self, size: int) -> None:
-        """A whole reply arrived."""
+        """A whole reply has arrived."""
         self._kept += size
         self._arriving = max(self._arriving - size, 0)
         self._expect(self._kept + self._arriving)
@@ -150,21 +149,21 @@ class HeldBytes:
         return CANDIDATE_BYTES if vector_bytes is None else vector_bytes + PAYLOAD_BYTES
 
     def hold(self, sizes: Sequence[int | None], candidate_bytes: int) -> Hold | None:
-        """Reserve a reply of so many candidates per search; None when there is no room. The caller must release it."""
+        """Reserve a reply with this many candidates per search; None when there is no room. The caller must release it."""
         expected = sum(size for size in sizes if size is not None) * candidate_bytes
         return Hold(self, expected) if self.has_room(expected, beside=0) else None
 
     def learn(self, operation: Operation, sizes: Sequence[int | None], reply_bytes: int) -> None:
-        """Record the size of a reply with so many candidates."""
+        """Record the size of a reply with this many candidates."""
         candidates = sum(size for size in sizes if size is not None)
         if candidates and reply_bytes:
             self._per_candidate.put(key_of(operation), -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
 
     def has_room(self, more: int, *, beside: int) -> bool:
-        """Whether ``more`` bytes may be held. A single search always may, or a bound below one reply would end
+        """Whether ``more`` bytes may be held. A single search is always allowed; otherwise a bound below the size of one reply would end
         selection.
 
-        ``beside``: the part of the total that the asking search holds.
+        ``beside``: the part of the total that this search holds.
         """
         return self._total == beside or self._total + more <= self._limit
 
@@ -173,12 +172,12 @@ class HeldBytes:
         self._changed(more)
 
 
-JITTER = 0.1  # as gRPC's core spreads its own
+JITTER = 0.1  # as gRPC's core does
 NEVER = float("inf")
 
 
 class Ages:
-    """Gives each new connection its end, spread by ± 10 %. ``seconds``: None is never. ``clock``: monotonic seconds.
+    """Sets the end of each new connection, spread by ± 10 %. ``seconds``: None: never. ``clock``: monotonic seconds.
 
     Old connections do not spread over new replicas and stay on removed addresses.
     """
@@ -202,24 +201,24 @@ class Ages:
         return end != NEVER and self._clock() >= end
 
 
-# Of the places, while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is through in 0.2 s on a
-# whole core; fewer would leave the loop without work between two turns when others want the core as well.
+# Share of the places while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is done in 0.2 s on a whole
+# core. With fewer places the loop would idle between two turns when other processes compete for the core.
 LAGGING_SHARE = 0.25
-# Of the wait, while the loop lags: an admitted or refused request still needs about ten turns.
+# Share of the wait while the loop lags: an admitted or refused request still needs about ten turns.
 LAGGING_WAIT_SHARE = 0.5
-# Of the places, for requests whose bodies are still on their way: less than what is left while the loop lags, so that clients that
-# send slowly, by mischief or by radio, never hold what those whose requests are here need.
+# Share of the places for requests whose bodies are still arriving. It is smaller than the share while the loop lags, so that slow clients,
+# malicious or on radio links, never block clients whose requests have arrived.
 UNFINISHED_SHARE = 0.125
-# Of the places, for searches alone: large answers by the hundred hold all others for seconds.
+# Share of the places for searches only: hundreds of large answers hold all other places for seconds.
 SEARCH_SHARE = 0.125
 
 
 class Admission:
-    """Admits at most ``limit`` requests; at most as many wait, for up to ``wait_seconds``.
+    """Admits at most ``limit`` requests; as many more wait, for up to ``wait_seconds``.
 
-    Searches and all other requests wait in two queues, which take turns; the others do not get the last eighth of the places. A
-    queue is FIFO. After one timeout it is LIFO until it is empty: as many are refused, but those served are served soon. While loop
-    turns take longer than ``lag_seconds``, a quarter of the places is given, and the wait is halved.
+    Searches and all other requests wait in two queues, which take turns; other requests do not get the last eighth of the places. A queue
+    is FIFO. After one timeout it is LIFO until it is empty: the number of refusals is the same, but served requests are served soon. While
+    loop turns take longer than ``lag_seconds``, a quarter of the places is used, and the wait is halved.
     """
 
     def __init__(self, *, limit: int, wait_seconds: float, turns: Turns, lag_seconds: float) -> None:
@@ -228,8 +227,8 @@ class Admission:
         self._wait_seconds = wait_seconds
         self._turns = turns
         self._lag_seconds = lag_seconds
-        self._inside = {True: 0, False: 0}  # searches, and others
-        # When each came, oldest first. Those that were cancelled or admitted stay until they are met.
+        self._inside = {True: 0, False: 0}  # searches, and other requests
+        # Arrival times, oldest first. Cancelled and admitted entries stay until they are reached.
         self._waiting = {True: _Queue(), False: _Queue()}
         self._is_turn_of_searches = True
         self._sweep: asyncio.TimerHandle | None = None
@@ -261,7 +260,7 @@ class Admission:
             self._admit()
 
     def _has_room(self, is_search: bool) -> bool:
-        """Whether one more may come in. Others that have more than their share, because the loop lags now, do not keep searches out."""
+        """Whether one more may enter. Other requests above their share, because the loop lags now, do not block searches."""
         is_quick = self._turns.lag_seconds <= self._lag_seconds
         places = self._limit if is_quick else max(1, int(self._limit * LAGGING_SHARE))
         most_others = places - int(places * SEARCH_SHARE)
@@ -282,13 +281,13 @@ class Admission:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.result():
-                self.leave(is_search=is_search)  # it was given at the same turn
+                self.leave(is_search=is_search)  # the place was given at the same turn
             raise
         finally:
             queue.size -= 1
 
     def _admit(self) -> None:
-        """Give what is free, to searches and to others in turn."""
+        """Give free places to searches and other requests in turn."""
         while True:
             order = (self._is_turn_of_searches, not self._is_turn_of_searches)
             served = next((each for each in order if self._waiting[each].places and self._has_room(each)), None)
@@ -299,7 +298,7 @@ class Admission:
                 self._is_turn_of_searches = not served
 
     def _expire(self) -> None:
-        """Refuse the waiting requests whose time is over, and schedule the next check."""
+        """Refuse the waiting requests that have timed out, and schedule the next check."""
         loop = asyncio.get_running_loop()
         now, short = loop.time(), self._wait_seconds * LAGGING_WAIT_SHARE
         longest_wait = self._wait_seconds if self._turns.lag_seconds <= self._lag_seconds else short
@@ -308,13 +307,13 @@ class Admission:
             queue.expire(now - longest_wait)
         came = min((queue.places[0][0] for queue in self._waiting.values() if queue.places), default=None)
         if came is not None:
-            # Between the short wait and the whole one the loop may begin to lag: look now and then.
+            # Between the short wait and the full wait the loop may begin to lag: check from time to time.
             again = came + short if now < came + short else min(came + self._wait_seconds, now + short / 5)
             self._sweep = loop.call_at(again, self._expire)
 
 
 class _Queue:
-    """Requests of one kind that wait for a place. ``size``: those that have not been cancelled or admitted."""
+    """Requests of one kind that wait for a place. ``size``: those not yet cancelled or admitted."""
 
     __slots__ = ("is_late", "places", "size")
 
@@ -324,7 +323,7 @@ class _Queue:
         self.is_late = False
 
     def admit(self) -> bool:
-        """Let the next one in; whether it was still there."""
+        """Admit the next one; return whether it was still waiting."""
         _, place = self.places.pop() if self.is_late else self.places.popleft()
         is_there = not place.done()
         if is_there:
@@ -333,7 +332,7 @@ class _Queue:
         return is_there
 
     def expire(self, came: float) -> None:
-        """Refuse those that came then or earlier."""
+        """Refuse those that arrived then or earlier."""
         while self.places and (self.places[0][1].done() or self.places[0][0] <= came):
             _, place = self.places.popleft()
             if not place.done():
@@ -359,24 +358,24 @@ class Place:
 
 # The breaker stops widened requests while upstream keeps failing them.
 #
-# An open breaker refuses nothing: searches then go out as the client sent them. The numbers are Envoy's for outlier detection:
-# five failures in a row, or more than half of at least twenty calls in ten seconds.
+# An open breaker refuses nothing: searches are then sent unchanged. The numbers are Envoy's for outlier detection: five failures in a row,
+# or more than half of at least twenty calls in ten seconds.
 
 CONSECUTIVE = 5
 WINDOW_SECONDS = 10
 WINDOW_CALLS = 20
-OPEN_SECONDS = 30.0  # times the number of openings in a row
-LONGEST_OPENINGS = 10  # no wait is longer than so many of the first
+OPEN_SECONDS = 30.0  # the first wait; later ones are multiplied by the number of consecutive openings
+LONGEST_OPENINGS = 10  # no wait is longer than this many times the first
 BREAKER_JITTER = 0.2  # workers and replicas must not retry at the same time
-PROBE_SECONDS = 30.0  # after this a probe without an outcome (its client went away) is given up
+PROBE_SECONDS = 30.0  # after this time a probe without an outcome (its client disconnected) is abandoned
 GOLDEN_RATIO = 0.618033988749895
 
 Jitter = Callable[[int], float]
-"""From the number of openings in a row to a number in [-1, 1]."""
+"""From the number of consecutive openings to a number in [-1, 1]."""
 
 
 def spread(seed: int) -> Jitter:
-    """Return jitter without randomness: multiples of the golden ratio are spread evenly, so different seeds differ."""
+    """Return jitter without randomness: multiples of the golden ratio are evenly spread, so different seeds give different values."""
 
     def jitter(openings: int) -> float:
         return 2 * ((seed * GOLDEN_RATIO + openings * GOLDEN_RATIO) % 1.0) - 1
@@ -396,8 +395,8 @@ class _Second:
 class Breaker:
     """Closed, open, or probing with one request. ``clock``: monotonic seconds. Not thread-safe.
 
-    Call ``allow`` before a widened request, then ``succeeded`` or ``failed``; ``abandoned`` when neither is known
-    because the client went away. ``changed`` is called with each new state. ``open_seconds``: of the first wait.
+    Call ``allow`` before a widened request, then ``succeeded`` or ``failed``, or ``abandoned`` if the client disconnected before the
+    outcome. ``changed`` is called with each new state. ``open_seconds``: the first wait.
     """
 
     __slots__ = (
@@ -463,7 +462,7 @@ class Breaker:
                 self._open()
 
     def abandoned(self) -> None:
-        """The request ended without an outcome: if it was the probe, the next one probes."""
+        """The request ended without an outcome. If it was the probe, the next request probes."""
         if self._state is BreakerState.PROBING:
             self._until = self._clock()
 

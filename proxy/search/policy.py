@@ -55,10 +55,10 @@ from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Payload keys or dotted paths to read, the first one present counts; () is unused.
+    """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
-    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size);
-    None makes it [i, i + 1). ``budget``: of the texts that a budget counts, where they are not ``text``.
+    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
+    1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``.
     """
 
     text: tuple[str, ...]
@@ -79,7 +79,7 @@ class Fields:
         return _top_level(self)
 
 
-@lru_cache(maxsize=256)  # policies: rules have a few, and each search asks several times
+@lru_cache(maxsize=256)  # policies: rules have a few, and each search looks them up several times
 def _top_level(fields: Fields) -> tuple[str, ...]:
     paths = (*fields.text, *fields.title, *fields.document, *fields.source, *fields.span_start, *fields.span_end)
     paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
@@ -106,7 +106,7 @@ class Fetch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRules:
     """``key``: a digest of the session that the request names; None without one. ``turns``: how many are remembered; None: all. ``keeps``:
-    the share of a page, its first results, that is not given up for what is new.
+    the share of a page, its first results, that does not make room for new results.
     """
 
     ttl_seconds: float = 0.0
@@ -122,13 +122,13 @@ NO_SESSION = SessionRules()
 class ResolvedPolicy:
     """Everything that one search needs.
 
-    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the
-    named vector to compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned
-    scale applies; not where the request names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel.
-    ``fields``: the payload fields that the policy needs; others are not fetched. ``tells_collapsed``: where, by request alone.
-    ``per_retriever``: whether the lists of a fusion are selected from one by one.
-    ``write``: for writes; by the settings alone.
-    ``is_across``: whether a list of a request leaves out what earlier ones show, by request alone. ``marks_overlaps``: whether overlapping results are told. ``is_surrounded``: whether more decides about the answer than its own pool.
+    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
+    compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
+    names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
+    others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
+    removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
+    out results of earlier ones; set by the request only. ``marks_overlaps``: whether overlapping results are reported. ``is_surrounded``:
+    whether the answer depends on more than its own pool.
     """
 
     mode: Mode
@@ -157,7 +157,7 @@ class ResolvedPolicy:
 
     @property
     def demotes(self) -> bool:
-        """Whether what was shown before stands behind what is new."""
+        """Whether results that were shown before are placed behind new ones."""
         return self.is_across or self.session.key is not None
 
     def _needed_fields(self) -> Fields:
@@ -192,7 +192,7 @@ class ResolvedPolicy:
 
 
 def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
-    """Convert the settings. ``mode``: overrides the policy's, None without."""
+    """Convert the settings. ``mode``: replaces the policy's; None: the policy's."""
     return ResolvedPolicy(
         mode=policy.mode if mode is None else mode,
         fetch=_fetch(policy.fetch),
@@ -224,14 +224,14 @@ def mmr_of(settings: MmrSettings) -> Mmr:
 
 
 def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:
-    """A threshold as selection wants it."""
+    """The threshold in selection's form."""
     if isinstance(settings, FixedThreshold):
         return Fixed(value=settings.fixed)
     return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
 
 
 def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
-    """The threshold under this linkage: only ``leader`` serves the calibrated rule; others take the relative default."""
+    """The threshold under this linkage: only ``leader`` supports the calibrated rule; others get the relative default."""
     if isinstance(threshold, Certain) and linkage is not Linkage.LEADER:
         return threshold_of(RelativeThreshold())
     return threshold
@@ -315,7 +315,7 @@ def guards_of(settings: GuardSettings) -> Guards:
     )
 
 
-MOST_REMEMBERED = 1024  # collections; a client that invents names only causes lookups
+MOST_REMEMBERED = 1024  # collections; a client that invents names only causes cache misses
 
 Matches = Callable[[str], object]
 
@@ -328,7 +328,7 @@ class _Rule:
 
 
 class Policies:
-    """The policies of the settings and their rules. Raises pydantic's ValidationError for an unchecked rule."""
+    """The policies of the settings and their rules. Raises pydantic's ValidationError for a rule that was not validated."""
 
     __slots__ = ("_default", "_remembered", "_rules")
 
@@ -353,7 +353,7 @@ class Policies:
         return self._remembered.use((backend, collection), lambda: self._matching(backend, collection))
 
     def rule_of(self, backend: str, collection: str) -> int | None:
-        """Which rule decides, from 0; None where none matches."""
+        """The index of the deciding rule; None if none matches."""
         matching = (number for number, rule in enumerate(self._rules) if rule.backend(backend))
         return next((number for number in matching if self._rules[number].collection(collection)), None)
 
@@ -366,13 +366,13 @@ PREFIX = "x-vecsieve-"
 
 
 def is_override(name: str) -> bool:
-    """Whether a header is the proxy's own, known or not; it is never sent upstream."""
+    """Whether a header is VecSieve's own, known or not; such headers are never sent upstream."""
     return name.lower().startswith(PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a reload replaces as a whole; a request keeps the rules that it began with."""
+    """Everything that a reload replaces at once; a request keeps the rules with which it began."""
 
     policies: Policies
     overrides: OverrideSettings

@@ -1,4 +1,4 @@
-"""What is reported of an answered call: its figures, and the headers and notes that tell a client."""
+"""The report of an answered call: its figures, and the headers and payload notes for the client."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ from .fetch import Attempt
 
 REPORT_HEADER = "x-vecsieve"
 COLLAPSED_HEADER = "x-vecsieve-collapsed"
-COLLAPSED_BYTES = 4096  # of that header: servers and clients take 8 KiB of all together
-NOTES_BYTES = 1 << 16  # of ids in the payloads of one answer
+COLLAPSED_BYTES = 4096  # bytes of that header: servers and clients accept 8 KiB for all headers
+NOTES_BYTES = 1 << 16  # bytes of ids in the payloads of one answer
 
 
 def header_value(report: Report) -> str:
     """The value of the response header on intercepted answers.
 
-    Grammar (RFC 5234), members in this order and the first five always there, so that both a person and ``split`` can read
-    it::
+    Grammar (RFC 5234); members in this order, the first five always present, so that ``split`` suffices to parse it::
 
         value  = "pool=" count ";clusters=" count ";returned=" count ";collapsed=" count ";added_ms=" millis [short] [units] [hedged]
         short  = ";short=" count
@@ -43,9 +42,9 @@ def header_value(report: Report) -> str:
         count  = 1*DIGIT
         millis = 1*DIGIT "." DIGIT
 
-    Counts are sums over the call's searches; ``short``: how many results fewer than asked for, given where only copies are left to fill
-    the page (`policy.short`); ``added_ms`` is total time minus time spent waiting for upstream; ``units`` are
-    those of lookups, given where there were any; ``hedged`` where the client's own search was sent as well.
+    Counts are sums over the call's searches. ``short``: how many results fewer than requested, if only copies are left to fill the page
+    (`policy.short`). ``added_ms``: total time minus time spent waiting for upstream. ``units``: read units of lookups, if there were any.
+    ``hedged``: the client's own search was sent as well.
     """
     found = report.counts
     missing = sum(each.short for each in report.figures)
@@ -59,18 +58,18 @@ def header_value(report: Report) -> str:
 
 
 def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
-    """The response headers of an improved answer. ``is_wanted``: by the settings."""
+    """The response headers of an improved answer. ``is_wanted``: whether the settings enable them."""
     found = []
-    if report.figures:  # a plain answer has none, and `returned=0` beside results is false
+    if report.figures:  # a plain answer has none, because `returned=0` beside results would be false
         found += [(REPORT_HEADER, header_value(report))] if is_wanted else []
         found += [(COLLAPSED_HEADER, report.collapsed_ids)] if report.collapsed_ids is not None else []
     return found
 
 
 def collapsed_value(attempt: Attempt) -> str:
-    """Which result stands for which others that were left out, as JSON in ASCII: a list for each search, in it a pair
-    ``[id, [id, …]]`` for each such result, in answer order. What does not fit is counted: ``{"collapsed": […], "omitted": 3}``. Where
-    overlaps are told, ``"overlapping"`` has the results that are overlapping chunks, ``[id, id, share]``.
+    """Which result represents which results that were left out, as JSON in ASCII: for each search a list of pairs ``[id, [id, …]]``, in
+    answer order. Ids that do not fit are counted: ``{"collapsed": […], "omitted": 3}``. If overlaps are reported, ``"overlapping"`` lists
+    overlapping chunks among the results: ``[id, id, share]``.
     """
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room, omitted = COLLAPSED_BYTES - 40, 0
@@ -99,7 +98,7 @@ def collapsed_value(attempt: Attempt) -> str:
 
 
 def _overlaps_told(attempt: Attempt, room: int) -> list[list[object]]:
-    """For each search ``[id, id, share]`` for each two results that overlap, as far as there is room."""
+    """For each search, ``[id, id, share]`` for each two overlapping results, as far as they fit."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     searches: list[list[object]] = []
     room -= 16
@@ -117,8 +116,8 @@ def _overlaps_told(attempt: Attempt, room: int) -> list[list[object]]:
 
 
 def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
-    """For each result of each search what its payload tells, as JSON: ``{"collapsed_ids":[…]}``; None where it stands for no other.
-    Ids that do not fit into the answer's NOTES_BYTES are counted instead: ``"omitted":3``.
+    """For each result of each search, the JSON for its payload: ``{"collapsed_ids":[…]}``; None if it represents no other. Ids beyond the
+    answer's NOTES_BYTES are counted instead: ``"omitted":3``.
     """
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room = NOTES_BYTES
@@ -141,14 +140,14 @@ def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
 
 
 def bypass_headers(reason: BypassReason | None, *, is_on: bool) -> tuple[tuple[str, str], ...]:
-    """The response header of a search that was left alone: `x-vecsieve: bypass=` and the reason's label.
+    """The response header of a bypassed search: `x-vecsieve: bypass=` and the reason's label.
 
-    ``is_on``: whether the search's mode is on and the settings want the header: the other modes add nothing.
+    ``is_on``: whether the search's mode is on and the settings enable the header; the other modes add nothing.
     """
     return ((REPORT_HEADER, f"bypass={reason.value}"),) if is_on and reason is not None else ()
 
 
-# Plain lists below: for fifty candidates they cost half of what the same costs in arrays.
+# Plain lists: for fifty candidates they take half the time of arrays.
 COLLAPSES = tuple(Collapse)
 _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FILLED.value
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
@@ -180,7 +179,7 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
 
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
-    """One per search of an improved answer."""
+    """One row per search of an improved answer."""
     if attempt.decided is not None:
         return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
@@ -197,7 +196,7 @@ def report_of(
     rows: tuple[Figures, ...] = (),
     hedged: bool = False,
 ) -> Report:
-    """Sum up an attempt as it stands now."""
+    """Sum up the current state of an attempt."""
     lookups = attempt.lookups
     return Report(
         backend=operation.backend,
@@ -223,7 +222,7 @@ def report_of(
 
 
 def _tells_in_header(attempt: Attempt) -> bool:
-    """Whether the client asked for the header, or for members of payloads on a transport without them."""
+    """Whether the client requested the header, or requested notes in payloads on a transport without them."""
     return attempt.policy.tells_collapsed is not CollapsedIn.OFF and not attempt.is_noted
 
 
@@ -252,17 +251,17 @@ def _vetoed_by(selection: Selection) -> tuple[tuple[Guard, int], ...]:
 
 
 def _swaps(keep: list[int], selection: Selection) -> int:
-    """The representatives that do not lead by rank; not of a list read page by page, which is in rank order without MMR."""
+    """How many representatives MMR chose in place of better ranked ones; 0 for a list read page by page, which is in rank order."""
     stands = selection.representative.tolist()
     chosen = [row for row in keep if stands[row] == row]
     by_rank = islice((row for row, stand in enumerate(stands) if row == stand), len(chosen))
-    # The first ones by rank are as many as were chosen: whatever lies behind them swapped in.
+    # The last representative if the same number had been chosen by rank: each chosen one behind it replaced one before it.
     last = max(by_rank, default=-1)
     return sum(row > last for row in chosen)
 
 
 def _score_loss(search: Search, pool: Pool, keep: list[int]) -> float:
-    """Absolute, because only the backend knows whether lower or higher is better."""
+    """Absolute, because only the backend knows whether a lower or higher score is better."""
     own = _mean(pool.scores[search.offset : search.offset + len(keep)].tolist())
     kept = _mean(pool.scores[keep].tolist())
     loss = abs(own - kept) / abs(own) if own else 0.0

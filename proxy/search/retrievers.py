@@ -1,15 +1,15 @@
-"""Policy ``per_retriever``: each list of a fusion is rid of its copies before the lists are fused.
+"""Policy ``per_retriever``: copies are removed from each list of a fusion before the lists are fused.
 
     widened request ─► its searches ─► database ─► lists ─► copies out of each ─► fused as the database fuses ─► one reply
 
-The searches are one batch, or requests that are sent at once. All but the first of them are reads of ours. The lists of a request are
-fetched once: a larger pool is a longer part of the same fusion.
+The searches are one batch, or parallel requests. All but the first count as our own reads. The lists of a request are fetched once: a
+larger pool is a longer part of the same fusion.
 
-What comes out has the form of the database's reply to the widened request, so everything behind it is as ever: the fused list is rid of
-copies once more, and the answer is cut from it. A fusion that cannot be divided exactly is sent undivided.
+The result has the form of the database's reply to the widened request, so the following steps are the usual ones: copies are removed from
+the fused list as well, and the answer is trimmed from it. A fusion that cannot be divided exactly is sent undivided.
 
-A copy that no list keeps comes behind all others, with the database's own fused score where it is lower than theirs: it fills a page
-that would be short. Where no list has a copy the result is the database's own fusion, bit for bit.
+A copy that no list keeps is placed behind all others, with the database's own fused score if it is lower than theirs; it fills pages that
+would be short. If no list has a copy, the result is the database's own fusion, bit for bit.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ Rows = Sequence[int]
 
 
 class Send(Protocol):
-    """Sends a widened request, or another one to a path with this ``ending``, and returns the body of a success."""
+    """Sends a widened request, or another one to a path with this ``ending``; returns the body of a success."""
 
     async def __call__(self, body: bytes, *, ending: Ending = SAME) -> bytes: ...
 
 
 class Retrievers:
-    """Fetches the pools of fusions. ``scaling``, ``work``, ``own``: the process's."""
+    """Fetches the pools of fusions. ``scaling``, ``work``, ``own``: those of the process."""
 
     __slots__ = ("_adapter", "_metrics", "_own", "_scaling", "_work")
 
@@ -72,8 +72,8 @@ class Retrievers:
         self._own = own
 
     async def fetch(self, attempt: Attempt, body: bytes, send: Send, *, granted: Callable[[], None]) -> bytes:
-        """The reply to a widened request, with lists rid of copies where it fuses lists. ``granted``: called before anything is sent; may
-        raise. Raises what it and ``send`` raise, and MalformedReplyError.
+        """The reply to a widened request; copies are removed from the lists of a fusion. ``granted``: called before anything is sent.
+        Raises what ``granted`` and ``send`` raise, and MalformedReplyError.
         """
         adapter, divided = self._adapter, None
         if isinstance(adapter, DividesFusions):
@@ -84,7 +84,7 @@ class Retrievers:
         return await send(body)
 
     def _divided(self, adapter: DividesFusions, attempt: Attempt, body: bytes) -> Divided | None:
-        """The division of a request; None where it is no fusion, or is not to be divided, which is counted."""
+        """The division of a request; None if it is no fusion, or must not be divided, which is counted."""
         try:
             divided = adapter.divided(attempt.call, body)
             if divided is None or attempt.lists is not None:
@@ -101,21 +101,21 @@ class Retrievers:
     async def _fused(
         self, adapter: DividesFusions, attempt: Attempt, divided: Divided, send: Send, granted: Callable[[], None]
     ) -> bytes:
-        """The reply made of the lists of a division."""
+        """The reply made from the lists of a division."""
         if attempt.lists is None:
             granted()
             attempt.lists = await self._fetched(attempt, divided, send)
         lists = attempt.lists
         if any(len(rows) < pool.size for rows, pool in zip(lists.distinct, lists.pools, strict=True)):
-            # The copies stand behind the first top_k, so the gate would not see them; and fused scores, which are made of ranks, say
-            # nothing of how near two results are, while the lists' own scores have been asked.
+            # Copies are behind the first top_k, so the gate would not see them. Fused scores are made of ranks and do not show how close
+            # two results are; the lists' own scores were already used for that.
             chosen = replace(attempt.policy.selection, when=When.ALWAYS)
             attempt.policy = replace(attempt.policy, selection=chosen)
         with attempt.watch.stage(Stage.ENCODE):
             return await self._work.done(partial(_fused, adapter, divided, lists), is_long=lists.is_long)
 
     async def _fetched(self, attempt: Attempt, divided: Divided, send: Send) -> Lists:
-        """The lists, each read and rid of its copies."""
+        """The lists, each parsed and without its copies."""
         attempt.is_divided = True
         bodies = await _all_sent(divided, send)
         is_long = sum(map(len, bodies)) > TURN_BYTES
@@ -134,7 +134,7 @@ class Retrievers:
         return Lists(replies=tuple(replies), distinct=tuple(distinct), is_long=is_long)
 
     async def _distinct(self, attempt: Attempt, lists: Sequence[tuple[Search, Pool]], *, is_long: bool) -> list[Rows]:
-        """Of each list the places of those who stand for themselves."""
+        """For each list, the places of its representatives."""
         policy, allowance = attempt.policy, Allowance(CALL_BYTES)
         of_lists = replace(
             policy.selection, order=Order.BACKEND, diversifier=None, caps=_NO_CAPS, short=Short.ALLOW
@@ -162,7 +162,7 @@ class Retrievers:
 
 
 async def _all_sent(divided: Divided, send: Send) -> list[bytes]:
-    """The replies to all parts, which are sent at once. The first failure ends the others."""
+    """The replies to all parts, which are sent in parallel. The first failure cancels the others."""
     if len(divided.parts) == 1:
         return [await send(divided.parts[0].body, ending=divided.ending)]
     sending = [

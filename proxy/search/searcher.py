@@ -1,7 +1,6 @@
 """One search without its transport: widen, fetch, select, grow, trim.
 
-The transport passes ``fetch`` and holds the ``Attempt``: what was fetched stays there, so that a fallback can answer
-from it.
+The transport passes ``fetch`` and holds the ``Attempt``, which keeps what was fetched for the fallbacks.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ from .report import collapsed_notes, figures
 
 
 def untouched(pool: Pool) -> Selection:
-    """The selection that keeps a whole pool."""
+    """The selection of a whole pool."""
     each = whole(pool)
     return Selection(
         keep=each,
@@ -77,19 +76,19 @@ def untouched(pool: Pool) -> Selection:
 
 
 def whole(pool: Pool) -> npt.NDArray[np.intp]:
-    """(n,) every candidate."""
+    """(n,) all candidates."""
     return np.arange(pool.size, dtype=np.intp)
 
 
 def window(search: Search, pool: Pool) -> npt.NDArray[np.intp]:
-    """(top_k,) the candidates at the requested ranks, as far as there are any."""
+    """(top_k,) the candidates at the requested ranks, or as many as there are."""
     return np.arange(min(search.offset, pool.size), min(search.offset + search.top_k, pool.size), dtype=np.intp)
 
 
 def truncate_pools(reply: Reply, sizes: Sequence[int]) -> Reply:
     """The reply with at most ``sizes[i]`` candidates in pool i; 0 leaves a pool unchanged.
 
-    Searches of a batch may share one limit: each is judged by as many candidates as it would have got alone.
+    Searches of a batch may share one limit: each is judged by as many candidates as it would have got on its own.
     """
     if not any(0 < size < pool.size for pool, size in zip(reply.pools, sizes, strict=True)):
         return reply
@@ -114,16 +113,16 @@ def first(pool: Pool, count: int) -> Pool:
 
 
 PAGE_ROUNDS = 4  # 50 -> 200 -> 800 -> 1000: the steps from the smallest paged pool to the default page_cap
-SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than the fill it replaces
-# A reply of this size takes 3 to 8 ms to read, without pysimdjson 12: a larger one is read and cut beside the loop.
+SINGLE_ROUNDS = 1  # one page grows once: a second wait would cost more than its results are worth
+# A reply of this size takes 3 to 8 ms to read, 12 without pysimdjson: a larger one is read and trimmed beside the loop.
 TURN_BYTES = 1 << 20
-# Measuring all pairs of so many candidates takes 5 ms, and of a thousand 30: they are compared beside the loop.
+# All distances between this many candidates take 5 ms, between a thousand 30 ms: more are compared beside the loop.
 LONG_POOL = 400
 
 
 class Searcher:
-    """Runs calls of one adapter. ``scaling``, ``memory``: what earlier pools taught; ``work``: runs long steps beside
-    the loop, and is closed by its maker.
+    """Runs calls of one adapter. ``scaling``, ``memory``: learned from earlier pools; ``work``: runs long steps beside the loop; its
+    creator closes it.
     """
 
     __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_work")
@@ -149,8 +148,8 @@ class Searcher:
     def lean(
         self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True
     ) -> tuple[SearchCall | None, Repeat | None]:
-        """The same call without what memory probably has; None where all must be fetched. Raises UnsupportedError. ``may``: whether the
-        search can do with what memory has.
+        """The same call without what memory probably has; None if everything must be fetched. Raises UnsupportedError. ``may``: whether the
+        search may rely on memory.
         """
         if self._memory is None or self._repeats is None or not may:
             return None, None
@@ -159,8 +158,8 @@ class Searcher:
             return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
         lean = self.read(operation, body, needs)
-        # Of a search by anything else than a dense vector, rows mean nothing in another pool. And what a client excludes is not
-        # compared because another client's searches brought it.
+        # For a search by anything but a dense vector, rows mean nothing in another pool. Payload values that a client excludes are not
+        # compared just because another client's search fetched them.
         may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
         return (lean if may_recall else None), repeat
 
@@ -175,8 +174,8 @@ class Searcher:
     ) -> bytes:
         """Return the distinct answer in the backend's own bytes. Raises RejectedReplyError or MalformedReplyError.
 
-        ``reply_bytes``: the largest reply, which bounds how far a pool grows; None: unbounded. ``look``: sends a vector
-        fetch; None where the transport cannot.
+        ``reply_bytes``: the largest reply, which bounds the growth of a pool; None: unbounded. ``look``: sends a vector fetch; None if the
+        transport cannot.
         """
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
@@ -208,7 +207,7 @@ class Searcher:
         )
 
     def complete(self, attempt: Attempt) -> None:
-        """Look up rows and payload values of a pool that was decided without them: for those that keep or show them."""
+        """Look up rows and payload values of a pool that was selected from without them, for observers that keep or show them."""
         if self._memory is not None:
             complete(self._memory, attempt)
 
@@ -246,7 +245,7 @@ class Searcher:
             attempt.selections = (attempt.decided.selection,)
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
-        """What the selection from a lean reply depends on, and what was decided about an equal one. It needs no rows and no payload values."""
+        """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
         order = None if attempt.enough is None else settled_order(reply.pools[0], reply.pools[0].size)
         known = reply if order is None else replace(reply, pools=(identified(reply.pools[0], order),))
         asked = asked_of(attempt, known, self._rest)
@@ -261,20 +260,20 @@ class Searcher:
         return asked, decided
 
     def _decide(self, attempt: Attempt) -> None:
-        """Remember a selection that depends on nothing but what was asked."""
+        """Remember a selection that depends on its key only."""
         asked, memory = attempt.asked, self._memory
         known = attempt.known[0] if len(attempt.known) == 1 else None
         if asked is None or memory is None or known is None or known.records is None or attempt.reply is None:
             return
         (search,), (pool,), (selection,) = attempt.call.searches, attempt.reply.pools, attempt.selections
         if asked.rest != self._rest(attempt, asked.key):
-            return  # the scale has changed while a lookup was waited for
+            return  # the scale changed while a lookup was in progress
         policy, found = attempt.policy.selection, known.found
         attempt.decided = Decided(selection, figures(search, pool, selection), policy, found.slots, found.until)
         memory.decide(attempt.call.operation.collection, asked, attempt.decided)
 
     def _enough(self, attempt: Attempt) -> Enough | None:
-        """What the next such request needs. It is known once the same pool came again, as a look at ``attempt.known`` tells."""
+        """How many candidates the next such request needs. Known once the same pool was found again, as ``attempt.known`` shows."""
         if attempt.enough is not None and attempt.repeat is not None:
             return attempt.repeat.enough
         asked, decided, memory = attempt.asked, attempt.decided, self._memory
@@ -293,13 +292,13 @@ class Searcher:
         return Enough(needed, decided.policy)
 
     def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:
-        """What a selection depends on beside the pool; None where the policy is made for the collection alone."""
+        """What a selection depends on besides the pool; None if the policy is made for the collection only."""
         policy = attempt.policy.selection
         chosen, scale = self._scaled(attempt, key.vector, key.dimension)
         return (attempt.call.searches[0].top_k, id(policy), scale) if chosen is policy else None
 
     async def _fetched(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
-        """One reply, from which a fallback can answer should the next step fail."""
+        """One reply, from which a fallback can answer if the next step fails."""
         reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
         if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
             attempt.reply = reply
@@ -327,7 +326,7 @@ class Searcher:
         return reply
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
-        """Fetch larger pools while a page is short; otherwise complete it from what there is."""
+        """Fetch larger pools while a page is short; then complete it from what there is."""
         limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
         for _ in range(limit):
             sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
@@ -337,7 +336,7 @@ class Searcher:
             try:
                 await self._round(attempt, fetch, sizes)
             except (RejectedReplyError, MalformedReplyError, LookupFailedError):
-                break  # the smaller pool is whole and selected: growing was only an attempt to do better
+                break  # the smaller pool is complete and selected from: growing was only an attempt to improve
         await self._settle(attempt)
 
     def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
@@ -350,8 +349,8 @@ class Searcher:
         )
 
     async def _settle(self, attempt: Attempt) -> None:
-        """Complete the pages that growing could not fill. Other searches are decided: a single page is filled when it
-        is selected, and an exhausted pool was read to its end.
+        """Complete the pages that growing could not fill. Other searches are done: a single page is filled when it is selected, and an
+        exhausted pool was read completely.
         """
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         rows = zip(attempt.call.searches, attempt.selections, attempt.exhausted, strict=True)
@@ -369,7 +368,7 @@ class Searcher:
             attempt.renewed = await renew(attempt, self._work, self._scaled)
 
     async def _select(self, attempt: Attempt) -> tuple[Selection, ...]:
-        """Select from each search's pool, one turn of the loop each, so that a batch does not hold the loop."""
+        """Select from each search's pool, one turn of the loop each, so that a batch does not block the loop."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.exhausted, attempt.plan, strict=True)
         selections: list[Selection] = []
@@ -385,7 +384,7 @@ class Searcher:
         return tuple(selections)
 
     async def _read(self, attempt: Attempt, place: int) -> Read:
-        """A search's pool with the rows to compare and what its payloads say."""
+        """A search's pool with the rows to compare and its payload records."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         pool, search = attempt.reply.pools[place], attempt.call.searches[place]
         known = attempt.known[place] if attempt.known else None
@@ -424,14 +423,14 @@ class Searcher:
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
-        """The policy, and the distance to read its threshold at. A threshold that the request named is taken as it is."""
+        """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""
         policy = attempt.policy
         if not policy.is_profiled:
             return policy.selection, None
         return self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
 
     def _learn(self, attempt: Attempt) -> None:
-        """Learn once per call, from the last pools: earlier ones are parts of them."""
+        """Learn once per call, from the last pools, which contain the earlier ones."""
         if self._repeats is not None and attempt.repeat is not None:
             lacked = attempt.is_repeated and attempt.recall is MemoryRecall.NONE
             has_until = None if lacked else attempt.known_until
@@ -446,14 +445,12 @@ class Searcher:
                     vector, dimension = (
                         attempt.asked.key.vector,
                         attempt.asked.key.dimension,
-                    )  # its rows may not have been looked at
+                    )  # its rows may not have been read
                 self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:
-    """The sizes to grow to, limited by the bytes per candidate of the last reply; the current sizes where it would be
-    too much.
-    """
+    """The sizes to grow to, limited by the bytes per candidate of the last reply; the current sizes if growing would exceed the bound."""
     assert attempt.reply is not None  # noqa: S101 - a round has set it
     if reply_bytes is None:
         return sizes
@@ -467,7 +464,7 @@ def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -
 
 
 def _judged(reply: Reply, planned: Plan) -> Reply:
-    """The reply without counting missing vectors of searches that were sent unchanged."""
+    """The reply, ignoring missing vectors of searches that were sent unchanged."""
     if None not in planned:
         return reply
     pools = zip(reply.pools, planned, strict=True)
@@ -475,7 +472,7 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
 
 
 def _is_blind(attempt: Attempt) -> bool:
-    """Whether there are candidates, and none has a vector or a text to compare."""
+    """Whether there are candidates, but none has a vector or a text to compare."""
     if attempt.reply is None:
         return False
     pools = [pool for pool, size in zip(attempt.reply.pools, attempt.plan, strict=True) if size is not None]

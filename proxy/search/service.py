@@ -2,8 +2,8 @@
 
     improved answer ── our failure ─► first top_k of what was fetched ── nothing usable ─► the original bytes, once
 
-Nothing is sent to the client before one of these answers is complete, so each lower one is still possible. Only a search comes
-here, and a search reads: its original may be sent once more.
+Nothing is sent to the client before one of these answers is complete, so each later one is still possible. Only searches take this path,
+and a search only reads, so its original may be sent once more.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ A = TypeVar("A", bound=TransportAnswer)
 class SearchService:
     """Runs the searches of one transport.
 
-    ``dialect``: reads the database's errors. ``number_bytes``: size of one number of a vector. ``waiting``: calls
-    queued in the transport that no handler has yet.
+    ``dialect``: reads the database's errors. ``number_bytes``: size of one number of a vector. ``waiting``: calls queued in the transport,
+    without a handler yet.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SearchService:
         record.classified(operation)
         rules = self._services.rules.now
         own = rules.policies.resolve(self._services.backend, ruled_by)
-        given = [(name.lower(), value) for name, value in headers]  # of most requests none
+        given = [(name.lower(), value) for name, value in headers]  # most requests have none
         return rules, overridden(given, rules.overrides, own, record) if given else own
 
     async def answer(
@@ -117,7 +117,7 @@ class SearchService:
         return await self.search(exchange, record, sample=sample)
 
     def no_room(self, record: RequestRecord) -> FailOpen | None:
-        """Why no search can be improved now; None while there is room."""
+        """Why no search can be improved now; None if there is room."""
         services, limits = self._services, self._services.limits
         is_full = record.searches_in_flight + self._waiting() >= limits.searches_in_flight
         if is_full or services.turns.lag_seconds > limits.searches_lag_seconds:
@@ -129,7 +129,7 @@ class SearchService:
 
         async def prepare() -> Attempt | BypassReason:
             if self._services.own.is_quiet(exchange.operation):
-                return Bypass.QUOTA  # nothing of ours is sent, so nothing of ours is refused in the client's place
+                return Bypass.QUOTA  # no additional request is sent, so none can use up the client's quota
             too_large = self.too_large(exchange)
             if len(exchange.plain) > TURN_BYTES:
                 await asyncio.sleep(0)
@@ -181,12 +181,12 @@ class SearchService:
             self._services.own.refused(collection)
 
     def success_received(self, collection: str, body: bytes) -> None:
-        """``body``: of a whole reply that the transport calls a success."""
+        """``body``: a whole reply that the transport calls a success."""
         if self._dialect.is_quota_in_success(body):
             self._services.own.refused(collection)
 
     def too_large(self, exchange: Exchange[A]) -> Reason | None:
-        """Why a request is too large to parse; None where it is not. Called before anything else reads the body."""
+        """Why a request is too large to parse; None if it is not. Called before anything else reads the body."""
         try:
             self._adapter.check_size(exchange.operation, exchange.plain, self._services.bounds)
         except UnsupportedError as verdict:
@@ -194,7 +194,7 @@ class SearchService:
         return None
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
-        """Parse the request and plan its pools, or return why the search is left alone. ``known``: as ``Needs.known``."""
+        """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, operation, policy = self._services, exchange.operation, exchange.policy
         learned, sizes = services.learned, services.adaptive_fetch
         if services.egress.is_spent:
@@ -207,7 +207,7 @@ class SearchService:
                 lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
-                if lean is not None and not is_spare:  # a second read brings what memory lacks
+                if lean is not None and not is_spare:  # a second read fetches what memory lacks
                     call, lean = whole(), None
         except UnsupportedError as verdict:
             return verdict.reason
@@ -261,7 +261,7 @@ class SearchService:
             attempt.release()
 
     async def _raced(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """The improved answer or the original's, whichever is usable first; without either, the original is sent now."""
+        """The improved answer or the original's, whichever is usable first; if neither is, the original is sent now."""
         operation, timeout = exchange.operation, exchange.client_timeout_seconds
         learned = self._services.hedges.attempt_timeout
         last = learned.attempt_seconds(operation, timeout)
@@ -279,13 +279,13 @@ class SearchService:
                 self._services.breaker.failed()
         response, report = await self._own(exchange, attempt, race)
         if attempt.is_declined and response.is_success:
-            # The client's own request was fine, so what was refused is what we made of it: too many candidates, as an
-            # answer beyond Pinecone's 4 MB is refused, whatever the words. Half as many next time, until it fits.
+            # The client's own request succeeded, so the cause is the widened one: too many candidates, as Pinecone refuses an answer beyond
+            # 4 MB, with whatever words. The next request asks for half as many, until it fits.
             self._services.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
         return response, report
 
     async def _own(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """The answer to the client's own search, which was sent already or is sent now."""
+        """The answer to the client's own search, which was sent before or is sent now."""
         if race.is_sent:
             reason = attempt.reason or FailOpen.INTERNAL
             with attempt.watch.stage(Stage.UPSTREAM):
@@ -298,7 +298,7 @@ class SearchService:
             return await self._original(exchange, attempt)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
-        """Run the pipeline for its figures; nothing reaches a client. None without an answer."""
+        """Run the pipeline for its figures; nothing is sent to a client. None without an answer."""
         room = self._room(exchange.operation, attempt)
         if not isinstance(room, Hold):
             attempt.release()
@@ -311,7 +311,7 @@ class SearchService:
         return None if answered is None else answered[1]
 
     def _room(self, operation: Operation, attempt: Attempt) -> Hold | FailOpen:
-        """Room for the widened reply, to be released; or why no request is sent."""
+        """A reservation for the widened reply, to be released; or why no request is sent."""
         services = self._services
         if services.replays.is_spent:
             return FailOpen.BREAKER
@@ -320,7 +320,7 @@ class SearchService:
         room = services.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
-        if not services.breaker.allow():  # last: a yes may make this search the probe, which must then be sent
+        if not services.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
             room.release()
             return FailOpen.BREAKER
         return room
@@ -343,7 +343,7 @@ class SearchService:
         sent_bytes = 0
         try:
             answered = await first_success([improved, plain], attempt.failed)
-            if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent
+            if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent to a client
                 sent_bytes = answered[0].body_bytes
         except asyncio.CancelledError:
             self._services.breaker.abandoned()
@@ -406,7 +406,9 @@ class SearchService:
                 self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
-        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's answer is passed on."""
+        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's
+        answer is passed on.
+        """
         services = self._services
         started = services.clock()
         seconds = services.hedges.seconds(exchange, attempt, started)
@@ -441,10 +443,10 @@ class SearchService:
     def _lost(self, operation: Operation, attempt: Attempt, lost: LostReplyError) -> None:
         attempt.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
-            # The client's own limit may fit where five times as many do not.
+            # The client's own limit may fit where five times as many candidates do not.
             self._services.learned.refused(operation, None)
         if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
-            self._services.breaker.succeeded()  # it answered
+            self._services.breaker.succeeded()  # the database answered
         else:
             self._services.breaker.failed()
 
@@ -452,19 +454,19 @@ class SearchService:
         """The exception for an unsuccessful answer; learns from it."""
         self._received(attempt, refused.words)
         if self._dialect.is_quota(refused.status, refused.words):
-            self._services.breaker.succeeded()  # it answered
+            self._services.breaker.succeeded()  # the database answered
             return self._limited(operation, attempt)
         attempt.is_declined = self._is_declined(operation, refused)
         is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
         return RejectedReplyError(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
 
     def _limited(self, operation: Operation, attempt: Attempt) -> Exception:
-        """The exception for a quota refusal: it is the client's answer, unless there is a pool already."""
+        """The exception for a quota refusal: the refusal is the client's answer, unless there is already a pool."""
         self._services.own.refused(operation.collection)
         if attempt.reply is not None:
             return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         attempt.reason = FailOpen.OVERFETCH_STATUS
-        return PassedReplyError()  # asking again with the original would burn the client's quota twice
+        return PassedReplyError()  # sending the original as well would use up the client's quota twice
 
     def _is_declined(self, operation: Operation, refused: RefusedReplyError) -> bool:
         """Learn from a refusal; whether it is a client error of unknown cause."""
@@ -473,14 +475,14 @@ class SearchService:
             services.breaker.failed()
             services.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
             return False
-        services.breaker.succeeded()  # it answered: a refusal of what was asked is no failure of the database
+        services.breaker.succeeded()  # the database answered: refusing the request is no failure of the database
         if (limit := self._dialect.refused_limit(refused.status, refused.words)) is not None:
             services.learned.refused(operation, limit)
             return False
         if self._dialect.names_unknown_vector(refused.status, refused.words):
-            services.learned.forget(operation.collection)  # the collection is another now
+            services.learned.forget(operation.collection)  # the collection has been replaced
             return False
-        services.learned.contradicted(operation)  # a field may be one that the collection had when it was described
+        services.learned.contradicted(operation)  # the field may have existed when the collection was described
         return refused.may_be_size
 
     async def _original(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:

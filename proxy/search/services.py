@@ -28,14 +28,14 @@ from .policy import RulesInForce
 
 
 class Observer(Protocol):
-    """Keeps improved answers, for the admin port to show. The answer does not depend on it."""
+    """Keeps improved answers for the admin port. The answer does not depend on it."""
 
     def needs_features(self, attempt: Attempt) -> bool:
-        """Whether it reads the rows and payload values of this search's pool, which memory may have to look up first."""
+        """Whether it reads the rows and payload values of this search's pool, which then may have to be looked up in memory."""
         ...
 
     def answered(self, attempt: Attempt, report: Report) -> None:
-        """An improved answer is ready. Returns at once."""
+        """An improved answer is ready. Must return at once."""
         ...
 
 
@@ -43,7 +43,7 @@ class Observer(Protocol):
 class ProcessServices:
     """What all searches of a process share.
 
-    ``features``: None where nothing is remembered. ``work``: closed by the process. ``keeps_marks``: as for Stopwatch.
+    ``features``: None if nothing is remembered. ``work``: closed by the process. ``keeps_marks``: as for Stopwatch.
     """
 
     backend: str
@@ -79,7 +79,7 @@ class ProcessServices:
     sessions: Sessions
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
-        """Invalidates what is known of a collection when it is created, changed, deleted or called otherwise."""
+        """Invalidates what is known of a collection when it is created, changed, deleted or renamed."""
         if transport.reshaped is None:
             return WriteInvalidation()
         features = () if self.features is None else (self.features,)

@@ -22,19 +22,19 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 LEARNED_ENTRIES = 1024  # collections remembered per kind of knowledge: about 200 kB
-REFUSED_SECONDS = 60.0  # a refusal that named no limit: try again after a minute, it may have been the moment
-LIMIT_SECONDS = 600.0  # a limit that upstream named: configuration, which changes rarely
+REFUSED_SECONDS = 60.0  # a refusal that named no limit: retry after a minute, since it may have been temporary
+LIMIT_SECONDS = 600.0  # a limit that upstream named is configuration, which changes rarely
 HINT_SECONDS = (
     3600.0  # a collection's vectors are fixed when it is created; an hour bounds the error after a recreation
 )
-# What contradicts something that was learned this short a time ago contradicts the database, not us: asking again would not help.
+# A contradiction this soon after learning points to the database, not to outdated knowledge: asking again would not help.
 FRESH_SECONDS = 5.0
-NOTHING = 0  # the cap of a collection whose widened requests are refused without saying how many it would take
+NOTHING = 0  # the cap of a collection whose widened requests are refused without a stated limit
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The answer to an adapter's question. ``known``: None when there was no readable answer."""
+    """The answer to a description request of an adapter. ``known``: None when there was no readable answer."""
 
     known: object | None
 
@@ -47,7 +47,7 @@ class Lru(OrderedDict[K, V]):
         self._entries = entries
 
     def use(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value, made where there is none, and count it as used now."""
+        """Return the value, creating it if missing, and mark it as just used."""
         value = self.get(key)
         if value is None:
             self.hold(key, value := make())
@@ -56,7 +56,7 @@ class Lru(OrderedDict[K, V]):
         return value
 
     def hold(self, key: K, value: V) -> None:
-        """Set the value and count it as used now."""
+        """Set the value and mark it as just used."""
         self[key] = value
         self.move_to_end(key)
         while len(self) > self._entries:
@@ -70,7 +70,7 @@ class Expiring(Generic[V]):
 
     def __init__(self, *, entries: int, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._held = Lru[tuple[str, str], tuple[V, float, float]](entries)  # the value, when it ends and when it began
+        self._held = Lru[tuple[str, str], tuple[V, float, float]](entries)  # each value with its expiry and its start
 
     def get(self, key: tuple[str, str]) -> V | None:
         held = self._held.get(key)
@@ -88,7 +88,7 @@ class Expiring(Generic[V]):
         self._held.hold(key, (value, now + seconds, now))
 
     def drop(self, is_wrong: Callable[[tuple[str, str]], bool], *, older_seconds: float = 0.0) -> None:
-        """Drop the entries whose key ``is_wrong``, but for those set less than ``older_seconds`` ago."""
+        """Drop the entries whose key satisfies ``is_wrong``, except those set less than ``older_seconds`` ago."""
         until = self._clock() - older_seconds
         for key in [key for key, (_, _, since) in self._held.items() if since <= until and is_wrong(key)]:
             del self._held[key]
@@ -103,11 +103,11 @@ class Learned:
     def __init__(self, clock: Callable[[], float], *, entries: int = LEARNED_ENTRIES) -> None:
         self._caps = Expiring[int](entries=entries, clock=clock)
         self._hints = Expiring[str](entries=entries, clock=clock)
-        # What collections are like, under their name and the question that was asked; see ``CollectionInfo``.
+        # Descriptions by collection name and description request; see ``CollectionInfo``.
         self.descriptions = Expiring[Description](entries=entries, clock=clock)
 
     def cap(self, operation: Operation) -> int | None:
-        """The largest limit that upstream takes; 0 when it refuses any larger than the client's; None when unknown."""
+        """The largest limit that upstream accepts; 0 when it refuses any limit above the client's; None when unknown."""
         return self._caps.get(key_of(operation))
 
     def refused(self, operation: Operation, limit: int | None) -> None:
@@ -125,13 +125,13 @@ class Learned:
         self._hints.put(key_of(operation), vector_name, seconds=HINT_SECONDS)
 
     def forget(self, collection: str | None) -> None:
-        """Forget this collection; None: all."""
+        """Forget this collection, or all for None."""
         self._caps.drop(lambda key: is_of(collection, key[1]))
         self._hints.drop(lambda key: is_of(collection, key[1]))
         self.descriptions.drop(lambda key: is_of(collection, key[0]))
 
     def contradicted(self, operation: Operation) -> None:
-        """A reply contradicts what was learned of this collection's vectors and fields."""
+        """A reply contradicts what was learned about this collection's vectors and fields."""
         self._hints.drop(lambda key: key == key_of(operation))
         self.descriptions.drop(lambda key: key[0] == operation.collection, older_seconds=FRESH_SECONDS)
 
@@ -142,7 +142,7 @@ class Learned:
 
 
 def is_of(collection: str | None, name: str) -> bool:
-    """Whether an entry is about this collection or a part of it such as a tenant; None: about any."""
+    """Whether an entry is about this collection or a part of it, such as a tenant; None: about any collection."""
     return collection is None or name == collection or name.startswith(f"{collection}/")
 
 
@@ -152,15 +152,15 @@ def key_of(operation: Operation) -> tuple[str, str]:
 
 NAMES_ENTRIES = 4096  # collections remembered: about 1 MB
 
-_UNTOUCHED = nullcontext()  # around a request that changes nothing: most
+_UNTOUCHED = nullcontext()  # the usual reader, of a request that changes nothing
 Learn = Callable[[bytes], None]
 
 
 class Names:
-    """Collection names by the ids in paths, learned from descriptions that pass by.
+    """Collection names by the ids in paths, learned from descriptions that pass through.
 
-    No request is sent for a name. Ids are the database's own, and a name decides about a policy, never about access.
-    ``naming``: None where paths contain names; nothing is then kept. ``counted``: called for each search by an id.
+    No request is sent to learn a name. A name selects a policy; it never grants access. ``naming``: None for backends with names in their
+    paths; nothing is stored then. ``counted``: called for each search by an id.
     """
 
     __slots__ = ("_counted", "_held", "_naming")
@@ -173,14 +173,14 @@ class Names:
         self._held = Lru[str, str](entries)
 
     def ruled_by(self, operation: Operation) -> str:
-        """As `known` has it, of an operation that is no search: it is not counted."""
+        """As `known`, for an operation that is no search: not counted."""
         if not operation.id:
             return operation.collection
         return self._held.get(operation.id) or operation.collection.removesuffix(operation.id)
 
     def known(self, operation: Operation) -> tuple[Operation, str]:
-        """The operation with its collection's name, and the text that policy rules match: the name, or the path before
-        the id while the name is unknown.
+        """The operation with its collection's name, and the text that policy rules match: the name, or the path before the id if the name
+        is unknown.
         """
         if not operation.id:
             return operation, operation.collection
@@ -192,10 +192,9 @@ class Names:
         return replace(operation, collection=name), name
 
     def passing(self, head: RequestHead) -> AbstractContextManager[Learn | None]:
-        """Wrap a request that is passed through; yields the reader of its successful reply, None when it describes
-        nothing.
+        """Wrap a request that is passed through; yields the reader of its successful reply, or None for a reply without a description.
 
-        Names that the request may change are forgotten before and after it: a description that overtook it is out of
+        Names that the request may change are forgotten before and after it, because a description that arrives meanwhile may be out of
         date.
         """
         return _UNTOUCHED if self._naming is None else self._unsettling(self._naming, head)
@@ -229,7 +228,7 @@ class Names:
 
 class Forgetful(Protocol):
     def forget(self, collection: str | None) -> None:
-        """Forget this collection; None: all."""
+        """Forget this collection, or all for None."""
         ...
 
 
@@ -250,8 +249,8 @@ class WriteInvalidation:
         self._changes = changes
 
     def passing(self, head: RequestHead) -> AbstractContextManager[None]:
-        """Invalidate before and after a request that is passed through. A write whose client goes away may end later:
-        the vector memory stays disabled longer.
+        """Invalidate before and after a request that is passed through. If the client disconnects, the write may end later, so the feature
+        memory stays disabled longer.
         """
         touched = [(change, found) for change in self._changes if (found := change.touches(head)) is not None]
         return _forgotten(touched) if touched else _UNTOUCHED

@@ -52,8 +52,7 @@ class PoolMedians(_Model):
 class Profile(_Model):
     """One collection by one of its vectors.
 
-    ``cut``: merge at distance <= cut, used when ``how`` is labelled. Otherwise ``pool_median`` gives the distance at
-    which the policy's own threshold is read.
+    ``cut``: merge at distance <= cut, used when ``how`` is labelled. Otherwise the policy's own threshold is evaluated at ``pool_median``.
     """
 
     version: Literal[1]
@@ -105,7 +104,7 @@ def decoded(content: bytes, *, name: str) -> Profile:
 
 
 class Profiles:
-    """All profiles of a directory by collection and vector name. Reads nothing before ``reload_if_changed``."""
+    """All profiles of a directory by collection and vector name. Empty until ``reload_if_changed`` is called."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -114,9 +113,9 @@ class Profiles:
         self._profiles: dict[tuple[str, str], Profile] = {}
 
     def reload_if_changed(self) -> Reload | None:
-        """Read changed files; None when nothing changed. Raises nothing: problems are in the result.
+        """Read changed files; None when nothing changed. Never raises: problems are part of the result.
 
-        Costs one `stat` per file, so it may run every few seconds.
+        Costs one `stat` per file, so it can run every few seconds.
         """
         seen, unreadable = self._look()
         if unreadable == self._unreadable and seen == {name: held.signature for name, held in self._files.items()}:
@@ -139,7 +138,9 @@ class Profiles:
             return _Held(signature, None if before is None else before.profile, error.problems)
 
     def _rebuild(self) -> tuple[Problem, ...]:
-        """Key the profiles in order of file names; of two for one vector the first counts. Returns all files' problems."""
+        """Rebuild the index by collection and vector. If two files are for one vector, the first by file name is used. Returns the problems
+        of all files.
+        """
         problems: list[Problem] = []
         owners: dict[tuple[str, str], str] = {}
         self._profiles = {}
@@ -156,7 +157,7 @@ class Profiles:
         return tuple(problems)
 
     def _look(self) -> tuple[dict[str, Signature], tuple[Problem, ...]]:
-        """Signatures by file name. A directory that cannot be listed, as during a remount, changes nothing."""
+        """Signatures by file name. A directory that cannot be listed, as during a remount, counts as unchanged."""
         try:
             paths = sorted(path for path in self._directory.iterdir() if path.suffix == ".json")
         except OSError as error:
@@ -167,7 +168,7 @@ class Profiles:
 
 
 def _signature(path: Path) -> Signature:
-    """Zeros for a file that cannot be examined, such as a dangling link: reading it gives the reason."""
+    """Zeros for a file that cannot be examined, such as a dangling link: reading it then reports the reason."""
     try:
         found = path.stat()
     except OSError:
@@ -190,8 +191,8 @@ def _content(path: Path) -> bytes:
 Key = tuple[str, str]  # collection, vector name
 
 ENTRIES = 1024  # collections remembered: about 300 kB
-ENOUGH_POOLS = 50  # before so many, a pool's own median is the better scale
-MEMORY_POOLS = 1000  # older pools fade, so that a refilled collection is learned again
+ENOUGH_POOLS = 50  # with fewer pools, a pool's own median is the better scale
+MEMORY_POOLS = 1000  # older pools lose weight, so that a refilled collection is learned again
 
 
 @dataclass(slots=True)
@@ -207,9 +208,9 @@ class _Mean:
 class Scales:
     """The mean of each collection's pool medians, learned from traffic (`profiles.online`).
 
-    The mean over fifty pools carries over as well as each pool's own median (0.460 of the redundancy cut against 0.461,
-    the answer kept as often, on eleven labelled sets), and it does not change from one search to the next. Each process
-    learns from its own traffic. No clock: the same traffic gives the same numbers.
+    The mean over fifty pools works as well as each pool's own median (0.460 of the redundancy removed against 0.461, and the answer kept as
+    often, on eleven labelled sets), and it is stable between searches. Each process learns from its own traffic. It uses no clock: the same
+    traffic gives the same numbers.
     """
 
     __slots__ = ("_held",)
@@ -218,13 +219,13 @@ class Scales:
         self._held = Lru[Key, _Mean](entries)
 
     def observe(self, key: Key, median: float) -> None:
-        """Learn from one pool. A median that is not above zero is ignored."""
+        """Learn from one pool. A median <= 0 is ignored."""
         if not (median > 0.0 and math.isfinite(median)):
             return
         self._held.use(key, _Mean).add(median)
 
     def forget(self, collection: str | None) -> None:
-        """Forget this collection; None: all."""
+        """Forget this collection, or all for None."""
         for key in [key for key in self._held if is_of(collection, key[0])]:
             del self._held[key]
 
@@ -238,18 +239,18 @@ class Scales:
 
 
 WINDOW = 200  # pools
-WIDENED = 1.25  # live pools are drawn around queries, the profile's around points: some play is no drift
-# The nearest ten lie nearer to each other than the nearest fifty: over eight labelled sets up to 62 % of pools of 10 lie
-# outside the widened range although nothing has changed, 14 % of pools of 24, and 4 % of pools of 40.
+WIDENED = 1.25  # live pools are drawn around queries, the profile's around points: a moderate difference is no drift
+# The nearest ten candidates are closer to each other than the nearest fifty. On eight labelled sets without any change, up to 62 % of pools
+# of 10 are outside the widened range, 14 % of pools of 24 and 4 % of pools of 40.
 SMALLEST_POOL = 20
 DRIFTED_SHARE = 0.5
-FITTING_SHARE = 0.25  # less than the share above, so that pools on the border do not report in turns
+FITTING_SHARE = 0.25  # below the share above, so that pools near the limit do not report alternately
 
 
 class Event(StrEnum):
     DIMENSION = "dimension"  # the vectors have another dimension than the profile
-    MEDIANS = "medians"  # most pools are wider or narrower than any the profile has seen
-    RECOVERED = "recovered"  # the pools look like the profile again
+    MEDIANS = "medians"  # most pools are wider or narrower than any pool of the profile
+    RECOVERED = "recovered"  # the pools match the profile again
 
 
 @dataclass(slots=True)
@@ -262,8 +263,8 @@ class _Watch:
 class Drift:
     """Detects pools that no longer look like their profile, as after a change of the embedding model.
 
-    Another dimension shows at once. A new model of the same dimension shows in the pools' median distances, which
-    differ by a factor of three between models (0.12 to 0.96 over eleven sets and three models).
+    Another dimension is detected at once. A new model of the same dimension is detected by the pools' median distances, which differ
+    between models by a factor of three and more (0.12 to 0.96 over eleven sets and three models).
     """
 
     __slots__ = ("_watched",)
@@ -272,10 +273,9 @@ class Drift:
         self._watched = Lru[Key, _Watch](entries)
 
     def observe(self, profile: Profile, *, dimension: int, median: float, size: int) -> Event | None:
-        """Examine one pool; return a change of state, once each. A new profile starts over.
+        """Examine one pool; return each change of state once. A new profile resets the state.
 
-        ``median``: of the pairwise distances; not above zero is ignored. ``size``: number of candidates; the median of
-        few is ignored.
+        ``median``: of the pairwise distances; <= 0 is ignored. ``size``: number of candidates; small pools are ignored.
         """
         watch = self._watch(profile)
         if dimension != profile.dimension:
@@ -295,7 +295,7 @@ class Drift:
         return None
 
     def drifted(self, collection: str, vector_name: str) -> Event | None:
-        """DIMENSION or MEDIANS while the pools do not match their profile, None while they do or nothing is known."""
+        """DIMENSION or MEDIANS while the pools do not match their profile; None while they match or nothing is known."""
         watch = self._watched.get((collection, vector_name))
         return None if watch is None else watch.drifted
 
@@ -324,11 +324,11 @@ def _fits(profile: Profile, median: float) -> bool:
 
 
 class Scaling:
-    """Decides at which distance a pool's threshold is read: profile, learned scale, or the pool's own median.
+    """Decides at which distance a pool's threshold is evaluated: the profile's, the learned scale, or the pool's own median.
 
-    A profile fitted to labelled pairs gives a cut; a measured one gives a typical distance. A fixed threshold of the
-    settings is never changed, and a profile that has drifted is ignored. ``profiles``, ``scales``: None where disabled.
-    ``drifted``: called when a profile stops matching, and when it matches again.
+    A profile from labelled pairs gives a cut; a measured profile gives a typical distance. A fixed threshold of the settings never changes,
+    and a profile that has drifted is ignored. ``profiles``, ``scales``: None if disabled. ``drifted``: called when a profile stops
+    matching, and when it matches again.
     """
 
     __slots__ = ("_drift", "_drifted", "_profiles", "_scales")
@@ -344,7 +344,7 @@ class Scaling:
     def of(
         self, collection: str, vector_name: str | None, policy: Policy, *, dimension: int
     ) -> tuple[Policy, float | None]:
-        """The policy for a pool, and the typical distance to read its threshold at; None: the pool's own median."""
+        """The policy for a pool, and the typical distance at which its threshold is evaluated; None: the pool's own median."""
         if vector_name is None or isinstance(policy.threshold, Fixed):
             return policy, None
         profile = None if self._profiles is None else self._profiles.profile(collection, vector_name)
@@ -355,7 +355,7 @@ class Scaling:
         return policy, None if self._scales is None else self._scales.scale((collection, vector_name))
 
     def forget(self, collection: str | None) -> None:
-        """Forget learned scales. Profiles stay: an operator wrote them, and drift watches them."""
+        """Forget learned scales. Profiles stay: they are written by an operator and checked for drift."""
         if self._scales is not None:
             self._scales.forget(collection)
 
@@ -377,7 +377,7 @@ KINDS = {Event.DIMENSION: Drifted.DIMENSION, Event.MEDIANS: Drifted.DISTANCES}
 
 
 class Calibration:
-    """The profiles of one process: loaded at start, checked every few seconds; drift is logged and counted."""
+    """The profiles of one process, loaded at start and checked every few seconds. Drift is logged and counted."""
 
     def __init__(self, settings: ProfileSettings, *, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._profiles = None if settings.directory is None else Profiles(Path(settings.directory))
@@ -389,7 +389,7 @@ class Calibration:
         self.look()
 
     def look(self) -> None:
-        """Read the directory again when it is time; an invalid file is logged and changes nothing."""
+        """Read the directory again when it is time. An invalid file is logged and changes nothing."""
         if self._profiles is None or self._clock() < self._next:
             return
         self._next = self._clock() + self._every_seconds
@@ -398,18 +398,18 @@ class Calibration:
             return
         for problem in reload.problems:
             self._metrics.profile_reload_failures_total.inc()
-            LOGGER.warning("profile not taken: %s", problem)
+            LOGGER.warning("profile ignored: %s", problem)
         LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
 
     def _drifted(self, profile: Profile, event: Event) -> None:
-        # The collection's name is from the operator's profile file. Names from requests are not logged.
+        # The name comes from the operator's profile file. Names from requests are never logged.
         where = {"collection": profile.collection, "vector": profile.vector_name}
         if event is Event.RECOVERED:
-            LOGGER.info("pools look like their profile again", extra={"fields": where})
+            LOGGER.info("pools match their profile again", extra={"fields": where})
             return
         self._metrics.profile_drift_total.labels(KINDS[event].value).inc()
         LOGGER.warning(
-            "pools no longer look like their profile, which does not count until they do: was the embedding model"
+            "pools no longer match their profile, which is ignored until they do: was the embedding model"
             " changed? Run `vecsieve calibrate` again",
             extra={"fields": {**where, "kind": event.value}},
         )

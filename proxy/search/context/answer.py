@@ -1,4 +1,4 @@
-"""The last step of a selection: what surrounds a search decides which of the chosen results are in its answer."""
+"""The last step of a selection: repeats, overlaps and token budgets decide which of the chosen results are in the answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tokens import TextBudget, affordable, of_bytes
 
 
 async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
-    """Change the selections of an attempt to what its surroundings leave of them. ``is_long``: whether its reply is large."""
+    """Apply repeats, overlaps and budgets to the selections of an attempt. ``is_long``: whether its reply is large."""
     if attempt.renewed:
         attempt.selections = attempt.renewed
     if attempt.policy.marks_overlaps:
@@ -33,7 +33,7 @@ async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
         attempt.selections = await work.done(paid, is_long=is_long or not budget.is_quick)
 
 
-# Overlaps of any size, and chunks that touch.
+# Overlaps of any size, and adjacent chunks.
 _ANY = TextRules(identical=False, near=(), require=Require.ANY, span=None, reach=None, short_words=0, stitch=0.0)
 
 
@@ -52,7 +52,7 @@ def _overlapping(attempt: Attempt) -> tuple[tuple[Overlap, ...], ...]:
 
 
 def overlaps_of(known: Metadata, rows: list[int]) -> tuple[Overlap, ...]:
-    """The overlaps of these candidates, whose metadata is ``known``."""
+    """The overlaps of these candidates; ``known``: their metadata."""
     if known.texts is None and known.documents is None:
         return ()
     each = np.arange(len(rows), dtype=np.intp)
@@ -62,7 +62,9 @@ def overlaps_of(known: Metadata, rows: list[int]) -> tuple[Overlap, ...]:
 
 
 def _paid(attempt: Attempt, budget: TextBudget, tokens: int) -> tuple[Selection, ...]:
-    """The selections, each as far as the budget pays for its results' texts. What was not widened has no texts, and stays."""
+    """The selections, each truncated to what the budget allows for its results' texts. A search that was not widened has no texts and is
+    unchanged.
+    """
     assert attempt.reply is not None  # noqa: S101 - a selection was made of it
     rows = zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True)
     return tuple(
@@ -74,7 +76,7 @@ def _paid(attempt: Attempt, budget: TextBudget, tokens: int) -> tuple[Selection,
 
 
 def cut(selection: Selection, count: int) -> Selection:
-    """The selection with its first ``count`` results."""
+    """The selection's first ``count`` results."""
     if count >= len(selection.keep):
         return selection
     fates = selection.fates.copy()
@@ -83,7 +85,7 @@ def cut(selection: Selection, count: int) -> Selection:
 
 
 def costs(pool: Pool, selection: Selection, policy: ResolvedPolicy, budget: TextBudget) -> Iterator[int]:
-    """The tokens of each result's text, in answer order: 0 where it has none."""
+    """The tokens of each result's text, in answer order; 0 for a result without a text."""
     must, may = asked_for(policy.tenant_keys, policy.fields)
     columns = Columns((*must, *may), pool.fields).present(budget.paths) if pool.fields else []
     for row in selection.keep.tolist():
@@ -91,6 +93,6 @@ def costs(pool: Pool, selection: Selection, policy: ResolvedPolicy, budget: Text
 
 
 def cost(raw: bytes, budget: TextBudget) -> int:
-    """The tokens of a payload value; one that is no string, or too long to be read, by the bytes of its JSON."""
+    """The tokens of a payload value. For a value that is no string or too long to be read, an estimate from the bytes of its JSON."""
     text = string(raw, most_bytes=TEXT_BYTES) if raw[:1] == QUOTE else None
     return of_bytes(len(raw) - 2 * (raw[:1] == QUOTE)) if text is None else budget.count(text)

@@ -1,4 +1,4 @@
-"""What the headers of one request change in its policy, and the message for those that cannot be applied."""
+"""The policy overrides in the headers of one request, and the error messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OverrideError(ValueError):
 def overridden(
     headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy, record: RequestRecord
 ) -> ResolvedPolicy:
-    """The policy of a request with these headers, overrides among them; the request's record counts those. Raises OverrideError."""
+    """The policy of a request with these headers. The overrides are counted in the request's record. Raises OverrideError."""
     given = [(name, value) for name, value in headers if is_override(name)]
     try:
         changed = identified(parse(given, allowed, policy), headers)
@@ -71,7 +71,7 @@ def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy:
         raise OverrideError(
             f"{' and '.join(_header(name) for name in OverrideName if name in cuts)}: wanted one of them"
         )
-    # In the order of the set, not of the headers: mmr-lambda may switch on what order then asks for.
+    # In the order of the set, not of the headers: mmr-lambda may enable MMR, which order then needs.
     for name in OverrideName:
         if name in given:
             policy = _APPLY[name](policy, given[name])
@@ -87,7 +87,7 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
         if name is None:
             raise OverrideError(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
         if not getattr(allowed, name.value):
-            raise OverrideError(f"{_header(name)}: wanted no such header, the settings forbid it")
+            raise OverrideError(f"{_header(name)}: not allowed by the settings")
         if name in found:
             raise OverrideError(f"{_header(name)}: wanted the header once")
         found[name] = value.strip(_BLANKS)
@@ -95,7 +95,7 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
 
 
 def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """The calibrated rule with this certainty at every place, whatever the policy's threshold; it needs the linkage leader."""
+    """The calibrated rule with this certainty at every rank, whatever the policy's threshold; it needs the linkage leader."""
     number, own = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
     selection = replace(own, threshold=Certain.beside(own.threshold, number, number), linkage=Linkage.LEADER)
     return replace(policy, selection=selection)
@@ -107,7 +107,7 @@ def _distance_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _relative_threshold(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """Keeps the policy's bounds; a policy with a fixed cut has none and gets the defaults."""
+    """Keeps the policy's bounds. A policy with a fixed cut has none and gets the defaults."""
     number = _number(OverrideName.RELATIVE_THRESHOLD, value, most=1.0)
     current = policy.selection.threshold
     bounds = current if isinstance(current, Relative) else threshold_of(RelativeThreshold())
@@ -207,7 +207,7 @@ def _word(name: OverrideName, text: str, words: type[Word]) -> Word:
     try:
         return words(text)
     except ValueError:
-        # "from None": the value must not travel in the chain either, where a log could find it.
+        # "from None": an exception chain could carry the value into a log.
         raise _unlike(name, [word.value for word in words]) from None
 
 

@@ -1,9 +1,9 @@
-"""Results that were shown before, by an earlier list of the same request or in an earlier turn of a conversation: they stand behind
-what is new, and are left out where there is enough of that. The first results of a turn's own page keep a place at its end, although
-earlier turns were given them: the best answer to a question is on its page.
+"""Demotes results that were shown before, by an earlier list of the same request or in an earlier turn of a conversation. They are placed
+behind new results, and left out if there are enough new ones. The first results of a turn's own page keep a place at its end even if
+earlier turns showed them: the best answer to a question stays on its page.
 
-What was shown is known by the point, by the canonical text, and as a cluster: of a cluster with such a point nothing is new. Between the
-lists of a request candidates are also compared by the policy's own evidence.
+Shown results are recognized by point, by canonical text, and by cluster: a cluster with a shown point has nothing new. Between the lists of
+a request, candidates are also compared by the policy's own evidence.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ from ..candidates import Record, candidates_of, records_of
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
 
-# Shown results that later lists of a request are compared with by evidence: the last ones. All are known by point and text.
+# The last shown results, with which later lists of a request are compared by evidence. All shown results are recognized by point and text.
 COMPARED = 200
-DIGEST_BYTES = 8  # of a point or a text: among a thousand, one in 10^16 is taken for another
+DIGEST_BYTES = 8  # bytes of a digest of a point or text: among a thousand, the chance of a collision is 10^-16
 
 
 def first_pages(call: SearchCall) -> SearchCall:
-    """The call whose first pages are selected each from its own pool: a page that names offset 0 is no part of one list then."""
+    """The call in which each first page is selected from its own pool: a page with offset 0 is not treated as part of one list."""
     searches = tuple(replace(each, pages=False) if each.pages and not each.offset else each for each in call.searches)
     return replace(call, searches=searches)
 
 
-# Of the way from the last new result to the best one. A result that stays is nearer the best: chosen on three labelled sets of other
-# kinds than docs/policies.md reports, as the least with which conversations repeat 40 % less.
+# A share of the score difference between the last new result and the best result. A result that stays is closer to the best. Chosen on
+# three labelled sets of other kinds than those in docs/policies.md: the smallest share with which conversations repeat 40 % less.
 NEAR = 0.55
 NONE: Indices = np.zeros(0, np.intp)
 
 
 def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy, *, held: Indices = NONE) -> Selection:
-    """The selection with what is new in front: the results that are not ``stale`` (n,), then the next representatives, then what was shown
-    before, then copies. Each group is in rank order, or in the diversifier's where the answer is. What is wanting are new results.
+    """The selection with new results in front: the results that are not ``stale`` (n,), then the next representatives, then results that
+    were shown before, then copies. Each group is in rank order, or in the diversifier's order if the answer is. Missing results count as
+    missing new ones.
 
-    ``held`` (h,): candidates of what was shown before that leave no place to new ones.
+    ``held`` (h,): shown candidates that keep their places.
     """
     old = np.isin(selection.labels, selection.labels[stale])
     if not old[selection.keep].any():
@@ -79,7 +80,7 @@ def renewed(selection: Selection, stale: Mask, top_k: int, policy: Policy, *, he
 
 
 def digest(*parts: bytes) -> bytes:
-    """Of a point or a text. Parts with lengths, so that no two lists of parts are one."""
+    """The digest of a point or a text. Parts are length-prefixed, so that no two lists of parts collide."""
     state = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         state.update(b"%d:" % len(part))
@@ -88,21 +89,21 @@ def digest(*parts: bytes) -> bytes:
 
 
 def point_digests(collection: str, search: Search, pool: Pool) -> list[bytes | None]:
-    """One for each candidate; None where the adapter knows no ids."""
+    """One digest per candidate; None when the adapter knows no ids."""
     where = collection.encode("utf-8", "surrogatepass")
     return [digest(b"point", where, search.partition, each) for each in pool.ids] or [None] * pool.size
 
 
 def text_digest(record: Record) -> bytes | None:
-    """Of its canonical text; None where it has none."""
+    """The digest of the canonical text; None without one."""
     canonical = "" if record.text is None else folded(unwrapped(record.text.raw))
     return digest(b"text", canonical.encode("utf-8", "surrogatepass")) if canonical else None
 
 
 @dataclass(slots=True)
 class Shown:
-    """What the lists of a request have shown so far. ``digests``: of points and texts; ``rows`` and ``records``: of the last ones, compared
-    by vectors of ``vector``.
+    """The results that the lists of a request have shown so far. ``digests``: of points and texts; ``rows`` and ``records``: of the last
+    ones, compared by vectors of ``vector``.
     """
 
     digests: set[bytes] = field(default_factory=set)
@@ -117,7 +118,7 @@ class Shown:
         del self.rows[:-COMPARED], self.records[:-COMPARED]
 
     def vectors(self, like: Pool) -> FloatMatrix:
-        """(s, d) the rows, as far as they can be compared with those of a pool; NaN otherwise."""
+        """(s, d) the rows; NaN for those that cannot be compared with the pool's."""
         size = like.vectors.shape[1]
         found = np.full((len(self.rows), size), np.nan, np.float32)
         for place, (name, row) in enumerate(self.rows):
@@ -127,12 +128,12 @@ class Shown:
 
 
 Scaled = Callable[[Attempt, str | None, int], tuple[Policy, float | None]]
-"""The policy of a collection, and the distance that its threshold is read at."""
+"""The policy of a collection, and the distance at which its threshold is evaluated."""
 
 
 async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selection, ...]:
-    """The selections with what is new in front of each list, one after another. Lists that are pages of a list, or were not widened,
-    stay. What is wanting are new results.
+    """The selections with new results in front, one list after another. Lists that are read by pages, or were not widened, are unchanged.
+    Missing results count as missing new ones.
     """
     assert attempt.reply is not None  # noqa: S101 - a selection was made of it
     policy, collection = attempt.policy, attempt.call.operation.collection
@@ -166,9 +167,9 @@ async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selec
 def held_of(
     selection: Selection, given: Mask, repeated: Mask, scores: FloatVector, *, top_k: int, most: int
 ) -> Indices:
-    """Of a page the results, ``most`` at most, that stay on it although an earlier turn was ``given`` their clusters (n,): their scores (n,)
-    are near the best one, seen from the last result that would be new in their place. Not what an earlier list of the request
-    ``repeated`` (n,), and no copies.
+    """The results of a page, at most ``most``, that keep their places although an earlier turn was ``given`` their clusters (n,): their
+    scores (n,) are close to the best score, compared with the last result that would be new in their place. Results that an earlier list of
+    the request ``repeated`` (n,) and copies are excluded.
     """
     labels, keep = selection.labels, selection.keep
     old, again = (np.isin(labels, labels[mask]) for mask in (given, repeated))
@@ -178,7 +179,7 @@ def held_of(
     leads = selection.representative == each
     new = each[leads & ~old & ~again][:top_k]
     best, last = int(keep.min()), int(new[-1]) if len(new) == top_k else len(labels) - 1
-    # Without scores that differ the ranks must do. Scores may rise or fall: both differences have one sign.
+    # If scores do not differ, ranks are used. Scores may rise or fall with rank: both differences have the same sign.
     has_scores = np.isfinite(scores).all() and scores[best] != scores[last]
     merit = scores if has_scores else -each.astype(np.float64)
     near = (merit - merit[last]) / ((merit[best] - merit[last]) or 1.0) >= NEAR
@@ -202,8 +203,8 @@ def _copies(
     policy: ResolvedPolicy,
     own: Policy,
 ) -> Steps[Mask]:
-    """Which candidates of a pool (n,) are copies of what was shown, by the evidence that finds copies within a list. The calibrated rule
-    must be as sure as at the second result: at any place a wrong one costs an answer.
+    """(n,) which candidates of a pool are copies of shown results, by the evidence that finds copies within a list. The calibrated rule
+    requires the certainty of the second rank for all ranks, because a wrong drop costs an answer at any rank.
     """
     count = len(shown.rows)
     stacked = Pool(

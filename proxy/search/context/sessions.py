@@ -1,8 +1,8 @@
-"""Conversations: what earlier turns of a session were given, in this process or in a Valkey that several replicas share.
+"""Conversations: the results of earlier turns of a session, kept in this process or in a Valkey that several replicas share.
 
-A session is known by a digest of the client's identifier and of its credentials, so that clients with other credentials have other
-sessions. What was given is kept as digests of points and texts. All of it is bounded, expires, and is safe to lose: without it an answer
-is as if there were no session.
+A session is identified by a digest of the client's identifier and credentials, so that clients with different credentials never share one.
+Results are kept as digests of points and texts. All of it is bounded, expires, and is safe to lose: without it an answer is as if there
+were no session.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..policy import ResolvedPolicy
 from .repeats import point_digests, text_digest
 
 LOGGER = logging.getLogger("vecsieve.sessions")
-REST_SECONDS = 1.0  # without the shared store, after it failed: a search waits for it once in that time
+REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
 KEY_BYTES = 16
 
 A = TypeVar("A")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> ResolvedPolicy:
-    """The policy whose session belongs to the credentials among these headers as well."""
+    """The policy, its session key bound to the credentials among these headers."""
     if policy.session.key is None:
         return policy
     state = blake2b(policy.session.key, digest_size=KEY_BYTES)
@@ -53,19 +53,19 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a session was given: the turn in which it was, for each digest. ``turn``: the last one, 0 before the first."""
+    """The results that a session was given: for each digest, the turn. ``turn``: the last one, 0 before the first."""
 
     turn: int = 0
     turns: dict[bytes, int] | None = None
 
     def since(self, turns: int | None) -> frozenset[bytes]:
-        """Of the last ``turns`` turns; None: of all."""
+        """The digests of the last ``turns`` turns; None: of all."""
         known = self.turns or {}
         return frozenset(known if turns is None else [each for each, turn in known.items() if turn > self.turn - turns])
 
 
 class Store(Protocol):
-    """Where sessions are kept. Raises OSError or TimeoutError."""
+    """Stores sessions. Raises OSError or TimeoutError."""
 
     async def given(self, key: bytes) -> Given: ...
 
@@ -75,7 +75,7 @@ class Store(Protocol):
 
 
 class InProcess:
-    """In memory: the least recently used session goes first, and of a session the results that were given first."""
+    """In memory. The least recently used session is dropped first; within a session, the oldest results."""
 
     __slots__ = ("_clock", "_held", "_results")
 
@@ -104,7 +104,7 @@ class InProcess:
 
 
 class Shared:
-    """In a Valkey or Redis. A session is a sorted set of digests by turn; it expires as a whole, and with it the number of its last turn."""
+    """In a Valkey or Redis. A session is a sorted set of digests by turn. It expires as a whole, together with the number of its last turn."""
 
     __slots__ = ("_client", "_results", "_seconds")
 
@@ -130,13 +130,13 @@ class Shared:
         await self._sent(pipe)
 
     async def _sent(self, pipe: Any) -> Any:
-        from redis.exceptions import RedisError  # of the extra that made the client
+        from redis.exceptions import RedisError  # loaded from the extra that made the client
 
         try:
             async with asyncio.timeout(self._seconds):
                 return await pipe.execute()
         except RedisError as error:
-            raise ConnectionError("the store of sessions refuses or is gone") from error
+            raise ConnectionError("the session store refused or is unreachable") from error
 
     async def close(self) -> None:
         async with asyncio.timeout(self._seconds):
@@ -175,7 +175,7 @@ class Sessions:
         self._rests_until = float("-inf")
 
     async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
-        """The answer to a search of a session, which it is then part of if selection made it."""
+        """Answer a search of a session, and add the answer's results to the session if selection made it."""
         rules = attempt.policy.session
         assert rules.key is not None  # noqa: S101 - the caller has looked
         known = await self._try(self._store.given(rules.key))
@@ -190,7 +190,7 @@ class Sessions:
         await self._try(self._store.close(), always=True)
 
     async def _try(self, asked: Awaitable[T], *, always: bool = False) -> T | None:
-        """What the store answers; None where it fails, or has failed a moment ago."""
+        """The store's answer; None if it fails, or failed recently."""
         if self._clock() < self._rests_until and not always:
             if asyncio.iscoroutine(asked):
                 asked.close()
@@ -200,12 +200,12 @@ class Sessions:
         except (OSError, TimeoutError) as error:
             self._rests_until = self._clock() + REST_SECONDS
             self._failed()
-            LOGGER.warning("a session was left out: %s", type(error).__name__)
+            LOGGER.warning("session ignored: %s", type(error).__name__)
             return None
 
 
 def shown_by(attempt: Attempt) -> set[bytes]:
-    """The digests of what an attempt's answer shows: the points and texts of its results, and the points that these stand for."""
+    """The digests of the results of an attempt's answer: of their points and texts, and of the points that they represent."""
     assert attempt.reply is not None  # noqa: S101 - an answer was made of it
     policy, found = attempt.policy, set[bytes | None]()
     for search, pool, selection in zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True):

@@ -1,7 +1,7 @@
-"""How many tokens a text has, by a tokenizer of tiktoken's or by an estimate; and how many texts a budget of tokens pays for.
+"""How many tokens a text has, by a tiktoken tokenizer or by an estimate, and how many texts fit into a token budget.
 
-The estimate is a fourth of the bytes in UTF-8, rounded up. Tokenizers of language models take 4 to 5 bytes of English for a token, and 1.5
-to 4 of other scripts, so that the estimate is rarely too low by more than a fifth for Latin scripts.
+The estimate is a quarter of the UTF-8 bytes, rounded up. Tokenizers of language models take 4 to 5 bytes per token in English and 1.5 to 4
+in other scripts, so the estimate is rarely too low by more than a fifth for Latin scripts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import lru_cache
 from vecsieve.config.problems import Problem, SettingsError, shown
 
 BYTES_A_TOKEN = 4
-# Characters that are tokenized at once: a million blanks in a row end tiktoken 0.14 with a panic, a million letters take 3 s. A token that
-# a border divides counts as two.
+# Characters that are tokenized at once: a million blanks in a row crash tiktoken 0.14 with a panic, and a million letters take 3 s. A token
+# across a border counts as two.
 PIECE = 50_000
 
 Count = Callable[[str], int]
@@ -22,21 +22,21 @@ Count = Callable[[str], int]
 
 
 def of_bytes(size: int) -> int:
-    """The estimate for a text of so many bytes."""
+    """The estimate for a text of this many bytes."""
     return -(-size // BYTES_A_TOKEN)
 
 
 def estimated(text: str) -> int:
-    """A fourth of the text's bytes, rounded up."""
+    """A quarter of the text's bytes, rounded up."""
     return of_bytes(len(text.encode("utf-8", "surrogatepass")))
 
 
 @lru_cache(maxsize=16)
 def tokenizer(name: str | None, *, setting: str) -> Count:
-    """The function that counts; None for the estimate. ``setting``: where the name stands.
+    """The counting function; None for the estimate. ``setting``: the name of the setting, for errors.
 
-    It is made when settings are taken, never for a request: tiktoken may download the vocabulary. Raises SettingsError for a name that
-    tiktoken does not know, or whose vocabulary it cannot load.
+    Created when settings are loaded, never for a request, because tiktoken may download the vocabulary. Raises SettingsError for a name
+    that tiktoken does not know, or a vocabulary that it cannot load.
     """
     if name is None:
         return estimated
@@ -54,14 +54,14 @@ def tokenizer(name: str | None, *, setting: str) -> Count:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that a tokenizer can take."""
+    """The text in pieces that a tokenizer can handle."""
     return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
 
 @dataclass(frozen=True, slots=True)
 class TextBudget:
-    """``tokens``: of the results' texts together; None for any number. ``paths``: payload keys or dotted paths of the text, the
-    first present counts.
+    """``tokens``: bound for the results' texts together; None: no bound. ``paths``: payload keys or dotted paths of the text; the first one
+    present is used.
     """
 
     tokens: int | None = None
@@ -78,7 +78,7 @@ UNLIMITED = TextBudget()
 
 
 def affordable(costs: Iterable[int], tokens: int) -> int:
-    """How many of the first texts fit into so many tokens, never fewer than one. Later costs are not asked for."""
+    """How many of the first texts fit into ``tokens``, at least one. Costs after that are not computed."""
     spent = taken = 0
     for cost in costs:
         spent += cost

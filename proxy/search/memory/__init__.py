@@ -1,4 +1,4 @@
-"""The feature memory: what earlier replies brought need not be sent again.
+"""The feature memory: what earlier replies contained need not be sent again.
 
 points   vectors and payload values of points, and the decisions about whole pools
 shelves  where points lie: rows and payload values by slot; what memory is asked, and what it answers

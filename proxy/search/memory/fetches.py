@@ -17,8 +17,8 @@ SendVectorFetch = Callable[[Lookup], Awaitable[bytes]]
 class VectorFetches:
     """The vector fetches of one call; ids found in an earlier round are not fetched again.
 
-    ``outcome``: None while there were none. ``read_units``, ``fetched_bytes``: their cost. When one fails, the reply
-    stays as it was, and texts are compared as without it.
+    ``outcome``: None if there were none. ``read_units``, ``fetched_bytes``: their cost. When a fetch fails, the reply stays unchanged, and
+    texts are compared without vectors.
     """
 
     __slots__ = ("_asked", "_found", "_look", "_step", "_watch", "fetched_bytes", "outcome", "read_units")
@@ -34,7 +34,7 @@ class VectorFetches:
         self.fetched_bytes = 0
 
     async def completed(self, call: SearchCall, reply: Reply) -> Reply:
-        """The reply with its candidates' vectors, or unchanged when they cannot be had.
+        """The reply with its candidates' vectors, or unchanged when they are not available.
 
         Raises LookupFailedError when an earlier round had vectors: that selection is better than one by texts.
         """
@@ -52,7 +52,7 @@ class VectorFetches:
         return reply
 
     def charged(self, reply: Reply) -> Reply:
-        """The reply whose answer includes the read units of the lookups."""
+        """The reply; its answer states the lookups' read units as well."""
         return self._step.charged(reply, self.read_units) if self.read_units else reply
 
     async def _joined(self, call: SearchCall, reply: Reply) -> Reply:

@@ -1,5 +1,5 @@
-"""What memory has of a pool: recalled, completed by a lookup of a few points, and learnt from a reply with vectors. Requests that repeat an
-earlier one, and how many candidates their answers depend on.
+"""Reads a pool's rows and records from memory, fetches the few missing points by a lookup, and stores pools that came with vectors. Also:
+requests that repeat an earlier one, and how many candidates their answers depend on.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from .shelves import (
     Repeat,
 )
 
-UNNAMED = ""  # the vector of a collection that has one without a name
+UNNAMED = ""  # the unnamed vector of a collection
 
 
 def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
-    """The needs without what memory has: vectors, and payload values where versions prove them."""
+    """The needs without what memory has: vectors, and payload values if versions prove them."""
     has_records = memory.is_versioned(collection) and not needs.payload_fields
     return replace(needs, vectors=False, values=not has_records)
 
 
 class Read(NamedTuple):
-    """What is compared of a ``pool``: the rows in it, a record of each payload, and what is known of all rows, as in Candidates."""
+    """What is compared of a ``pool``: its rows, a record of each payload, and what is known of all rows, as in Candidates."""
 
     pool: Pool
     records: Sequence[Record]
@@ -61,7 +61,7 @@ class Read(NamedTuple):
 
 
 def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, records: tuple[Record, ...]) -> Read:
-    """Store a pool that came with vectors. The pool has the rows that a later search will recall."""
+    """Store a pool that came with vectors. The pool returned has the rows that a later search will recall."""
     named = _points(attempt, search, pool)
     if named is None or pool.unusable == pool.size:
         return Read(pool, records)
@@ -76,7 +76,7 @@ def learnt(memory: FeatureMemory, attempt: Attempt, search: Search, pool: Pool, 
 
 
 def _proves_records(attempt: Attempt, pool: Pool) -> bool:
-    """Whether the pool's payload values are those of each point in every other pool, as long as its version is the same."""
+    """Whether a point's payload values are the same in every pool while its version is the same."""
     return bool(pool.versions) and not pool.is_cut and not attempt.policy.tenant_keys
 
 
@@ -86,8 +86,8 @@ def _has_fields(attempt: Attempt) -> bool:
 
 
 def asked_of(attempt: Attempt, reply: Reply, rest: Callable[[Attempt, Key], Hashable | None]) -> Asked | None:
-    """What the selection from a lean reply's only pool depends on; None where it may depend on more: on payload values that are
-    not remembered, on a page's offset, on a text allowance that a batch shares. ``rest``: what else it depends on; None for more.
+    """The key of the selection from a lean reply's only pool; None if the selection may depend on more: on payload values that are not
+    remembered, on a page's offset, or on a text allowance that a batch shares. ``rest``: other dependencies; None: unknown.
     """
     if len(reply.pools) != 1 or attempt.plan[0] is None or attempt.call.searches[0].pages or _has_fields(attempt):
         return None
@@ -99,7 +99,7 @@ def asked_of(attempt: Attempt, reply: Reply, rest: Callable[[Attempt, Key], Hash
 
 
 def complete(memory: FeatureMemory, attempt: Attempt) -> None:
-    """Recall the rows and records of a pool that was decided without them, where memory still has them."""
+    """Recall the rows and records of a pool that was decided without them, if memory still has them."""
     if attempt.decided is None or attempt.known or attempt.reply is None:
         return
     (pool,), (search,) = attempt.reply.pools, attempt.call.searches
@@ -116,7 +116,7 @@ def complete(memory: FeatureMemory, attempt: Attempt) -> None:
 async def recalled(
     memory: FeatureMemory, adapter: Adapter, attempt: Attempt, reply: Reply, fetch: Fetch
 ) -> Reply | None:
-    """The reply with the rows that memory has for it, a lookup having brought a few; None when memory lacks too many.
+    """The reply with the rows that memory has for it, after a lookup of a few points if needed; None when memory lacks too many.
 
     Sets ``attempt.known`` and ``attempt.known_until``.
     """
@@ -158,7 +158,7 @@ async def _recalled(
     try:
         is_looked_up = await _look_up(memory, adapter, attempt, ids, fetch)
     except (RejectedReplyError, MalformedReplyError):
-        is_looked_up = False  # the whole pool comes with vectors, or the next step fails in the same way
+        is_looked_up = False  # the whole pool comes with vectors, or the next step fails the same way
         memory.missed(collection)
     if not is_looked_up:
         return None
@@ -173,7 +173,7 @@ async def _recalled(
 async def _look_up(
     memory: FeatureMemory, adapter: Adapter, attempt: Attempt, ids: Sequence[bytes], fetch: Fetch
 ) -> bool:
-    """Learn these points; False where the search cannot be narrowed to them. Raises RejectedReplyError or MalformedReplyError."""
+    """Fetch and learn these points; False if the search cannot be restricted to them. Raises RejectedReplyError or MalformedReplyError."""
     assert attempt.spare is not None  # noqa: S101 - the caller has looked
     assert isinstance(adapter, FetchesAgain)  # noqa: S101 - the caller has looked
     call = attempt.spare()
@@ -199,14 +199,14 @@ def _with_rows(pool: Pool, key: Key, found: Recalled) -> Pool:
 
 
 def _key(attempt: Attempt, search: Search, pool: Pool) -> Key | None:
-    """The points that a pool may be compared with; None where memory cannot know it."""
+    """The key of points that a pool may be compared with; None if memory cannot know it."""
     if search.query is None or not pool.size or len(pool.ids) != pool.size:
         return None
     return Key(search.partition, pool.compared_by or UNNAMED, len(search.query), attempt.policy.fields)
 
 
 def _points(attempt: Attempt, search: Search, pool: Pool) -> tuple[Key, Points] | None:
-    """How memory knows a pool; None where it cannot."""
+    """The pool's points as memory identifies them; None if it cannot."""
     key = _key(attempt, search, pool)
     if key is None or search.query is None:
         return None
@@ -216,16 +216,16 @@ def _points(attempt: Attempt, search: Search, pool: Pool) -> tuple[Key, Points] 
     return key, Points(names, search.query, pool.scores)
 
 
-# Where questions follow Zipf's law, most searches repeat an earlier one. Once the same question has found the same pool twice, the next
-# one asks for the candidates alone that its answer depends on: for a page without copies that is the client's own request.
+# If queries follow Zipf's law, most searches repeat an earlier one. Once the same request has found the same pool twice, the next one asks
+# only for the candidates on which its answer depends: for a page without copies that is the client's own request.
 REQUESTS = 8192
 _NEVER = float("-inf")
 
 
 class _Answered(NamedTuple):
-    """``quiet_ended``: of the collection, at that time. ``until``: when the points are too old, minus infinity where they are new ones each
-    time. ``enough``: as in Repeat, believed until ``looked_until``. None with such a time: the first candidates were others than those of the
-    whole pool, and are not tried again before.
+    """``quiet_ended``: the collection's value at that time. ``until``: when the points become too old; minus infinity if they are new every
+    time. ``enough``: as in Repeat, trusted until ``looked_until``. None with such a time: the first candidates differed from those of the
+    whole pool, and are not tried again before then.
     """
 
     quiet_ended: float
@@ -235,7 +235,7 @@ class _Answered(NamedTuple):
 
 
 class Repeats:
-    """Requests that were answered before, and whose points memory could recall then."""
+    """Requests that were answered before and whose points memory could recall."""
 
     __slots__ = ("_held", "_memory")
 
@@ -255,8 +255,8 @@ class Repeats:
     def answered(
         self, repeat: Repeat, *, has_until: float | None, enough: Enough | None = None, is_missed: bool = False
     ) -> None:
-        """Memory has its points, and believes them until then; None: it lacked them. ``enough``: as in Repeat, as this answer has shown.
-        ``is_missed``: the first candidates alone were not those of the whole pool.
+        """Record an answer. ``until``: until when memory trusts its points; None: memory lacked them. ``enough``: as in Repeat, as this
+        answer has shown. ``is_missed``: the first candidates alone differed from those of the whole pool.
         """
         at, key = self._memory.quiet_ended(repeat.collection), (repeat.collection, repeat.digest)
         if at is None:
@@ -270,19 +270,19 @@ class Repeats:
             if is_missed:
                 enough, looked_until = None, self._memory.believed_until()
             elif had is not None and had.enough is None and looked_until != _NEVER:
-                enough = None  # it was missed a while ago
+                enough = None  # the first candidates differed a while ago
             elif enough is None or enough is not repeat.enough:
                 looked_until = _NEVER if enough is None else self._memory.believed_until()
             self._held.hold(key, _Answered(at, has_until, enough, looked_until))
 
 
 def candidates_needed(selection: Selection, scores: FloatVector, policy: Policy) -> int | None:
-    """How many of the first candidates a full page depends on; None where it depends on all of the pool. ``scores``: (n,) of the pool.
+    """How many of the first candidates a full page depends on; None if it depends on the whole pool. ``scores``: (n,) of the pool.
 
-    Of candidates with one score all are needed or none: which of them a smaller limit gives is chance.
+    Of candidates with equal scores all are needed or none: which of them a smaller limit returns is random.
 
-    Who leads a cluster does not depend on those behind it. So those behind the last result matter for the typical distance alone, which
-    is taken as it was for a while (``Repeats``).
+    Which candidate leads a cluster does not depend on those behind it. So candidates behind the last result only affect the typical
+    distance, which is reused for a while (``Repeats``).
     """
     is_by_rank = isinstance(policy.threshold, Certain) or policy.linkage is Linkage.LEADER
     if (
@@ -300,7 +300,7 @@ def candidates_needed(selection: Selection, scores: FloatVector, policy: Policy)
 
 
 def identified(pool: Pool, order: Sequence[int]) -> Pool:
-    """The candidates of a pool in this order, by what identifies them."""
+    """The identities of a pool's candidates in this order."""
     versions = tuple([pool.versions[place] for place in order]) if pool.versions else ()
     return replace(
         pool, ids=tuple([pool.ids[place] for place in order]), versions=versions, scores=pool.scores[list(order)]
@@ -308,7 +308,7 @@ def identified(pool: Pool, order: Sequence[int]) -> Pool:
 
 
 def settled_order(pool: Pool, count: int) -> list[int]:
-    """The first ``count`` candidates, those of one score by their ids: databases order them anew for every limit."""
+    """The first ``count`` candidates, those with equal scores ordered by id: databases order them differently for every limit."""
     scores, ids = pool.scores[:count].tolist(), pool.ids
     if len(ids) < count or len(set(scores)) == count:
         return list(range(count))
@@ -319,7 +319,7 @@ def settled_order(pool: Pool, count: int) -> list[int]:
 
 
 def begins_with(whole: Pool, part: Pool) -> bool:
-    """Whether the first candidates of the ``whole`` are those of the ``part``."""
+    """Whether the first candidates of ``whole`` are those of ``part``."""
     order = settled_order(whole, part.size)
     return part.size <= whole.size and [whole.ids[place] for place in order] == [
         part.ids[place] for place in settled_order(part, part.size)
@@ -327,8 +327,8 @@ def begins_with(whole: Pool, part: Pool) -> bool:
 
 
 def arranged(decided: Decided, order: Sequence[int] | Indices) -> Decided:
-    """The same with candidate ``order[p]`` of it at place p; those that are not in ``order`` are left out. The page keeps its
-    order, and the figures stay those of the whole pool.
+    """The same selection with candidate ``order[p]`` at place p; candidates not in ``order`` are dropped. The page keeps its order, and the
+    figures stay those of the whole pool.
     """
     chosen, taken = decided.selection, np.asarray(order, np.intp)
     places = np.zeros(len(chosen.labels), np.intp)

@@ -1,10 +1,10 @@
-"""The feature memory: vectors and payload values of points that earlier replies brought, so that they need not be sent again.
+"""The feature memory: vectors and payload values of points from earlier replies, so that they need not be sent again.
 
-A point is known under its id and its version, where the database gives versions: a write makes another key. Where scores are
-plain similarities that differ enough, each recalled row must give the score that the reply has; a row that does not is out of
-date, and its collection is forgotten. Where neither holds, nothing is recalled.
+A point is identified by its id and, if the database has versions, its version: a write makes another key. If scores are plain similarities
+that differ enough, each recalled row must reproduce the score in the reply; a row that does not is out of date, and its collection is
+forgotten. If neither holds, nothing is recalled.
 
-Memory decides which candidates are copies. What a result contains always comes from the reply.
+Memory only decides which candidates are copies. The content of a result always comes from the reply.
 """
 
 from __future__ import annotations
@@ -41,34 +41,38 @@ from .shelves import (
 
 Clock = Callable[[], float]
 
-QUIET_SECONDS = 60.0  # after a write: reads may still show what was before it, and long writes are still under way
+QUIET_SECONDS = (
+    60.0  # seconds after a write: reads may still show the earlier state, and long writes are still in progress
+)
 WINDOW = 8  # pools
-# Share of the last pools' points that were known, from which a search asks for no vectors. Below it, too many searches would
-# need a second read.
+# The share of known points in the last pools from which on a search requests no vectors. Below it, too many searches would need a second
+# read.
 PROMISING = 0.7
-# Unknown points of a pool that a lookup brings; with more of them the whole pool is fetched again with vectors.
+# The most unknown points of a pool that a lookup fetches; with more, the whole pool is fetched again with vectors.
 LOOKED_UP = 1 / 2
 FEW_POINTS = 25
 NEARLY_FULL = 0.9
 COLLECTIONS = 1024
-# Selections, 3 kB each, and as many from the first candidates alone, 1 kB each. These are of questions that come again, so they are
-# kept apart: pools that are seen once would push them out.
+# Remembered selections, 3 kB each, and as many from the first candidates only, 1 kB each. Those belong to repeated requests and are kept
+# apart, because pools that are seen once would evict them.
 DECIDED = 2048
 
-# As for scores_fit. The worst honest error is 6e-6 with 16-bit rows; a changed vector passes in 2 % of cases.
+# As for scores_fit. The largest error of a correct row is 6e-6 with 16-bit rows; a changed vector passes in 2 % of cases.
 SCORE_TOLERANCE = 5e-5
-SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection only if it is this much nearer
+SCORE_MARGIN = 3.0  # a score counts as a plain similarity of its collection only if it is this many times closer
 
-# Entries of forgotten collections that are freed with each pool that is learnt.
+# Entries of forgotten collections that are freed with each pool that is learned.
 SWEPT = 512
-# Points whose payload values are as selection reads them may take so much, and this share of a bound that is reached. Those of
-# others are packed, so many in one go: 3 microseconds each, and 4 to unpack them.
+# Bytes for unpacked payload values, and the same as a share of a bound that is reached. Others are packed, this many at a time: packing
+# takes 3 microseconds each, unpacking 4.
 READ_BYTES, READ_SHARE, PACKED = 64 << 20, 3 / 4, 64
 
 
 @dataclass(slots=True, eq=False)
 class _Table:
-    """The points of one ``Key``. ``scoring``: how scores follow from vectors, once they are known to and to tell vectors apart."""
+    """The points of one ``Key``. ``scoring``: how scores follow from vectors, once it is known that they do and that they tell vectors
+    apart.
+    """
 
     shelf: Shelf
     number: int
@@ -78,8 +82,8 @@ class _Table:
 
 
 class Learnt(NamedTuple):
-    """``rows``: (n, d) as they will be recalled. ``squares``: their squared lengths, ``metric``: that gives the scores; None where
-    nobody worked them out. ``until``: when the first payload value is too old to be recalled; None where the pool could not be now.
+    """``rows``: (n, d) as they will be recalled. ``squares``: their squared lengths; ``metric``: the one that gives the scores; None if not
+    computed. ``until``: when the first payload value becomes too old to be recalled; None if the pool could not be recalled now.
     """
 
     rows: Matrix
@@ -89,7 +93,7 @@ class Learnt(NamedTuple):
 
 
 class _Brought(NamedTuple):
-    """A pool to store: ``values`` (n, d) as they are kept, and the ``rows`` that come of them."""
+    """A pool to store: ``values`` (n, d) as stored, and the ``rows`` that they decode to."""
 
     names: Sequence[bytes]
     values: npt.NDArray[np.int16 | np.float32]
@@ -108,8 +112,8 @@ class _Collection:
 
 
 class FeatureMemory:
-    """Points of earlier replies, in at most ``limit_bytes``. ``ttl_seconds``: how long a point is believed whose score proves
-    nothing. ``clock``: monotonic seconds.
+    """Points of earlier replies, in at most ``limit_bytes``. ``ttl_seconds``: how long a point is trusted whose score proves nothing.
+    ``clock``: monotonic seconds.
     """
 
     __slots__ = (
@@ -133,7 +137,7 @@ class FeatureMemory:
         self._limit_bytes = limit_bytes
         self._ttl_seconds = ttl_seconds
         self._clock = clock
-        self._collections: dict[str, _Collection] = {}  # the longest unused first
+        self._collections: dict[str, _Collection] = {}  # least recently used first
         self._shelves: dict[tuple[int, bool], Shelf] = {}
         self._buried: list[_Table] = []
         self._stamp = 0
@@ -145,21 +149,21 @@ class FeatureMemory:
 
     @property
     def points(self) -> int:
-        """Held now."""
+        """Number of points held now."""
         return sum([shelf.points for shelf in self._shelves.values()])
 
     @property
     def held_bytes(self) -> int:
-        """About what they take."""
+        """Approximate memory use."""
         return sum([shelf.held_bytes for shelf in self._shelves.values()])
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether further points would soon push others out."""
+        """Whether further points would soon evict others."""
         return self.held_bytes > NEARLY_FULL * self._limit_bytes
 
     def is_promising(self, collection: str) -> bool:
-        """Whether most points of a pool of this collection are probably known."""
+        """Whether most points of this collection's next pool are probably known."""
         state = self._collections.get(collection)
         if state is None or len(state.known) < WINDOW or self._clock() < state.quiet_until:
             return False
@@ -171,17 +175,17 @@ class FeatureMemory:
         return state is not None and state.is_versioned
 
     def quiet_ended(self, collection: str) -> float | None:
-        """When points were last kept again after all were forgotten, minus infinity where that never happened; None before then."""
+        """When storing resumed after everything was forgotten; minus infinity if nothing ever was; None while it has not resumed."""
         state = self._collections.get(collection)
         until = self._all_quiet_until if state is None else state.quiet_until
         return until if self._clock() >= until else None
 
     def believed_until(self) -> float:
-        """Until when what is seen now is believed without proof."""
+        """Until when values seen now are trusted without proof."""
         return self._clock() + self._ttl_seconds
 
     def is_past(self, until: float) -> bool:
-        """Whether payload values that are believed so long are too old."""
+        """Whether payload values that are trusted until ``until`` are too old."""
         return self._clock() > until
 
     def learn(
@@ -196,8 +200,8 @@ class FeatureMemory:
     ) -> Learnt:
         """Store a pool: ``vectors`` (n, d) of n points.
 
-        Rows that are not finite are not stored. ``records``: None where the database gives no versions. ``counts``: whether
-        the pool says how many points of the next will be known.
+        Rows that are not finite are not stored. ``records``: None if the database has no versions. ``counts``: whether the pool predicts
+        how many points of the next pool will be known.
         """
         state, names = self._collection(collection), points.names
         self._sweep(SWEPT)
@@ -207,7 +211,7 @@ class FeatureMemory:
         values, scales = packed(vectors)
         rows = np.multiply(values, scales[:, None], dtype=np.float32)
         squares = np.einsum("ij,ij->i", rows, rows)
-        # A few copies alone, which a lookup may bring, do not say how far apart the points of the collection are.
+        # A few copies alone, as a lookup may fetch, do not show how far apart the collection's points are.
         is_few = len(names) < FEW_POINTS and key in state.tables
         is_exact = key.dimension <= FEW_DIMENSIONS or (not is_few and is_coarse(rows, squares, scales))
         table = self._table(state, key, is_exact=is_exact)
@@ -219,7 +223,7 @@ class FeatureMemory:
             brought = _Brought(names, vectors, scales, rows, squares, records)
         slots = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names))
         if not _says_the_same(table.shelf, slots, brought):
-            self.forget(collection)  # somebody writes past this process: other points may be as old as these
+            self.forget(collection)  # writes do not pass through this process: other points may be out of date as well
             return Learnt(vectors)
         if counts:
             self._count(state, table.shelf, slots, has_records=records is not None)
@@ -234,9 +238,9 @@ class FeatureMemory:
     def recall(
         self, collection: str, key: Key, points: Points, *, counts: bool = True, with_records: bool = False
     ) -> Recalled | tuple[int, ...]:
-        """What is known of a pool's points (n > 0), or the places of those that are not known.
+        """What is known of a pool's points (n > 0), or the places of the unknown ones.
 
-        ``with_records``: whether payload values must be, too. No score proves them.
+        ``with_records``: whether payload values must be known too. No score proves them.
         """
         state, names = self._collection(collection), points.names
         table = state.tables.get(key)
@@ -274,18 +278,18 @@ class FeatureMemory:
         return Recalled(rows, squares, records, metric, slots, until)
 
     def filled(self, collection: str) -> None:
-        """All points of a collection were learnt: of its next pools as good as everything is known."""
+        """All points of a collection were learned: nearly all points of its next pools are known."""
         self._collection(collection).known.extend([1.0] * WINDOW)
 
     def missed(self, collection: str) -> None:
-        """A lookup did not bring what was unknown, such as a point without a usable vector: of its pool as good as nothing is known."""
+        """A lookup did not return the unknown points, such as a point without a usable vector: count nearly nothing of its pool as known."""
         self._collection(collection).known.extend([0.0] * WINDOW)
 
     def decided(self, collection: str, asked: Asked, *, counts: bool = True, is_part: bool = False) -> Decided | None:
-        """What was decided about these points with these scores; None where nothing was, or where scores prove nothing.
+        """The selection remembered for these points with these scores; None if there is none, or if scores prove nothing.
 
-        Its rows are not looked at: the same names mean the same rows, which gave these scores then. ``counts``: as for ``recall``.
-        ``is_part``: whether they are the first candidates alone.
+        Its rows are not read: the same names mean the same rows, which gave these scores then. ``counts``: as for ``recall``. ``is_part``:
+        whether these are the first candidates only.
         """
         state = self._collections.get(collection)
         table = None if state is None else state.tables.get(asked.key)
@@ -297,11 +301,13 @@ class FeatureMemory:
         if counts:
             state.known.append(1.0)
         self._stamp += 1
-        table.shelf.stamps[found.slots] = self._stamp  # some may have another point by now, which then stays longer
+        table.shelf.stamps[found.slots] = (
+            self._stamp
+        )  # some slots may have another point by now, which is then evicted later
         return found
 
     def decide(self, collection: str, asked: Asked, decided: Decided, *, is_part: bool = False) -> None:
-        """Remember a decision. ``is_part``: as for ``decided``."""
+        """Remember a selection. ``is_part``: as for ``decided``."""
         state = self._collections.get(collection)
         table = None if state is None else state.tables.get(asked.key)
         if table is not None and table.scoring is not None:
@@ -309,7 +315,7 @@ class FeatureMemory:
             held.hold((table.number, asked.digest, asked.rest), decided)
 
     def forget(self, collection: str | None) -> None:
-        """Drop this collection and its parts, or all, and store nothing of them for QUIET_SECONDS."""
+        """Forget this collection and its parts, or all, and store nothing of them for QUIET_SECONDS."""
         until = self._clock() + QUIET_SECONDS
         if collection is None:
             self._all_quiet_until = until
@@ -331,7 +337,7 @@ class FeatureMemory:
         return state
 
     def _table(self, state: _Collection, key: Key, *, is_exact: bool) -> _Table | None:
-        """The table of a key; None where not even one pool has room. A table whose rows need more exactness begins anew."""
+        """The table of a key; None if not even one pool fits. A table whose rows need more precision is started anew."""
         table = state.tables.get(key)
         if table is not None and (table.shelf.is_exact or not is_exact):
             return table
@@ -348,7 +354,7 @@ class FeatureMemory:
         return made
 
     def _prove(self, table: _Table, points: Points, brought: _Brought) -> None:
-        """Learn how scores follow from vectors, and whether they do."""
+        """Learn how scores follow from vectors, if they do."""
         if not table.is_plain or not points.names:
             return
         pool, form = (points.query, brought.rows, points.scores), table.scoring
@@ -360,13 +366,13 @@ class FeatureMemory:
         table.is_plain = form is not None
 
     def _count(self, state: _Collection, shelf: Shelf, slots: Slots, *, has_records: bool) -> None:
-        """How many points of a pool a search would have recalled."""
+        """Count how many points of a pool a search would have recalled."""
         known = slots[slots >= 0]
         is_old = shelf.learnt_seconds[known] < self._clock() - self._ttl_seconds if has_records else np.zeros(0)
         state.known.append((len(known) - int(is_old.sum())) / max(len(slots), 1))
 
     def _store(self, table: _Table, slots: Slots, brought: _Brought) -> bool:
-        """Keep points, those of ``slots`` (n,) in their places, others (-1) in free ones; whether all of them are kept now."""
+        """Keep points: those of ``slots`` (n,) in their places, others (-1) in free ones. Return whether all of them are kept now."""
         shelf, records = table.shelf, brought.records
         self._stamp += 1
         may = brought.scales > 0.0
@@ -377,7 +383,7 @@ class FeatureMemory:
         is_new = may & (slots < 0)
         for place in is_new.nonzero()[0].tolist():
             slots[place] = self._taken(table, brought.names[place])
-        # Room for the last points of a pool may have taken that of its first.
+        # Making room for the last points of a pool may have evicted its first.
         has = (
             may if not is_new.any() else np.fromiter(map(table.slots.get, brought.names, repeat(-1)), np.intp) == slots
         )
@@ -401,7 +407,7 @@ class FeatureMemory:
         return -1 if slot is None else slot
 
     def _make_room(self) -> None:
-        """Stay within the bounds: what was forgotten goes, payload values are packed, and then the longest unused points go."""
+        """Stay within the bounds: free forgotten entries, then pack payload values, then evict the least recently used points."""
         for shelf in self._shelves.values():
             while shelf.read_bytes > READ_BYTES and shelf.pack(PACKED):
                 pass
@@ -410,11 +416,11 @@ class FeatureMemory:
                 continue
             read = max(self._shelves.values(), key=lambda each: each.read_bytes)
             if read.read_bytes <= READ_SHARE * self._limit_bytes or not read.pack(PACKED):
-                # The largest: otherwise points of one dimension could keep those of another out for good.
+                # From the largest shelf: otherwise points of one dimension could keep out those of another forever.
                 self.evicted += max(self._shelves.values(), key=lambda each: each.points).evict()
 
     def _sweep(self, count: int) -> int:
-        """Free up to ``count`` points of forgotten tables; how many there were."""
+        """Free up to ``count`` points of forgotten tables; return how many were freed."""
         freed = 0
         while self._buried and freed < count:
             table = self._buried[-1]
@@ -431,7 +437,7 @@ _IS_CUT = attrgetter("is_cut")
 
 
 def _says_the_same(shelf: Shelf, slots: Slots, brought: _Brought) -> bool:
-    """Whether the points that are known, by ``slots`` (n,), have the rows and the records that were brought."""
+    """Whether the known points, by ``slots`` (n,), have the same rows and records as those received."""
     places = (slots >= 0).nonzero()[0]
     if not len(places):
         return True

@@ -1,7 +1,7 @@
-"""Fills the feature memory before searches do: all points of the collections that `memory.preload` names, with our own credential.
+"""Fills the feature memory at the start: all points of the collections that `memory.preload` names, with a credential of VecSieve's own.
 
-Each point comes by a search narrowed to ids, with its version and a score, and is learnt as those of any search are: nothing is
-remembered that a client's search could not have brought.
+Each point comes from a search restricted to ids, with its version and a score, and is learned like those of any search: nothing is
+remembered that a client's search could not have returned.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ..policy import ResolvedPolicy
 from .points import FeatureMemory
 from .shelves import Key, Points
 
-PAGE = 50  # points: as many as a search brings, so that reading them takes as little of the loop
-WAIT_SECONDS = 1.0  # while there is no room for own work
-RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)  # a sidecar may be there before its database
+PAGE = 50  # points per page: as many as a search returns, so that reading them occupies the loop no longer
+WAIT_SECONDS = 1.0  # seconds to wait while there is no room for own work
+RETRY_SECONDS = (1.0, 5.0, 30.0, 120.0)  # seconds: a sidecar may start before its database
 LOGGER = logging.getLogger("vecsieve.memory")
 
 Send = Callable[[Question], Awaitable[bytes]]
-"""Sends a read of ours; returns the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+"""Sends an own read; returns the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where points come from. ``policy``: that of a collection. ``has_room``: whether the process may do work of its own."""
+    """Where points come from. ``policy``: of a collection. ``has_room``: whether the process may do own work."""
 
     adapter: Adapter
     send: Send
@@ -48,7 +48,7 @@ class Source:
 
 
 class Preload:
-    """One task a process. ``points_per_second``: at most, on average. ``learnt``: points so far."""
+    """One task per process. ``points_per_second``: at most, on average. ``learnt``: points so far."""
 
     __slots__ = ("_memory", "_pause", "_source", "_task", "learnt")
 
@@ -70,7 +70,7 @@ class Preload:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def read(self, collections: Sequence[str]) -> None:
-        """Read them until memory is full. One that cannot be read is left out, and searches bring its points."""
+        """Read them until memory is full. A collection that cannot be read is skipped; searches fill it in later."""
         for collection in collections:
             before = self.learnt
             for pause in (*RETRY_SECONDS, None):
@@ -79,12 +79,12 @@ class Preload:
                     break
                 await asyncio.sleep(pause)
             if error is not None:
-                # The name of a collection may be confidential.
+                # A collection's name may be confidential.
                 LOGGER.warning("memory.preload: a collection could not be read: %s", type(error).__name__)
             LOGGER.info("memory.preload: %d points of a collection are known", self.learnt - before)
 
     async def _tried(self, collection: str) -> Exception | None:
-        """Why a collection could not be read to its end; None where it was."""
+        """Why a collection could not be read completely; None if it was."""
         try:
             await self._read(collection)
         except (LostReplyError, RefusedReplyError, MalformedReplyError, UnsupportedError) as error:
@@ -92,11 +92,11 @@ class Preload:
         return None
 
     async def _read(self, collection: str) -> None:
-        """Read one, and let its first search rely on memory where all points are known."""
+        """Read one collection. If all its points are known, its first search relies on memory."""
         source, policy = self._source, self._source.policy(collection)
         lists = source.adapter
         if not isinstance(lists, ListsPoints) or policy.mode == "off" or policy.tenant_keys:
-            return  # with tenants, what a payload says is not that of the same point in another search
+            return  # with tenants, a point's payload values can differ between searches
         for vector in lists.named_vectors(await source.send(lists.describing(collection))):
             if policy.vector not in {None, vector.name}:
                 continue
@@ -141,5 +141,5 @@ class Preload:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another try may succeed: the database did not answer, or is not ready."""
+    """Whether a retry may succeed: the database did not answer, or is not ready."""
     return isinstance(error, LostReplyError) or (isinstance(error, RefusedReplyError) and error.is_server_error)

@@ -1,4 +1,4 @@
-"""Rows and payload values of points by slot: arrays that are allocated once, whose pages are taken as they are written."""
+"""Rows and payload values of points by slot, in arrays that are allocated once; their pages use memory only when written."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from ..candidates import Record
 Matrix = npt.NDArray[np.float32]
 Slots = npt.NDArray[np.intp]
 
-# 16-bit rows may move a squared distance by this share of the pool's spread. Farther from the origin, and in few dimensions,
-# rows are kept as float32.
+# 16-bit rows may change a squared distance by this share of the pool's spread. Above it, as far from the origin or in few dimensions, rows
+# are kept as float32.
 COARSE = 1e-6
 FEW_DIMENSIONS = 64
 LARGEST = 32767.0
 
-# Bytes of a point beside its row, name and payload values: its name's object, its place in a dictionary and in the lists and arrays.
+# Bytes of a point beside its row, name and payload values: its name's object, and its entries in a dictionary, lists and arrays.
 POINT_BYTES = 200
-# Slots that are looked at to evict some.
+# Slots that are examined per eviction.
 SCANNED, EVICTED = 8192, 1024
 
 
 class Shelf:
-    """Points of one dimension: 16 bits a number with a scale, or float32.
+    """Points of one dimension: 16 bits per number with a scale, or float32.
 
-    ``owners``: by slot the dictionary in which the point's name leads here, None of a free slot. ``records``: None where payload values
-    are not known, packed of points for which there was no room otherwise; ``read``: slots whose record is not packed, the first one
-    first; ``read_bytes``: what those points take. ``squares``: squared lengths of the rows. ``stamps``: of the last use.
+    ``owners``: for each slot, the dictionary that maps the point's name to it; None for a free slot. ``records``: None if payload values
+    are unknown; packed once UNPACKED space is used up; ``read``: slots with an unpacked record, oldest first; ``read_bytes``: their size.
+    ``squares``: squared lengths of the rows. ``stamps``: of the last use.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Shelf:
         return np.multiply(found, self.scales[slots, None], dtype=np.float32)
 
     def take(self, owner: dict[bytes, int], name: bytes) -> int | None:
-        """A free slot, which is the point's from now on; None where there is none."""
+        """A free slot, now taken; None if there is none."""
         if self.free:
             slot = self.free.pop()
             self.owners[slot], self.names[slot] = owner, name
@@ -90,7 +90,7 @@ class Shelf:
         return slot
 
     def drop(self, slot: int) -> None:
-        """Free a slot. Its owner has let go of it."""
+        """Free a slot. Its owner no longer refers to it."""
         self._hold(slot, None, 0)
         self.read.pop(slot, None)
         self.owners[slot], self.names[slot] = None, b""
@@ -98,7 +98,7 @@ class Shelf:
         self.points -= 1
 
     def keep(self, slots: Sequence[int], records: Sequence[Record] | None) -> None:
-        """Keep these points' payload values, where they are brought and were not known."""
+        """Keep these points' payload values, if they were received and not known before."""
         row_bytes = self.dimension * self.values.itemsize + POINT_BYTES
         for place, slot in enumerate(slots):
             is_new = not self.sizes[slot]
@@ -109,7 +109,7 @@ class Shelf:
                 self._hold(slot, None, row_bytes + len(self.names[slot]))
 
     def recall(self, slots: Sequence[int], *, unpacks: bool) -> tuple[Record, ...] | None:
-        """The payload values of these points; None where those of one are not known, or packed and not to be unpacked."""
+        """The payload values of these points; None if one of them is unknown, or packed when it must not be unpacked."""
         found: list[Record] = []
         for slot in slots:
             record = self.records[slot]
@@ -123,7 +123,7 @@ class Shelf:
         return tuple(found)
 
     def pack(self, most: int) -> int:
-        """Pack the texts that were read first; how many. What is slow to find of them is packed, too."""
+        """Pack the texts that were read first, together with the features that are slow to compute; return how many."""
         packed = 0
         while self.read and packed < most:
             slot, _ = self.read.popitem(last=False)
@@ -141,7 +141,7 @@ class Shelf:
         self.records[slot], self.sizes[slot] = record, size
 
     def evict(self) -> int:
-        """Drop the longest unused of the next SCANNED points; how many."""
+        """Drop the least recently used of the next SCANNED points; return how many."""
         size = len(self.owners)
         start = self.hand % max(size, 1)
         window = [slot for slot in range(start, min(start + SCANNED, size)) if self.owners[slot] is not None]
@@ -159,7 +159,7 @@ class Shelf:
 
 
 def packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
-    """Rows (n, d) as 16-bit numbers, and their scales (n,): 0 of a row that is zero or not finite."""
+    """Rows (n, d) as 16-bit numbers, and their scales (n,): 0 for a row that is zero or not finite."""
     peaks = np.abs(vectors).max(axis=1, initial=0.0)
     fine = np.isfinite(peaks)
     if fine.all() and peaks.all():
@@ -182,12 +182,12 @@ def is_coarse(rows: Matrix, squares: Matrix, scales: Matrix) -> bool:
     return bool(error > COARSE * float(apart.max()))
 
 
-# What the memory is asked, and what it answers.
+# Keys and results of the memory.
 
 
 class Key(NamedTuple):
-    """Which points may be compared. ``partition``: the part of the collection in which ids are unique. ``reads``: what of a
-    payload is read.
+    """Which points may be compared. ``partition``: the part of the collection within which ids are unique. ``reads``: the payload fields
+    that are read.
     """
 
     partition: bytes
@@ -197,9 +197,7 @@ class Key(NamedTuple):
 
 
 class Points(NamedTuple):
-    """The points of one reply, best first: n ``names``, an id with its version where there is one; ``scores`` (n,) for
-    ``query`` (d,).
-    """
+    """The points of one reply, best first: n ``names``, each an id with its version if there is one; ``scores`` (n,) for ``query`` (d,)."""
 
     names: Sequence[bytes]
     query: Matrix
@@ -207,7 +205,7 @@ class Points(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the selection from a pool depends on: its points, their scores and the query as a ``digest``, and the ``rest``."""
+    """What the selection from a pool depends on: its points, their scores and the query as a ``digest``; other things as ``rest``."""
 
     key: Key
     digest: bytes
@@ -215,7 +213,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, key: Key, pool: Pool, query: Matrix, rest: Hashable) -> Asked:
-        """The digest (128 bits) is equal for equal ids and versions, scores and queries alone: identifiers are JSON, without NUL."""
+        """The digest (128 bits) is equal only for equal ids and versions, scores and queries: identifiers are JSON, without NUL."""
         sizes = b"%d %d" % (len(pool.ids), len(pool.versions))
         whole = b"\0".join((sizes, *pool.ids, *pool.versions, pool.scores.tobytes(), query.tobytes()))
         return cls(key, blake2b(whole, digest_size=16).digest(), rest)
@@ -223,8 +221,9 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """``rows``: (n, d) float32, ``squares``: their squared lengths. ``records``: one a point; None where payload values are not remembered. ``metric``: that gives the
-    scores; None where they are not plain. ``slots``: (n,) where they are kept. ``until``: when one of the records is too old.
+    """``rows``: (n, d) float32, ``squares``: their squared lengths. ``records``: one per point; None if payload values are not remembered.
+    ``metric``: the one that gives the scores; None if they are not plain. ``slots``: (n,) their places in memory. ``until``: when the first
+    record becomes too old.
     """
 
     rows: Matrix
@@ -236,14 +235,14 @@ class Recalled:
 
 
 class Remembered(NamedTuple):
-    """What memory has of one pool. ``records``: None where the reply has the payload values. ``found``: the rest of it."""
+    """What memory has of one pool. ``records``: None if the reply has the payload values. ``found``: everything else."""
 
     records: tuple[Record, ...] | None
     found: Recalled
 
 
 class Decided(NamedTuple):
-    """A selection with its ``figures``, and the ``policy`` that made it: while it is held here no other policy has its identity.
+    """A selection with its ``figures``, and the ``policy`` that made it: while it is held here, no other policy has its identity.
 
     ``slots``, ``until``: as in Recalled.
     """
@@ -256,16 +255,16 @@ class Decided(NamedTuple):
 
 
 class Enough(NamedTuple):
-    """How many of the first candidates an answer by this ``policy`` depended on."""
+    """How many of the first candidates an answer under this ``policy`` depended on."""
 
     candidates: int
     policy: Policy
 
 
 class Repeat(NamedTuple):
-    """A request by its bytes. ``is_known``: memory has its points. ``is_old``: memory had them, and they are too old by now.
+    """A request, by its bytes. ``is_known``: memory has its points. ``is_old``: memory had them, and they are too old now.
 
-    ``enough``: for its last answer; None where the whole pool is to be looked at.
+    ``enough``: from its last answer; None if the whole pool is needed.
     """
 
     collection: str
