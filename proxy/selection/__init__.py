@@ -6,12 +6,12 @@ single           one page of one pool: gate, clusters, representatives, diversif
 paged            any page of one deduplicated list
 metric           the metric a pool was ranked by, and when vectors alone may not decide
 geometry         how far apart candidates are
-distances        distances relative to the pool, and how near two may be by chance
-certainty        how sure one may be that a candidate repeats a result: the calibrated rule
+distances        distances relative to the pool, and how close two may be by chance
+certainty        the probability that a candidate repeats a result: the calibrated rule
 calibrated       its constants, written by a fit
 clustering       agglomerative and leader clustering
-grouping         vectors, texts and guards brought into clusters
-representatives  who stands for a cluster
+grouping         clusters from vectors, texts and guards
+representatives  the representative of a cluster
 diversifiers     MMR, DPP and others behind a registry
 guards           what forbids that two candidates share a cluster
 text             what texts say about candidates being copies, and about pairs of them

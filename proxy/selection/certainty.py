@@ -1,13 +1,13 @@
 """The calibrated rule: the probability that a candidate repeats a better-ranked result, from features of the pair.
 
-The rule is a logistic model over a few features. ``vecsieve evaluate --fit`` fits it to labelled sets in several embedding
-models and writes its constants to calibrated.py. Among long texts, near vectors without shared words are weak evidence: 318
-of 334 such pairs were no copies. Among short texts they are strong evidence.
+The rule is a logistic model over a few features. ``vecsieve evaluate --fit`` fits it to labelled sets in several embedding models and
+writes its constants to calibrated.py. Among long texts, near vectors without shared words are weak evidence: 318 of 334 such pairs were no
+copies. Among short texts they are strong evidence.
 
-Without texts, a second model decides by the distance alone, and never below VECTORS_LEAST.
+Without texts, a second model decides by the distance alone, and removes nothing below VECTORS_LEAST.
 
-The features of a pair depend on its rank order and on the pool's typical distance; for short texts also on how rare a word is
-among the first candidates. Equal texts count once there, so a copy of a candidate changes no other pair.
+The features of a pair depend on its rank order and on the pool's typical distance; for short texts also on the rarity of words among the
+first candidates. Equal texts count once there, so a copy of a candidate changes no other pair.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .calibrated import TEXTS, VECTORS
-from .geometry import Mask, ahead
+from .geometry import Mask
 from .policy import Certain, Model
 from .text import bounds
 from .text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared, sentences
-from .text.reading import Texts, Words, numbered, weight
+from .text.rare_words import rare_overlaps
+from .text.reading import Texts
 from .values import FloatMatrix, Indices, Steps, finished
 
 # From the second result on, the certainty falls over this many results to its last value. It falls fast at first, like the
@@ -36,41 +37,31 @@ FALL_POWER = 0.7
 # Vectors alone remove nothing below this certainty. At .8, 97 % of what they remove is right on sets left out of the fit.
 VECTORS_LEAST = 0.8
 
-# Relative distances outside are read as these.
+# Relative distances are clipped to this range.
 NEAREST, FARTHEST = 0.02, 2.0
 # The logarithm of the relative distance at which "far" ends and "near" begins: 0.37 of the typical distance.
 KNEE = -1.0
 
-# Share of the smaller text's 3-grams from which a pair is called contained, and from which containment counts at all.
+# The share of the smaller text's 3-grams from which it counts as contained, and the share from which containment counts at all.
 CONTAINED = 0.8
 OVERLAPPING = 0.35
 
-# Of the later text's sentences the other should have half: what is missing of it speaks against a copy.
+# The other text should have half of the later text's sentences: the missing share of that half counts against a copy.
 HALF = 0.5
 
-# How much a pool's short texts repeat one another: the overlap of rare words that a tenth of their pairs exceed. In pools of tickets that
-# one intent floods it is .14, of claims and arguments on one topic .06 to .09. Up to this value it counts, and it is read as if the pool had so many
-# pairs at least: of few texts two that are alike say nothing about the others.
-EXCEEDED_BY = 0.1
-MOST_REPETITION = 0.2
-FEWEST_PAIRS = 190
-
-# What weighs less is not told: a tenth changes a probability by .025 at most.
+# Subjects of less weight are not shown: 0.1 changes a probability by at most .025.
 LEAST_WEIGHT = 0.1
 
-# So many of the differences of a pair count where both are long: the others are of short texts.
+# The number of differences that count for pairs of long texts; the others are for short texts.
 _OF_LONG = 4
 
-# Texts whose shared words are counted in one product.
-BLOCK = 128
-
-# The logarithm of odds beyond which float64 knows no doubt.
+# Log-odds from which on the probability is 1.0 in float64.
 SURE = 36.0
 
 Pairs = npt.NDArray[np.float64]
-Columns = dict[int, Pairs]  # features of p pairs by their number; one that is missing is 0 for all of them
+Columns = dict[int, Pairs]  # features of p pairs by their number; a missing one is 0 for all of them
 
-# What each feature says, in the order of the model's columns. ``long``: at least one text of the pair is long.
+# The meaning of each feature, in the order of the model's columns. ``long``: at least one text of the pair is long.
 MEANINGS: Mapping[str, str] = {
     "one": "of any pair",
     "short": "both texts are short",
@@ -92,7 +83,7 @@ MEANINGS: Mapping[str, str] = {
 }
 FEATURES = tuple(MEANINGS)
 
-# What is told of a pair: each subject with its features, and the words where it speaks for a copy and where against.
+# What is shown of a pair: each subject with its features, the words if it speaks for a copy, and the words if it speaks against one.
 SUBJECTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "distance": (("far", "short_far", "short_near", "near"), "the vectors are near", "the vectors are far apart"),
     "contained": (("contained",), "much of the shorter text is in the longer one", ""),
@@ -109,8 +100,8 @@ _ONE, _SHORT, _FAR, _SHORT_FAR, _SHORT_NEAR, _CONTAINED, _COVERED = range(7)
 _FIGURES, _BOTH_FIGURES, _NAMES, _BOTH_NAMES, _RARE_SHARED, _RARE_CONTAINED, _SHORT_BOTH_FIGURES = range(7, 14)
 _REPETITION, _SENTENCES, _OPENING = range(14, len(FEATURES))
 
-# The sign that each coefficient must have to make sense; the fit leaves out a feature that would have the other. Constants
-# of a kind of pair may have either.
+# The sign that each coefficient must have to make sense; the fit leaves out a feature with the other sign. Constants of a kind of pair may
+# have either.
 SIGNS: Mapping[str, int] = {
     **dict.fromkeys(("far", "near", "short_far", "short_near"), -1),
     **dict.fromkeys(
@@ -123,8 +114,8 @@ SHIPPED = Model(texts=tuple(TEXTS[name] for name in FEATURES), vectors=tuple(VEC
 
 
 def adjusted(shift: float, coefficients: Mapping[str, float]) -> Model | None:
-    """The shipped model with these coefficients in place of its own, and a shift of the constant; None where nothing changes. The signs
-    of coefficients are those of SIGNS: bounds rely on them.
+    """The shipped model with these coefficients replaced, and a shift of the constant; None if nothing changes. The coefficients' signs
+    must be those of SIGNS: bounds rely on them.
     """
     if not shift and not coefficients:
         return None
@@ -133,7 +124,7 @@ def adjusted(shift: float, coefficients: Mapping[str, float]) -> Model | None:
     return replace(SHIPPED, texts=tuple(texts[name] for name in FEATURES))
 
 
-# How far the certainty has fallen when 0, 1, 2… results stand: 0 is nothing, 1 all the way.
+# How far the certainty has fallen after 0, 1, 2… kept results: 0 is not at all, 1 is completely.
 _FALL = [max(0, stand - 1) / FALLS_OVER for stand in range(FALLS_OVER + 2)]
 
 
@@ -143,14 +134,14 @@ def _doubts_allowed(first: float, last: float) -> list[float]:
 
 
 def doubts_allowed(rule: Certain, count: int) -> list[float]:
-    """1 - certainty when 0 to ``count - 1`` results stand already. Nothing is compared with none."""
+    """1 - certainty after 0 to ``count - 1`` kept results. The first value is never used."""
     return _doubts_allowed(rule.first, rule.last)[:count] + [1.0 - rule.last] * (count - len(_FALL))
 
 
 def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) -> FloatMatrix:
-    """The doubt (n, m) from relative distances (n, m) alone. ``largest``: beyond it nearness may be chance.
+    """The doubt (n, m) from relative distances (n, m) only. ``largest``: the distance beyond which vectors may be close by chance.
 
-    Equal vectors are copies as far as can be told. An infinite distance stays infinite.
+    Equal vectors are copies. An infinite distance stays infinite.
     """
     near = distance <= min(largest, reach_of_vectors(model.vectors))
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
@@ -162,7 +153,7 @@ def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) ->
 
 @lru_cache(maxsize=64)
 def reach_of_vectors(coefficients: tuple[float, ...]) -> float:
-    """A distance beyond which no pair is removed by its vectors alone."""
+    """The distance beyond which no pair is removed by its vectors alone."""
     distances = np.geomspace(NEAREST, FARTHEST, 1024)
     reached = (
         _probability(_logit(dict(enumerate(vector_features(distances).T)), coefficients)) >= VECTORS_LEAST
@@ -182,11 +173,11 @@ def judged(
     rule: Certain,
     bounded: bool = True,
 ) -> Steps[tuple[Pairs, Mask]]:
-    """The doubt (p,) of p pairs of candidates, 1 - probability, and whether most of the smaller text is in the other.
+    """The doubt (p,) of p pairs of candidates, 1 - probability, and whether one text contains most of the smaller one.
 
-    ``distance``: (p,) relative to the typical one; 1.0 where two cannot be compared by vectors. ``largest``: beyond this
-    distance a pair needs a contained text. The doubt of a pair that ``rule`` cannot merge at any place may be too low; with
-    ``bounded`` it is 1.0 for those that it could not merge however many of the 3-grams that may be shared by their bit maps were.
+    ``distance``: (p,) relative to the typical one; 1.0 for pairs that vectors cannot compare. ``largest``: beyond this distance a pair
+    needs a contained text. For a pair that ``rule`` cannot merge at any rank, the doubt may be too low; with ``bounded`` it is 1.0 if the
+    pair could not merge even with as many shared 3-grams as the bit maps allow.
     """
     has_text = texts.numbers != 0
     known = None if np.count_nonzero(has_text) == len(has_text) else has_text.take(first) & has_text.take(second)
@@ -201,7 +192,7 @@ def judged(
 
 
 def _by_vector(distance: Pairs, largest: float, model: Model) -> Pairs:
-    """The probability (p,) that pairs are copies by their vectors alone, 0 where nothing may be removed by it."""
+    """The probability (p,) that pairs are copies by their vectors alone; 0 if it is too low to remove anything."""
     bare = _probability(_logit(dict(enumerate(vector_features(distance).T)), model.vectors))
     return np.where((bare >= VECTORS_LEAST) & (distance <= largest), bare, 0.0)
 
@@ -215,7 +206,7 @@ def _by_text(
     largest: float,
     bounded: bool,
 ) -> Steps[tuple[Pairs, Mask]]:
-    """Missing sentences, differences of figures and names and a shared beginning only lower a probability: they are read of the pairs
+    """Missing sentences, different figures and names, and a shared opening only lower a probability, so they are computed only for pairs
     that would be merged without them.
     """
     coefficients, least = (rule.model or SHIPPED).texts, _logit_of(min(rule.first, rule.last))
@@ -284,7 +275,7 @@ def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs
 
 
 def _logit(columns: Columns, coefficients: tuple[float, ...]) -> Pairs:
-    """What these features add to the logarithm of the odds (p,): number by number, so that it does not depend on other pairs."""
+    """The sum of these features' log-odds (p,). Added column by column, so that a pair's value does not depend on other pairs."""
     found = None
     for place, column in columns.items():
         part = column * coefficients[place]
@@ -294,7 +285,7 @@ def _logit(columns: Columns, coefficients: tuple[float, ...]) -> Pairs:
 
 
 def _logit_of(probability: float) -> float:
-    """A little below the logarithm of these odds."""
+    """Slightly below the log-odds of the probability."""
     if not 0.0 < probability < 1.0:
         return -math.inf if probability <= 0.0 else SURE
     return min(math.log(probability / (1.0 - probability)), SURE) - 1e-9
@@ -306,15 +297,18 @@ def _probability(logit: Pairs) -> Pairs:
 
 
 def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tuple[Columns, Mask | None]:
-    """What kind of pair each is, how far apart and, of short texts, by which words; and which are pairs of short texts (p,), None without any."""
+    """The kind of each pair, its distance and, for short texts, its rare words; and which pairs are of short texts (p,), None if there are
+    none.
+    """
     logarithm = _logarithm(distance)
     if not texts.has_short:
         return {_FAR: np.maximum(logarithm, KNEE)}, None
     short: Mask = texts.is_short.take(first) & texts.is_short.take(second)
     pairs = short.nonzero()[0]
     if len(pairs):
-        by_all, by_lighter, repetition = _rare_overlaps(texts, first.take(pairs), second.take(pairs))
-        # One vector for texts without a common word: the model does not know the words, or it is of something else. It tells nothing.
+        by_all, by_lighter, repetition = rare_overlaps(texts, first.take(pairs), second.take(pairs))
+        # Equal vectors of texts without a common word: the model does not know the words, or the vector is of something else. They are no
+        # evidence.
         logarithm[pairs[(by_all == 0.0) & (distance.take(pairs) == 0.0)]] = 0.0
     far = np.maximum(logarithm, KNEE)
     columns: Columns = {_FAR: far * ~short, _SHORT: short.astype(np.float64)}
@@ -328,8 +322,8 @@ def _kinds(texts: Texts, first: Indices, second: Indices, distance: Pairs) -> tu
 
 
 def _compared(texts: Texts, first: Indices, second: Indices, short: Mask | None) -> Mask | None:
-    """Of which pairs (p,) 3-grams are looked at, None for all: not of short texts, nor of those behind as many words as are
-    compared in one pool.
+    """The pairs (p,) whose 3-grams are compared, None for all: not pairs of short texts, nor pairs beyond the number of words compared per
+    pool.
     """
     if texts.words <= bounds.POOL_WORDS:
         return None if short is None else ~short
@@ -338,7 +332,7 @@ def _compared(texts: Texts, first: Indices, second: Indices, short: Mask | None)
 
 
 def _overlaps(texts: Texts, shared: Pairs, first: Indices, second: Indices) -> Columns:
-    """``shared``: how many 3-grams (p,) two texts have in common."""
+    """``shared``: the number of common 3-grams (p,)."""
     mine, theirs = texts.grams.take(first), texts.grams.take(second)
     later = texts.grams.take(np.maximum(first, second))
     contained = shared / np.minimum(mine, theirs) - OVERLAPPING
@@ -346,19 +340,21 @@ def _overlaps(texts: Texts, shared: Pairs, first: Indices, second: Indices) -> C
 
 
 def _is_partly_covered(texts: Texts, covered: Pairs, first: Indices, second: Indices) -> Mask:
-    """Which pairs (p,) are of long texts of which the later one is covered in part. One that is contained has its sentences there."""
+    """Which pairs (p,) are of long texts of which the later one is partly covered. A contained text has all its sentences covered."""
     partly: Mask = (covered > 0.0) & (covered < CONTAINED)
     return partly & ~(texts.is_short.take(first) | texts.is_short.take(second)) if texts.has_short else partly
 
 
 def _sentences(has: FloatMatrix, covered: Pairs) -> Pairs:
-    """The feature "sentences" of p pairs, of whose sentences one ``has`` a share (p, 1). The less they overlap, the less it says beside that."""
+    """The feature "sentences" of p pairs. ``has``: (p, 1) the share of sentences that the earlier text has. The smaller the overlap, the
+    less the feature counts.
+    """
     found: Pairs = np.maximum(HALF - has[:, 0].astype(np.float64), 0.0) * np.minimum(covered / OVERLAPPING, 1.0)
     return found
 
 
 def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
-    """``apart``: of p pairs, as pairs.DIFFERENCES has them. ``short``: which are pairs of short texts, None: none is."""
+    """``apart``: of p pairs, as in pairs.DIFFERENCES. ``short``: which pairs are of short texts, None: none is."""
     figures, both_figures, names, both_names, opening = apart.T.astype(np.float64)
     if short is None:
         return {_FIGURES: figures, _BOTH_FIGURES: both_figures, _NAMES: names, _BOTH_NAMES: both_names}
@@ -373,106 +369,14 @@ def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
 
 
 def _logarithm(distance: Pairs) -> Pairs:
-    """Of relative distances (p,) within the bounds that are told apart."""
+    """The logarithm of relative distances (p,), clipped to the range NEAREST to FARTHEST."""
     return np.log(np.minimum(np.maximum(distance, NEAREST), FARTHEST))
-
-
-def _rare_overlaps(texts: Texts, first: Indices, second: Indices) -> tuple[Pairs, Pairs, float]:
-    """Shared words of p pairs of short texts (p,), each word as heavy as it is rare: by both texts' words, and by the lighter
-    text's. And how much all short texts repeat one another.
-    """
-    used = texts.is_short
-    if len(texts) > BLOCK:
-        used = np.zeros(len(texts), np.bool_)
-        used[first] = used[second] = True
-    place = used.cumsum() - 1
-    left, right = place.take(first), place.take(second)
-    # Of a usual pool all short texts are looked at together, and once.
-    sums, counts = _word_weights(texts, used) if len(texts) > BLOCK else texts.once(_short_words, used)[:2]
-    both = counts.ravel().take(left * len(sums) + right)
-    mine, theirs = sums.take(left), sums.take(right)
-    by_all, by_lighter = (
-        both / np.maximum(mine + theirs - both, 1e-6),
-        both / np.maximum(np.minimum(mine, theirs), 1e-6),
-    )
-    return by_all, by_lighter, texts.once(_short_words, used)[2]
-
-
-def _short_words(texts: Texts, used: Mask) -> tuple[Pairs, Pairs, float]:
-    """As _word_weights, of all short texts of a usual pool and of the first ones of others; and how much the first ones repeat one another."""
-    known = np.array([i for i in texts.first_different if texts.is_short[i]], np.intp)
-    if len(texts) > BLOCK:
-        used = np.zeros(len(texts), np.bool_)
-        used[known] = True
-    sums, counts = _word_weights(texts, used)
-    rows = (used.cumsum() - 1).take(known)
-    return sums, counts, _repetition(sums.take(rows), counts.take(rows, axis=0).take(rows, axis=1))
-
-
-def _repetition(sums: Pairs, counts: Pairs) -> float:
-    """The overlap of rare words that a tenth of the pairs of t texts exceed. ``sums`` (t,), ``counts`` (t, t): as of _word_weights."""
-    first, second = ahead(len(sums))[:2]
-    fewer = int(EXCEEDED_BY * max(len(first), FEWEST_PAIRS))
-    if len(first) <= fewer:
-        return 0.0
-    both = counts[first, second]
-    shares = both / np.maximum(sums.take(first) + sums.take(second) - both, 1e-6)
-    return min(float(np.partition(shares, -1 - fewer)[-1 - fewer]), MOST_REPETITION)
-
-
-def _word_weights(texts: Texts, used: Mask) -> tuple[Pairs, Pairs]:
-    """What the different words of each of u texts weigh (u,), and the words that each two share (u, u)."""
-    which = used.nonzero()[0].tolist()
-    words, lengths = texts.vocabularies(which)
-    owners = np.arange(len(lengths)).repeat(lengths)
-    values, codes = numbered(words)
-    counts = np.bincount(codes)
-    weights = _rarity(texts, used, owners, values, codes)
-    sums: Pairs = np.bincount(owners, weights.take(codes), len(lengths)).astype(np.float64, copy=False)
-    if len(lengths) <= BLOCK:
-        several = counts >= 2  # of the others none is shared
-        place, met = several.cumsum() - 1, several.take(codes).nonzero()[0]
-        codes = place.take(codes.take(met))
-        return sums, _weights_shared(owners.take(met), codes, weights[several], slice(None), len(lengths))
-    shared = np.zeros((len(lengths), len(lengths)))
-    for start in range(0, len(lengths), BLOCK):
-        # Only words of the block can be shared with it: the matrices stay small however many texts there are.
-        inside = codes[(owners >= start) & (owners < start + BLOCK)]
-        place = np.full(len(values), -1, np.intp)
-        place[inside] = 0
-        vocabulary = np.flatnonzero(place == 0)
-        place[vocabulary] = np.arange(len(vocabulary))
-        at = place[codes]
-        meets = at >= 0
-        block = slice(start, start + BLOCK)
-        shared[block] = _weights_shared(owners[meets], at[meets], weights[vocabulary], block, len(lengths))
-    return sums, shared
-
-
-def _rarity(texts: Texts, used: Mask, owners: Indices, values: Words, codes: Indices) -> Pairs:
-    """What each word weighs. ``codes``: of the words of the ``used`` texts, by ``values``; ``owners``: whose they are among these."""
-    known = texts.first_different
-    if not known or not used.take(known).all():
-        return texts.rarity(values)
-    # In a pool of short texts nothing needs to be counted twice.
-    is_known = np.zeros(len(used), np.bool_)
-    is_known[known] = True
-    counts = np.bincount(codes[is_known[used].take(owners)], minlength=len(values))
-    return weight(len(known), np.maximum(counts, 1))
-
-
-def _weights_shared(owners: Indices, codes: Indices, weights: Pairs, block: slice, texts: int) -> Pairs:
-    """The weight of the words that each text of ``block`` shares with each of all ``texts``."""
-    every = np.zeros((texts, len(weights)))
-    every.ravel()[owners * len(weights) + codes] = 1.0
-    shared: Pairs = (every[block] * weights) @ every.T
-    return shared
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """One subject of a pair. ``weight``: what it adds to the logarithm of the odds of a copy, beside a pair at the typical distance
-    that has nothing in common and no differing figure or name. ``words``: the same for people.
+    """One subject of a pair. ``weight``: its log-odds relative to a pair at the typical distance with nothing in common and no differing
+    figure or name. ``words``: the same in words.
     """
 
     subject: str
@@ -481,13 +385,13 @@ class Weighed:
 
 
 def weighed(features: Sequence[float], model: Model = SHIPPED, *, most: int = 2) -> tuple[Weighed, ...]:
-    """The ``most`` subjects that weigh most in the probability of one pair, the heaviest first; none that weighs nothing. ``features``: in the
-    order of FEATURES, or of VECTOR_FEATURES.
+    """The ``most`` subjects with the largest weight in the probability of one pair, largest first, without those near 0. ``features``: in
+    the order of FEATURES, or of VECTOR_FEATURES.
     """
     has_texts = len(features) == len(FEATURES)
     names = FEATURES if has_texts else VECTOR_FEATURES
     known = dict(zip(names, features, strict=True))
-    beside = {"near": KNEE, "short_near": KNEE * known.get("short", 0.0)}  # of the pair that it is compared with
+    beside = {"near": KNEE, "short_near": KNEE * known.get("short", 0.0)}  # values of the reference pair
     coefficients = dict(zip(names, model.texts if has_texts else model.vectors, strict=True))
     found = []
     for subject, (parts, speaks_for, speaks_against) in SUBJECTS.items():

@@ -1,21 +1,19 @@
-"""Clusters up to a threshold: agglomerative ones, and those of the leader algorithm.
+"""Clusters up to a threshold: by agglomerative clustering or by the leader algorithm.
 
-Agglomerative clustering merges the two nearest clusters while their distance is at most the threshold. Only candidates that
-have a neighbour within the threshold are handed to the linkage; all others are singletons. This is exact. The distance of two
-clusters is the smallest (single), largest (complete) or mean (average) distance of their cross pairs, so it is at most the
-threshold only if some cross pair is. A candidate without a neighbour is therefore never merged. Leaving it out changes no
-other merge, because the distance of two clusters is read from their own members alone. On a pool without duplicates the
-linkage is not run.
+Agglomerative clustering merges the two nearest clusters while their distance is at most the threshold. Only candidates with a neighbour
+within the threshold are passed to the linkage; all others are singletons. This is exact: the distance of two clusters is the smallest
+(single), largest (complete) or mean (average) distance of their cross pairs, so it can be at most the threshold only if that of some cross
+pair is. Leaving out a singleton changes no other merge, because the distance of two clusters depends on their own members only. For a pool
+without duplicates the linkage is not run.
 
-Leader clustering walks down the ranking (Hartigan 1975, "the leader algorithm"). A candidate near the leader of a cluster
-joins it; any other candidate leads a new cluster. So all members of a cluster are within the cut of one better-ranked result,
-which is an explanation that a user can check. Whether a candidate leads depends only on the candidates ranked before it, so
-the list of leaders does not depend on how many are asked for. The cut may depend on how many lead already (certainty.py).
+Leader clustering walks down the ranking (Hartigan 1975, "the leader algorithm"). A candidate close to the leader of a cluster joins it; any
+other candidate leads a new cluster. So all members of a cluster are within the cut of one better-ranked result, which is an explanation
+that a user can check. Whether a candidate leads depends only on the candidates ranked before it, so the list of leaders does not depend on
+top_k. The cut may depend on the number of leaders so far (certainty.py).
 
-Infinite distances (unusable vectors, other tenants, vetoes) forbid a merge. Under complete and average linkage no finite
-threshold admits a merge over such a pair, since the largest and the mean distance of the two clusters are infinite;
-fastcluster documents that it handles infinite distances. Single linkage would connect the pair through a third candidate, so
-its clusters are split again (``_parted``).
+Infinite distances (unusable vectors, other tenants, vetoes) forbid a merge. Under complete and average linkage no finite threshold admits a
+merge over such a pair, since the largest and the mean distance of the two clusters are infinite; fastcluster documents that it handles
+infinite distances. Single linkage would connect the pair through a third candidate, so its clusters are split afterwards (``_parted``).
 """
 
 from __future__ import annotations
@@ -37,24 +35,24 @@ from .values import FloatMatrix, FloatVector, Indices
 def lead(
     inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None = None, *, slack: float = NOISE
 ) -> Indices:
-    """Whom each of b candidates follows (b,): itself for a leader, -1 - j for earlier leader j.
+    """The leader of each of b candidates (b,): itself for a leader, -1 - j for earlier leader j.
 
-    ``inside``: (b, b) their distances, in rank order. ``back``: (b, m) distances to earlier leaders, None for none. ``cuts``:
-    at index k, the distance at which a candidate follows when k lead already (m + b of them). ``slack``: the possible error
-    of a distance. A follower goes to the nearest leader, ties by rank. A candidate that is infinitely far from a member of
-    a cluster may not join it.
+    ``inside``: (b, b) their distances, in rank order. ``back``: (b, m) distances to earlier leaders, None if there are none. ``cuts``:
+    index k has the distance at which a candidate follows when there are k leaders (m + b of them). ``slack``: the possible error of a
+    distance. A follower goes to the nearest leader, ties by rank. A candidate at infinite distance from a member of a cluster may not join
+    it.
     """
     count = len(inside)
     if not count:
         return np.empty(0, np.intp)
-    # Two leaders are equally near within NOISE.
+    # Leaders whose distances differ by less than NOISE are equally near.
     meetings = _meetings(inside, max(cuts) + slack + 2 * NOISE)
     has_earlier = back is not None and back.shape[1] > 0
     if not meetings.later and not has_earlier:
         return np.arange(count, dtype=np.intp)
     leads = _walked(meetings, cuts, back if has_earlier else None, slack)
     heads = _nearest(inside, leads, back if has_earlier else None)
-    if len(set(heads.tolist())) < count - 1:  # two followers at least
+    if len(set(heads.tolist())) < count - 1:  # at least two followers
         forbidden = np.isinf(inside)
         if forbidden.any() and (forbidden & (heads[:, None] == heads)).any():
             return _forbidding(inside, cuts, back, slack)
@@ -62,9 +60,9 @@ def lead(
 
 
 class _Meetings(NamedTuple):
-    """The pairs of b candidates that are near one another: those of candidate i, with later ones, from ``borders[i]`` to ``borders[i + 1]``.
+    """The close pairs of b candidates: those of candidate i with later ones are from ``borders[i]`` to ``borders[i + 1]``.
 
-    ``later``, ``apart``: p, the later one of each pair, and their distance.
+    ``later``, ``apart``: for p pairs, the later candidate and the distance.
     """
 
     borders: list[int]
@@ -86,7 +84,7 @@ def _meetings(inside: FloatMatrix, reach: float) -> _Meetings:
 
 
 def _walked(meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> list[bool]:
-    """Who leads (b,), where all may meet. A leader is compared with those alone that are near it."""
+    """The leaders (b,) when no pair is forbidden. A candidate is compared only with leaders close to it."""
     borders, later, apart = meetings
     count, led = len(borders) - 1, 0 if back is None else back.shape[1]
     nearest = [math.inf] * count if back is None else back.min(axis=1).tolist()
@@ -105,8 +103,8 @@ def _walked(meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None
 
 
 def _nearest(inside: FloatMatrix, leads: Sequence[bool], back: FloatMatrix | None) -> Indices:
-    """Whom each of b candidates follows, as for ``lead``: of the nearest better-ranked leaders the best-ranked. Within NOISE is a tie: which
-    of two copies a rounding error favours is nobody's choice.
+    """The leader of each of b candidates, as for ``lead``: of the nearest better-ranked leaders the best-ranked. Distances within NOISE are
+    equal: a rounding error must not decide between two copies.
     """
     is_leader = np.array(leads)
     heads, (leaders,), (followers,) = np.arange(len(leads)), is_leader.nonzero(), (~is_leader).nonzero()
@@ -123,7 +121,7 @@ def _nearest(inside: FloatMatrix, leads: Sequence[bool], back: FloatMatrix | Non
 
 
 def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> Indices:
-    """The same walk where some may not meet: the reach of every cluster that others may join is kept apart, a row a leader."""
+    """The same walk with forbidden pairs: the reach of every cluster that others may join is kept separately, one row per leader."""
     count = len(inside)
     earlier = np.empty((0, count), np.float32) if back is None else back.T
     reach = np.concatenate((earlier, np.full((count, count), np.inf, np.float32)))
@@ -153,9 +151,9 @@ def _forbidding(inside: FloatMatrix, cuts: Sequence[float], back: FloatMatrix | 
 def cluster(distance: FloatMatrix, cuts: float | Sequence[float], linkage: Linkage, *, slack: float = NOISE) -> Indices:
     """Labels (n,) of the clusters of ``distance`` (n, n), numbered in order of each cluster's best rank.
 
-    ``cuts``: the threshold, or one for each number of clusters that lead already, at least n of them; only Linkage.LEADER
-    reads more than the first. Clusters at a distance equal to the threshold merge. ``slack``: the possible error of a
-    distance. Where several merges are equally near, the linkage's own scan in rank order decides: same input, same labels.
+    ``cuts``: the threshold, or one for each number of existing clusters, at least n; only Linkage.LEADER uses more than the first. Clusters
+    at a distance equal to the threshold merge. ``slack``: the possible error of a distance. If several merges are equally near, the
+    linkage's own scan in rank order decides: same input, same labels.
     """
     if not len(distance):
         return np.empty(0, np.intp)
@@ -180,7 +178,7 @@ def _average(distance: FloatMatrix, cuts: Sequence[float], slack: float) -> Indi
     return _agglomerated(distance, cuts[0] + slack, "average")
 
 
-# For each linkage the heads (n,) of a square distance: the best-ranked member of each candidate's cluster.
+# For each linkage, a function from a square distance to the heads (n,): the best-ranked member of each candidate's cluster.
 LINKAGES: Mapping[Linkage, Callable[[FloatMatrix, Sequence[float], float], Indices]] = MappingProxyType(
     {
         Linkage.SINGLE: _single,
@@ -197,7 +195,7 @@ def _agglomerated(
     method: str,
     mend: Callable[[FloatMatrix, Indices], Indices] = lambda _, heads: heads,
 ) -> Indices:
-    """The heads (n,) by a ``method`` of fastcluster. ``mend``: what is done to the clusters found, given the distances."""
+    """The heads (n,) by a ``method`` of fastcluster. ``mend``: applied to the clusters found, with the distances."""
     n = len(distance)
     near = distance <= cut
     near.flat[:: n + 1] = False
@@ -210,9 +208,7 @@ def _agglomerated(
 
 
 def _parted(distance: FloatMatrix, heads: Indices) -> Indices:
-    """The clusters split so that no two members are infinitely far apart. In rank order each joins the nearest part that may
-    take it.
-    """
+    """The clusters, split so that no two members are infinitely far apart. In rank order each member joins the nearest part that allows it."""
     parted = heads.copy()
     for head in np.unique(heads).tolist():
         members = np.flatnonzero(heads == head)
@@ -235,11 +231,11 @@ def separate(distance: FloatMatrix, rows: Tenants, columns: Tenants) -> FloatMat
 
 
 def _heads(condensed: FloatVector, m: int, cut: float, method: str) -> Indices:
-    """For each of m candidates the best-ranked member of its cluster."""
+    """For each of m candidates, the best-ranked member of its cluster."""
     steps = fastcluster.linkage(condensed, method=method, preserve_input=False)
     merges = int(np.searchsorted(steps[:, 2], cut, side="right"))
-    # Step i joins two earlier clusters into number m + i. Walking back from the last one, each cluster hands its
-    # own top down to its two parts, so that every candidate ends up with the top of the last cluster it is in.
+    # Step i joins two earlier clusters into number m + i. Walking back from the last step, each cluster passes its best-ranked member to
+    # its two parts, so that every candidate gets that of the last cluster that contains it.
     joined = steps[:merges, :2].astype(np.intp).tolist()
     best = list(range(m))
     for left, right in joined:

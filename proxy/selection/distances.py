@@ -1,7 +1,7 @@
-"""The distances that one pool is clustered by: relative to the pool's own, or as cosines where a cut is a fixed number.
+"""The distances by which one pool is clustered: relative to the pool's typical distance, or cosine distances for fixed cuts.
 
-Relative distances are squared Euclidean distances divided by the pool's typical one, so 1.0 means "as far apart as two
-candidates usually are". They are taken between
+Relative distances are squared Euclidean distances divided by the pool's typical one, so 1.0 means "as far apart as two candidates usually
+are". They are taken between
 
 - directions, where the collection is searched by cosine (half the squared distance of two unit vectors is 1 - cosine);
 - positions, where it is searched by Euclidean, Manhattan or dot product: moving the origin changes no difference of two
@@ -9,8 +9,8 @@ candidates usually are". They are taken between
   ten times as much;
 - both, the larger of the two, where the metric is not known: whatever either of them tells apart stays apart.
 
-So no constant depends on a model's usual distances, on the length of its vectors or on where the origin lies. How much of
-the typical distance is near by chance is bounded by the number of free dimensions: one fewer for directions.
+So no constant depends on a model's usual distances, on the length of its vectors or on where the origin lies. How much of the typical
+distance is near by chance is bounded by the number of free dimensions: one fewer for directions.
 
 A fixed cut is a cosine distance by its definition, and is compared with cosine distances (geometry.py).
 """
@@ -42,29 +42,29 @@ from .geometry import (
 )
 from .values import FloatMatrix, Indices, Metric
 
-# How near two results may be by chance. No merge by vectors alone exceeds this bound.
+# The distance within which two results may be by chance. No merge by vectors alone exceeds this bound.
 #
-# In few dimensions two points are often near by chance. The squared distance of two independent points of a d-dimensional
-# normal cloud, divided by its median, is a chi-squared variable with d degrees of freedom, divided by its median. At d = 8 one
-# pair in seventy is within half the typical distance; at d = 384 practically none is. So a share of the typical distance
-# indicates a copy only where that share is improbable in a pool without copies, and this depends on d.
+# In few dimensions two points are often near by chance. The squared distance of two independent points of a d-dimensional normal cloud,
+# divided by its median, is a chi-squared variable with d degrees of freedom, divided by its median. At d = 8 one pair in seventy is within
+# half the typical distance; at d = 384 practically none is. So a share of the typical distance indicates a copy only where that share is
+# improbable in a pool without copies, and this depends on d.
 #
-# d is the number of dimensions of the collection. An intrinsic dimension estimated from the pool would be lower where there
-# are copies: the more copies, the fewer would be found.
+# d is the number of dimensions of the collection. An intrinsic dimension estimated from the pool would be lower where there are copies: the
+# more copies, the fewer would be found.
 #
-# The reference is a normal cloud, because its differences are normal too, whatever its mean. Pages over normal, uniform and
-# Laplace clouds come back unchanged (tests/laws/test_metrics.py). Clouds with heavier tails (exponential, Student's t) or with
-# dimensions of very unequal variance exceed the bound: some of their pages lose a result.
+# The reference is a normal cloud, because its differences are normal too, whatever its mean. Pages over normal, uniform and Laplace clouds
+# come back unchanged (tests/laws/test_metrics.py). Clouds with heavier tails (exponential, Student's t) or with dimensions of very unequal
+# variance exceed the bound: some of their pages lose a result.
 
-# Beyond this many dimensions the bound is wider than any cut in use (0.75), so it is not worked out any more.
+# From this many dimensions on the bound is wider than any cut in use (0.75), so it is not computed.
 ENOUGH_DIMENSIONS = 512
 
 
 @lru_cache(maxsize=2 * ENOUGH_DIMENSIONS)
 def nearest_by_chance(dimensions: int, chance: float) -> float:
-    """The squared distance, as a share of the median one, that two independent points are within with this probability.
+    """The squared distance, as a share of the median one, within which two independent points are with this probability.
 
-    ``dimensions``: in which the points are free; 0 or less: 0.0, nothing but equal points. ``chance``: in [0, 1).
+    ``dimensions``: in which the points can vary; <= 0: the result is 0.0, which admits equal points only. ``chance``: in [0, 1).
     """
     freedom = min(dimensions, ENOUGH_DIMENSIONS)
     if freedom <= 0 or chance <= 0.0:
@@ -73,7 +73,7 @@ def nearest_by_chance(dimensions: int, chance: float) -> float:
 
 
 def _quantile(freedom: int, probability: float) -> float:
-    """Below which a chi-squared variable lies with this probability, by bisection on its logarithm."""
+    """The quantile of a chi-squared variable for this probability, by bisection on its logarithm."""
     low, high = -700.0, math.log(4.0 * freedom + 40.0)
     for _ in range(80):
         middle = (low + high) / 2.0
@@ -98,30 +98,30 @@ def _below(a: float, x: float) -> float:
 Reals = npt.NDArray[np.floating[Any]]
 Which = slice | Indices
 
-# Where most candidates are copies of each other, the median distance is that of copies. Then the scale is a tenth of a large
-# distance of the pool, so that copies that differ by rounding still merge. The squared distances of clouds without copies
-# have a 95th percentile of 8.4 times their median in one dimension, 4.3 in two, less in more: this changes nothing for them.
+# If most candidates are copies of each other, the median distance is that of copies. Then the scale is a tenth of a large distance of the
+# pool, so that copies that differ by rounding still merge. The squared distances of clouds without copies have a 95th percentile of 8.4
+# times their median in one dimension, 4.3 in two, less in more, so this rule never applies to them.
 WIDE = 0.95
 WIDE_SHARE = 0.1
 
-# Squared distances below this share of the squared lengths, or in few dimensions, are computed in float64: there float32
-# products lose what is to be measured. The bound leaves float32's noise (2e-5) below 0.04 % of the typical distance.
+# Squared distances below this share of the squared lengths, or in few dimensions, are computed in float64, because float32 products lose
+# the difference. The bound keeps float32's noise (2e-5) below 0.04 % of the typical distance.
 COARSE = 0.05
 FEW_DIMENSIONS = 32
 
-# Vectors this near to one another, in squared distance over squared length, are equal: half a unit in float32's last place, by
-# which a vector and a multiple of it may differ.
+# Vectors within this squared distance over squared length are equal: half a unit in float32's last place, by which a vector and a multiple
+# of it may differ.
 EQUAL = 1e-15
 
-# Candidates that differ by less than this share of the typical squared distance are copies, and a dimension in which they differ
-# by less than the second is none. float32's noise stays below.
+# Candidates that differ by less than this share of the typical squared distance are copies; a dimension in which they differ by less than
+# the second share does not count. float32's noise stays below.
 FLAT = 5e-3
 NO_DIMENSION = 1e-3
 
-# What chance allows where it is not to be asked whether float32 can tell places apart: it can, in so many dimensions.
+# From this many dimensions on float32 can always tell points apart, so it is not checked.
 RESOLVED = 0.1
 
-# Relative distances end here. No two distances above it, and below UNKNOWN of grouping.py, need to be told apart.
+# The largest relative distance. Distances between it and UNKNOWN of grouping.py need not be told apart.
 FARTHEST = 1e8
 
 
@@ -148,7 +148,7 @@ class CosineDistances:
         return measure(self.vectors[start:stop], magnitude=self.magnitude)
 
     def back(self, start: int, stop: int, others: Indices) -> FloatMatrix:
-        """Each of those to each of ``others`` (m,): (stop - start, m), infinite where one side is not usable."""
+        """The candidates from ``start`` to ``stop`` against each of ``others`` (m,): (stop - start, m), infinite if one side is not usable."""
         return across(self.rows.at(slice(start, stop)), self.rows.at(others), magnitude=self.magnitude)
 
 
@@ -160,11 +160,11 @@ def cosine_distances(vectors: FloatMatrix, *, magnitude: bool) -> CosineDistance
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Vectors as one kind of distance needs them; an unusable row is zero.
+    """Vectors prepared for one kind of distance; an unusable row is zero.
 
-    ``rows``: (n, d) float32 or float64. ``factors``: (n,) by which a row has length 1, None where rows are taken as they are.
-    ``halves``: half the squared lengths of what is compared. ``floors``: two rows that are nearer than the sum of
-    their floors are equal. Both (n,), or one number for all rows. ``least``: none is nearer than this.
+    ``rows``: (n, d) float32 or float64. ``factors``: (n,) scale a row to length 1; None: rows are used as they are. ``halves``: half the
+    squared lengths of what is compared. ``floors``: two rows closer than the sum of their floors are equal. Both (n,), or one number for
+    all rows. ``least``: the smallest distance of unequal rows.
     """
 
     rows: Reals
@@ -174,10 +174,10 @@ class _View:
     least: float = 0.0
 
     def half_squares(self, a: slice, b: Which) -> Reals:
-        """Half the squared distances of rows ``a`` to rows ``b``; 0 for what is equal as far as can be told."""
+        """Half the squared distances of rows ``a`` to rows ``b``; 0 for rows that are equal within the precision."""
         products: Reals = self.rows[a] @ self.rows[b].T
         if self.factors is not None:
-            # One factor a pair, by an operation that does not mind the order of the two: symmetric to the last bit.
+            # One factor per pair, by a commutative operation: symmetric to the last bit.
             products *= self.factors[a][:, None] * self.factors[b]
         halves = self.halves[a][:, None] + self.halves[b] if isinstance(self.halves, np.ndarray) else 2 * self.halves
         floors = self.floors[a][:, None] + self.floors[b] if isinstance(self.floors, np.ndarray) else 2 * self.floors
@@ -188,14 +188,14 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """A view, the distances of its first candidates (m, m), and the typical one of them, 0.0 where there is none."""
+    """A view, the distances of its first candidates (m, m), and their typical distance, 0.0 if there is none."""
 
     view: _View
     first: Reals
     unit: float
 
     def relative(self, a: slice, b: Which) -> FloatMatrix:
-        """Distances of rows ``a`` to rows ``b`` over the typical one."""
+        """Distances of rows ``a`` to rows ``b`` divided by the typical one."""
         is_first = isinstance(b, slice) and a == b == slice(0, len(self.first))
         distance = self.first if is_first else self.view.half_squares(a, b)
         return (distance / (self.unit or 1.0)).astype(np.float32, copy=False)
@@ -203,10 +203,10 @@ class _Scaled:
 
 @dataclass(frozen=True, slots=True)
 class RelativeDistances:
-    """Distances over the typical distance of the pool's first candidates; of several kinds the larger.
+    """Distances divided by the typical distance of the pool's first candidates; of several kinds the larger.
 
-    ``usable``: (n,) bool, who has a vector. ``metric``: what is compared. ``free``: in how many dimensions candidates may
-    differ. ``largest``: beyond this distance nearness may be chance.
+    ``usable``: (n,) bool, which candidates have a vector. ``metric``: what is compared. ``free``: in how many dimensions candidates can
+    differ. ``largest``: the distance beyond which candidates may be close by chance.
     """
 
     kinds: tuple[_Scaled, ...]
@@ -222,12 +222,12 @@ class RelativeDistances:
 
     @property
     def unit(self) -> float:
-        """What 1.0 stands for in the metric's own measure."""
+        """The value of 1.0 in the metric's own measure."""
         return self.median or 1.0
 
     @property
     def shown_unit(self) -> float:
-        """What 1.0 stands for in what people are shown: 1 - cosine where that is the metric, else the typical distance."""
+        """The value of 1.0 in the unit shown to people: 1 - cosine if that is the metric, else the typical distance."""
         return self.unit if self.metric is Metric.COSINE else 1.0
 
     @property
@@ -237,7 +237,7 @@ class RelativeDistances:
 
     @property
     def slack(self) -> float:
-        """By how much a distance may be off: what is equal is 0 already."""
+        """The possible error of a distance: equal vectors have exactly 0."""
         return 0.0
 
     def inside(self, start: int, stop: int) -> Geometry:
@@ -247,11 +247,11 @@ class RelativeDistances:
         return Geometry(distance, self.usable[start:stop])
 
     def back(self, start: int, stop: int, others: Indices) -> FloatMatrix:
-        """Each of those to each of ``others`` (m,): (stop - start, m), infinite where one side is not usable."""
+        """The candidates from ``start`` to ``stop`` against each of ``others`` (m,): (stop - start, m), infinite if one side is not usable."""
         return self._between(slice(start, stop), others)
 
     def narrowed(self, vectors: FloatMatrix, chance: float | None) -> RelativeDistances:
-        """The same with what chance allows where vectors lie in a plane of fewer dimensions than they have numbers."""
+        """The same with a lower ``largest`` if the vectors span fewer dimensions than they have numbers."""
         if chance is None:
             return self
         known = [spanned for kind in self.kinds if (spanned := _spanned(kind, self.usable)) is not None]
@@ -259,7 +259,7 @@ class RelativeDistances:
         if spanned >= self.free:
             return self
         largest = nearest_by_chance(spanned - _lost(self.metric), chance)
-        # float32's noise would count for much where so little is near.
+        # With so small a bound, float32's noise would matter.
         kinds = tuple(
             _scaled(_exact(vectors, self.usable, is_direction=kind.view.factors is not None), self.usable)
             for kind in self.kinds
@@ -285,13 +285,13 @@ def relative_distances(
 ) -> RelativeDistances:
     """Distances for cuts that are a share of the pool's typical distance.
 
-    ``vectors``: (n, d) float32. ``chance``: with which probability two independent points may be within a cut; None: any.
-    ``squares``: (n,) float32 the vectors' squared lengths, where they are known.
+    ``vectors``: (n, d) float32. ``chance``: the probability with which two independent points may be within a cut; None: unbounded.
+    ``squares``: (n,) float32 the vectors' squared lengths, if known.
     """
     if squares is None:
         with np.errstate(all="ignore"):
             squares = np.einsum("ij,ij->i", vectors, vectors)
-    # NaN comes through both as NaN, and is on neither side of anything.
+    # NaN stays NaN here, and all comparisons with it are false.
     is_plain = bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
     usable = np.ones(len(vectors), np.bool_) if is_plain else _usable(vectors)
     free = _free(vectors[:SCALE_FROM])
@@ -313,9 +313,9 @@ def _mean(halves: Reals | np.float32) -> float:
 
 
 def _free(vectors: FloatMatrix) -> int:
-    """In how many dimensions vectors may differ: as many as they usually have numbers other than zero.
+    """In how many dimensions vectors can differ: the usual number of their non-zero components.
 
-    A sparse vector over a thousand terms that has ten of them is near another by chance as often as one of ten dimensions.
+    A sparse vector over a thousand terms that has ten of them is close to another by chance as often as one of ten dimensions.
     """
     if not vectors.size:
         return 0
@@ -327,7 +327,7 @@ def _free(vectors: FloatMatrix) -> int:
 
 
 def _lost(metric: Metric) -> int:
-    """In how many dimensions fewer than vectors have numbers they may differ: directions have no length."""
+    """How many dimensions fewer: directions have no length."""
     return int(metric in {Metric.COSINE, Metric.UNKNOWN})
 
 
@@ -337,7 +337,7 @@ def _usable(vectors: FloatMatrix) -> Mask:
 
 
 def _quick(vectors: FloatMatrix, squares: FloatMatrix, *, is_direction: bool) -> _View:
-    """In float32, for vectors that are all usable."""
+    """In float32, if all vectors are usable."""
     if not is_direction:
         return _View(vectors, None, squares / 2, squares * np.float32(NOISE / 2))
     return _View(vectors, 1.0 / np.sqrt(squares), np.float32(0.5), np.float32(0.5 * NOISE))
@@ -366,7 +366,7 @@ def _scaled(view: _View, usable: Mask) -> _Scaled:
 
 
 def _resolved(kind: _Scaled, largest: float) -> _Scaled:
-    """Where float32 tells so few places apart that two vectors are equal by chance, equal ones are as far apart as others."""
+    """If float32 separates so few points that two vectors are equal by chance, equal ones get the same distance as others."""
     if largest > RESOLVED or 2.0 * float(np.max(kind.view.floors, initial=0.0)) <= largest * kind.unit:
         return kind
     least = kind.unit * min(2.0 * largest, 1.0)
@@ -374,9 +374,9 @@ def _resolved(kind: _Scaled, largest: float) -> _Scaled:
 
 
 def _spanned(kind: _Scaled, usable: Mask) -> int | None:
-    """How many dimensions the first candidates span; None where each of them adds one, so that there may be any number.
+    """How many dimensions the first candidates span; None if each of them adds one, so that the number is unknown.
 
-    Copies do not hide a dimension: of those that are nearly equal one is looked at.
+    Copies do not hide a dimension: of nearly equal candidates one is used.
     """
     if not kind.unit:
         return None
@@ -397,11 +397,11 @@ def _spanned(kind: _Scaled, usable: Mask) -> int | None:
 
 
 def _typical(values: Reals) -> float:
-    """The median of the pairs' distances, or a share of a wide one where most pairs are copies; 0.0 without a distance."""
+    """The median of the pairs' distances, or a share of a large one if most pairs are copies; 0.0 without any distance."""
     if not len(values):
         return 0.0
     place = int(WIDE * (len(values) - 1))
-    values.sort()  # quicker than to look for three places
+    values.sort()  # faster than selecting three places
     half = len(values) // 2
     middle = float(values[half]) if len(values) % 2 else (float(values[half - 1]) + float(values[half])) / 2.0
     return max(middle, WIDE_SHARE * float(values[place])) or WIDE_SHARE * float(values[-1])

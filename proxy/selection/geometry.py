@@ -1,11 +1,11 @@
-"""How far apart candidates are: one Gram matrix, read as distances.
+"""Distances of candidates from one Gram matrix.
 
-Lengths are read off the Gram matrix's own diagonal instead of normalising the rows first. That saves two passes over
-the vectors (they are the bulk of the data), and it is more exact: whatever the product of a row with itself loses to
-rounding, the product with its exact copy loses too, so copies come out at distance 0.
+Lengths are taken from the Gram matrix's own diagonal instead of normalising the rows first. That saves two passes over the vectors, which
+are most of the data, and it is more exact: rounding affects the product of a row with itself and with its exact copy equally, so copies
+have distance 0.
 
-Two candidates that cannot be compared (one has no usable vector) are infinitely far apart; the reader of a distance
-matrix needs no mask to stay clear of them, because no finite threshold reaches infinity.
+Two candidates that cannot be compared (one has no usable vector) are infinitely far apart. No finite threshold reaches infinity, so users
+of a distance matrix need no mask.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy.typing as npt
 
 from .values import FloatMatrix, FloatVector, Indices
 
-# What a cosine distance computed in float32 may be off by. Measured between exact and scaled copies: below 1e-6 for
-# embedding-like rows of 1 to 65,536 dimensions; for rows whose components are all equal (people do test with
-# [0.1] * 1536), where every rounding goes the same way, up to 1.2e-5 with numpy 2.4 and 1.5e-5 with 2.5, whose OpenBLAS
-# sums in another order. So a distance below this number is zero, and two distances this close are the same. It costs
-# nothing: an edit that a model notices moves a distance by far more, and rounding a vector to float16 by less than 1e-6.
+# The error of a cosine distance computed in float32. Measured between exact and scaled copies: below 1e-6 for embedding-like rows of 1 to
+# 65,536 dimensions; for rows whose components are all equal (people do test with [0.1] * 1536), where all roundings go the same way, up to
+# 1.2e-5 with numpy 2.4 and 1.5e-5 with 2.5, whose OpenBLAS sums in another order. So a smaller distance is zero, and two distances this
+# close are equal. This loses nothing: an edit that a model notices changes a distance by far more, and rounding a vector to float16 by less
+# than 1e-6.
 NOISE = 2e-5
 
-# Squared lengths between these bounds: neither the products of two such rows nor any partial sum leaves float32's range
-# (Cauchy and Schwarz), and squares that underflow are too small to be seen in the sum. Others are rescaled first.
+# Bounds of squared lengths: between them, neither products of two rows nor partial sums leave float32's range (Cauchy and Schwarz), and
+# squares that underflow do not affect the sum. Other rows are rescaled first.
 SMALLEST_SQUARE = 1e-20
 LARGEST_SQUARE = 1e30
 
-# For pools of up to this size, as the default one is, the positions of pairs are remembered: one megabyte in all.
+# For pools of up to this size, which includes the default, the positions of pairs are cached: one megabyte in all.
 REMEMBERED = 64
 
 Mask = npt.NDArray[np.bool_]
@@ -39,10 +39,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows whose products are safe: the true row i is ``values[i] * 2**exponents[i]``.
+    """Rows whose products are in range: the true row i is ``values[i] * 2**exponents[i]``.
 
-    ``values``: (n, d) float32, unusable rows are zero. ``squares``: (n,) float32, their squared lengths.
-    ``exponents``: (n,) int32. ``usable``: (n,) bool.
+    ``values``: (n, d) float32, unusable rows are zero. ``squares``: (n,) float32, their squared lengths. ``exponents``: (n,) int32.
+    ``usable``: (n,) bool.
     """
 
     values: FloatMatrix
@@ -51,7 +51,7 @@ class Rows:
     usable: Mask
 
     def at(self, which: slice | Indices) -> Rows:
-        """Some of the rows; of a slice they are not copied."""
+        """Some of the rows; a slice does not copy them."""
         return Rows(self.values[which], self.squares[which], self.exponents[which], self.usable[which])
 
 
@@ -59,8 +59,8 @@ class Rows:
 class Geometry:
     """The pool's distances.
 
-    ``distance``: (n, n) float32 in [0, 2], symmetric, zero on the diagonal, infinite where one side is not usable.
-    ``usable``: (n,) bool, whether the candidate has a finite vector that is not zero.
+    ``distance``: (n, n) float32 in [0, 2], symmetric, zero on the diagonal, infinite if one side is not usable. ``usable``: (n,) bool,
+    whether the candidate has a finite vector that is not zero.
     """
 
     distance: FloatMatrix
@@ -69,7 +69,7 @@ class Geometry:
 
 def measure(vectors: FloatMatrix, *, magnitude: bool) -> Geometry:
     """Distances of all pairs of ``vectors`` (n, d) float32; with ``magnitude``, length counts as well as direction."""
-    # A row of NaN, or one whose square overflows, spoils only its own products; it is looked at below.
+    # A row of NaN, or one whose square overflows, affects only its own products; it is corrected below.
     with np.errstate(all="ignore"):
         products = vectors @ vectors.T
     squares = products.diagonal().copy()
@@ -85,17 +85,17 @@ def measure(vectors: FloatMatrix, *, magnitude: bool) -> Geometry:
 
 
 def rows_of(vectors: FloatMatrix) -> Rows:
-    """``vectors`` (n, d) float32 as safe rows. Each row's outcome depends on that row alone."""
+    """``vectors`` (n, d) float32 as rows in range. The result for a row depends on that row only."""
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
     return _as_they_are(vectors, squares) if _are_safe(squares) else rescaled(vectors)
 
 
 def rescaled(vectors: FloatMatrix) -> Rows:
-    """Divide each row by the power of two at its largest component, which changes no bit of a direction."""
+    """Divide each row by the power of two at its largest component, which changes no bit of its direction."""
     with np.errstate(all="ignore"):
         peaks = np.abs(vectors).max(axis=1, initial=0.0)
-    usable = np.isfinite(peaks) & (peaks > 0.0)  # NaN and infinity are carried through by abs and max
+    usable = np.isfinite(peaks) & (peaks > 0.0)  # abs and max propagate NaN and infinity
     exponents = np.where(usable, np.frexp(np.where(usable, peaks, 1.0))[1], 0).astype(np.int32)
     values = np.ldexp(np.where(usable[:, None], vectors, np.float32(0.0)), -exponents[:, None])
     return Rows(values, np.einsum("ij,ij->i", values, values), exponents, usable)
@@ -115,12 +115,12 @@ def pairs(square: FloatMatrix) -> FloatMatrix:
 
 
 def below(m: int) -> Mask:
-    """The entries below the diagonal of a square (m, m). Not to be changed."""
+    """The entries below the diagonal of a square (m, m). Read-only."""
     return _below(m) if m <= REMEMBERED else _below.__wrapped__(m)
 
 
 def above(m: int) -> Mask:
-    """The entries above the diagonal of a square (m, m). Not to be changed."""
+    """The entries above the diagonal of a square (m, m). Read-only."""
     return _above(m) if m <= REMEMBERED else _above.__wrapped__(m)
 
 
@@ -135,8 +135,8 @@ def _below(m: int) -> Mask:
 
 
 def ahead(m: int) -> tuple[Indices, Indices, Indices, Indices]:
-    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square, above the
-    diagonal and below it. Not to be changed.
+    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square, above the diagonal
+    and below it. Read-only.
     """
     return _ahead(m) if m <= REMEMBERED else _ahead.__wrapped__(m)
 
@@ -152,20 +152,19 @@ def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:
 
 
 def _are_safe(squares: FloatMatrix) -> bool:
-    # NaN comes through both as NaN, and is on neither side of anything.
+    # NaN stays NaN here, and all comparisons with it are false.
     return bool(squares.min(initial=1.0) > SMALLEST_SQUARE and squares.max(initial=1.0) < LARGEST_SQUARE)
 
 
 def _read(products: FloatMatrix, left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
     """Turn inner products into distances, in place.
 
-    Plain: cosine distance, 1 - x.y / (|x||y|). With ``magnitude``: |x - y|^2 / (|x|^2 + |y|^2), which is
-    1 - 2 x.y / (|x|^2 + |y|^2): the same with the arithmetic mean of the squared lengths in place of the geometric one.
-    For equal lengths the two agree, so one threshold serves both; the more the lengths differ, the nearer to 1
-    it comes. Twice the length is 0.2, three times is 0.4.
+    Plain: cosine distance, 1 - x.y / (|x||y|). With ``magnitude``: |x - y|^2 / (|x|^2 + |y|^2), which is 1 - 2 x.y / (|x|^2 + |y|^2): the
+    same with the arithmetic mean of the squared lengths instead of the geometric one. For equal lengths the two agree, so one threshold
+    serves both; the more the lengths differ, the closer it is to 1. For the same direction, twice the length is 0.2, three times is 0.4.
     """
     with np.errstate(all="ignore"):  # an unusable row has length zero; its distances are overwritten below
-        # One factor per pair, made by an operation that does not mind the order of the two: symmetric to the last bit.
+        # One factor per pair, by a commutative operation: symmetric to the last bit.
         inverse = 1.0 / np.sqrt(left.squares)
         products *= np.multiply.outer(inverse, inverse if right is left else 1.0 / np.sqrt(right.squares))
         if magnitude:
@@ -185,7 +184,7 @@ def _lengths(rows: Rows) -> FloatVector:
     return np.ldexp(np.sqrt(rows.squares.astype(np.float64)), rows.exponents)
 
 
-# The scale is read from so many candidates at most, so that asking for more does not change what "near" means.
+# The scale is computed from at most this many candidates, so that a larger pool does not change what "near" means.
 SCALE_FROM = 50
 
 
@@ -200,7 +199,7 @@ def median_distance(geometry: Geometry) -> float:
 
 
 def median_of(values: npt.NDArray[np.floating[Any]]) -> float:
-    """np.median without its 20 microseconds of ceremony. ``values``: not empty, finite; they are reordered."""
+    """np.median without 20 microseconds of overhead. ``values``: not empty, finite; they are reordered."""
     middle = len(values) // 2
     if len(values) % 2:
         values.partition(middle)

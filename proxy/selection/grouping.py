@@ -1,8 +1,7 @@
-"""The pool as clusters, by vectors, texts, tenants and guards.
+"""The clusters of a pool, by vectors, texts, tenants and guards.
 
-All of them are combined into one distance matrix, so that one clustering serves all. A pair of copies by text is at distance
-0. A pair that may not share a cluster is infinitely far apart. Every other pair is as far apart as its vectors, and farther
-than any cut where one side has no vector.
+All of them are combined into one distance matrix and clustered once. Copies by text are at distance 0. Pairs that must not share a cluster
+are infinitely far apart. Every other pair has the distance of its vectors, or, if one side has no vector, a distance above any cut.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from .text.evidence import (
 from .text.reading import Texts, read
 from .values import Candidates, FloatMatrix, Indices, Link, Metric, Steps, Veto, best_ranked
 
-# A page with two this near, of the typical distance, is rarely without copies: it is not looked at apart from those behind it.
+# A page with a pair this close, relative to the typical distance, is rarely without copies, so it is not examined separately from the rest
+# of the pool.
 NEAR = 0.15
 
-# Up to so many candidates are clustered again in the same step: a few milliseconds.
+# Up to this many candidates are clustered again in the same step: a few milliseconds.
 FEW = 150
 
 _NONE, _CONTAINMENT, _DISTANCE = np.int8(Link.NONE), np.int8(Link.CONTAINMENT), np.int8(Link.DISTANCE)
@@ -45,7 +45,7 @@ _NONE, _CONTAINMENT, _DISTANCE = np.int8(Link.NONE), np.int8(Link.CONTAINMENT), 
 NOBODY = np.empty(0, np.intp)
 
 Ask = Callable[[Indices, Indices], Steps[Codes]]
-"""Gives the Veto of pairs (first[i], second[i]), first < second."""
+"""Returns the Veto of pairs (first[i], second[i]), first < second."""
 
 
 def settle(
@@ -55,12 +55,12 @@ def settle(
     *,
     reach: float,
 ) -> Steps[tuple[Indices, Codes]]:
-    """Cluster until no cluster holds two that a guard keeps apart: (labels (n,), vetoes (n,)).
+    """Cluster until no cluster holds a pair that a guard keeps apart: (labels (n,), vetoes (n,)).
 
-    ``label`` clusters a distance matrix. In the first round only pairs that share a cluster are asked about; the others need
-    no guard. Once a guard has separated a pair, all pairs within ``reach`` are asked about: they would share a cluster one
-    after another, and one round for each would take seconds. Each pair is asked about once. ``distance`` is changed.
-    The loop ends, because every round forbids at least one more pair and a forbidden pair never shares a cluster again.
+    ``label`` clusters a distance matrix. In the first round only pairs that share a cluster are checked by the guards. Once a guard has
+    separated a pair, all pairs within ``reach`` are checked: they would share a cluster one after another, and one round for each would
+    take seconds. Each pair is checked once. ``distance`` is changed. The loop ends, because every round forbids at least one more pair and
+    a forbidden pair never shares a cluster again.
     """
     n = len(distance)
     held: Codes = np.zeros(n, np.int8)
@@ -68,7 +68,7 @@ def settle(
     while True:
         labels = label(distance)
         if n and asked is None and labels.item(n - 1) == n - 1:
-            return labels, held  # each is alone
+            return labels, held  # all are singletons
         met = labels[:, None] == labels
         if asked is not None:
             met |= distance <= reach
@@ -85,12 +85,12 @@ def settle(
         first, second = first.take(kept_apart), second.take(kept_apart)
         held[second[::-1]] = codes.take(kept_apart)[
             ::-1
-        ]  # of several the best-ranked partner's veto: the last that is written
+        ]  # of several vetoes, that of the best-ranked partner: it is written last
         distance[first, second] = distance[second, first] = np.inf
 
 
 def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | None:
-    """What ``settle`` asks; None where no guard can have anything to say."""
+    """The function that ``settle`` calls; None if no guard can apply."""
     known = candidates.metadata
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
@@ -116,17 +116,17 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | 
 
 
 def standing_vetoes(held: Codes, representative: Indices) -> Codes:
-    """Only the vetoes that kept a candidate as a result of its own: (n,)."""
+    """The vetoes that kept a candidate as a separate result: (n,)."""
     alone = representative == np.arange(len(held))
     return np.where(alone, held, np.int8(Veto.NONE)).astype(np.int8)
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """``distance``: (n, n), as it was clustered: tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``:
-    (n, n), by vectors alone. ``shown``: (n, n), what 1 - similarity is for people, before vetoes. ``evidence``: what texts
-    say, None where none were read. ``measured``: the unit of ``raw``. ``cuts``: in the unit of ``shown``, by how many results
-    stand. ``labels``: (n,). ``heads``: (n,), the best-ranked member of each candidate's cluster. ``held``: (n,) Veto.
+    """``distance``: (n, n), as clustered: tenants and vetoed pairs infinitely far apart, copies by text at 0. ``raw``: (n, n), by vectors
+    alone. ``shown``: (n, n), shown to people as 1 - similarity, before vetoes. ``evidence``: of texts, None if none were read.
+    ``measured``: the unit of ``raw``. ``cuts``: in the unit of ``shown``, by the number of results so far. ``labels``: (n,). ``heads``:
+    (n,), the best-ranked member of each candidate's cluster. ``held``: (n,) Veto.
     """
 
     distance: FloatMatrix
@@ -142,21 +142,19 @@ class Grouped:
 
     @property
     def followers(self) -> Indices:
-        """Who is not the best-ranked of a cluster, ascending."""
+        """The candidates that are not the best-ranked of their cluster, ascending."""
         return np.flatnonzero(self.heads != np.arange(len(self.labels))) if self.distinct < len(self.labels) else NOBODY
 
     @property
     def apart(self) -> FloatMatrix:
-        """Distances (n, n) in the unit of ``measured``, forbidden pairs infinitely far apart, copies at 0: what a diversifier
-        compares.
-        """
+        """Distances (n, n) in the unit of ``measured``, forbidden pairs infinitely far apart, copies at 0: the input of a diversifier."""
         forbidden = np.isinf(self.distance)
         copies = self.distance == 0.0
         return np.where(forbidden, np.float32(np.inf), np.where(copies, np.float32(0.0), self.raw))
 
 
 def distances_of(candidates: Candidates, policy: Policy) -> Distances:
-    """The distances that the policy's threshold is read in."""
+    """The distances in which the policy's threshold is expressed."""
     if isinstance(policy.threshold, Fixed):
         return cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
     metric = Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
@@ -171,11 +169,10 @@ def counts_length(candidates: Candidates, policy: Policy) -> bool:
 def cuts(
     threshold: Threshold, typical: float, count: int, *, largest: float = math.inf, unit: float = 1.0
 ) -> list[float]:
-    """The cut for a pool with this typical distance when 0 to ``count - 1`` results stand already; nothing is ever compared
-    with none. Under the calibrated rule it is the doubt that is allowed, else a distance.
+    """The cuts for a pool with this typical distance after 0 to ``count - 1`` results; the first is never used. Under the calibrated rule a
+    cut is the doubt that is allowed, else a distance.
 
-    ``largest``: what chance allows. ``unit``: the cosine distance that 1.0 stands for, in which a threshold's own bounds
-    are given.
+    ``largest``: the bound for closeness by chance. ``unit``: the cosine distance of 1.0, in which a threshold's own bounds are given.
     """
     if isinstance(threshold, Certain):
         return doubts_allowed(threshold, count)
@@ -186,12 +183,12 @@ def cuts(
 
 
 def typical_of(measured: Distances, scale: float | None) -> float:
-    """The typical distance to cut by. ``scale``: one in the metric's own measure, in place of the pool's own."""
+    """The typical distance for cuts. ``scale``: one in the metric's own measure, instead of the pool's."""
     return measured.typical if scale is None else scale / measured.unit
 
 
 def cuts_of(measured: Distances, policy: Policy, scale: float | None, count: int) -> list[float]:
-    """The cuts when 0 to ``count - 1`` results stand."""
+    """The cuts after 0 to ``count - 1`` results."""
     return cuts(
         policy.threshold,
         typical_of(measured, scale),
@@ -204,8 +201,7 @@ def cuts_of(measured: Distances, policy: Policy, scale: float | None, count: int
 def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | None) -> Steps[Grouped]:
     """Measure, read and cluster the pool.
 
-    ``top_k``: texts are read only if they could change that page. ``scale``: the typical distance to cut by, None for the
-    pool's own.
+    ``top_k``: texts are read only if they could change that page. ``scale``: the typical distance for cuts, None for the pool's own.
     """
     measured = distances_of(candidates, policy)
     grouped = yield from group_by(measured, candidates, policy, top_k, scale)
@@ -218,7 +214,7 @@ def group(candidates: Candidates, policy: Policy, top_k: int, scale: float | Non
 
 
 def _leans_on_vectors(grouped: Grouped) -> bool:
-    """Whether some candidate shares a cluster for no other reason than that its vector is near."""
+    """Whether some candidate shares a cluster only because of its vector."""
     followers = grouped.followers
     if grouped.evidence is None:
         return len(followers) > 0
@@ -229,9 +225,9 @@ def _leans_on_vectors(grouped: Grouped) -> bool:
 def group_by(
     measured: Distances, candidates: Candidates, policy: Policy, top_k: int, scale: float | None
 ) -> Steps[Grouped]:
-    """The same by these distances, and what chance allows as they have it."""
+    """Group by these distances, whose bound for closeness by chance applies."""
     geometry = measured.inside(0, candidates.size)
-    # The scale belongs to the embedding model, not to a tenant: it is read before tenants are set apart.
+    # The scale belongs to the embedding model, not to a tenant: it is computed before tenants are set apart.
     cut = cuts_of(measured, policy, scale, candidates.size)
     typical = typical_of(measured, scale)
     raw = geometry.distance
@@ -255,7 +251,7 @@ def group_by(
     elif is_certain and policy.text is not None and candidates.metadata.texts is not None:
         distance = np.where(
             np.isinf(distance), distance, np.float32(1.0)
-        )  # no two of the page are near enough to be copies
+        )  # no pair of the page is close enough for copies
     else:
         distance = by_vectors_alone(distance, policy, typical=typical, largest=measured.largest)
     shown = distance if is_certain else raw * np.float32(measured.shown_unit)
@@ -279,10 +275,10 @@ def group_by(
 def _is_distinct_page(
     distance: FloatMatrix, texts: Texts, policy: Policy, measured: Distances, *, typical: float, cut: Sequence[float]
 ) -> Steps[bool]:
-    """Whether no two of the first top_k are copies, so that nothing behind them needs to be looked at. ``distance``: theirs.
+    """Whether no two of the first top_k are copies, so that candidates behind them need not be examined. ``distance``: of the first top_k.
 
-    Who leads does not depend on those behind, so the page alone can tell. Only where a repeated cluster is all that opens the
-    gate, and where this is not known at a glance.
+    Candidates behind do not affect which candidates lead, so the page alone decides. Used only if a repeated cluster is the only condition
+    of the gate, and if the answer is not obvious.
     """
     count = len(distance)
     if (
@@ -312,7 +308,7 @@ def alone(grouped: Grouped) -> Grouped:
 def _texts_worth_reading(
     candidates: Candidates, policy: Policy, distance: FloatMatrix, *, typical: float, most: float, top_k: int
 ) -> Texts | None:
-    """The texts, unless they could not open the gate: no two of the first top_k are near enough to be copies."""
+    """The texts, unless they could not open the gate because no two of the first top_k are close enough for copies."""
     if policy.text is None or candidates.metadata.texts is None:
         return None
     reach = policy.text.reach
@@ -324,7 +320,7 @@ def _texts_worth_reading(
 
 
 def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
-    """The members of a selection that say why each candidate shares a cluster with its representative."""
+    """The members of a selection that explain why each candidate shares a cluster with its representative."""
     n = len(representative)
     links, similarities = np.zeros(n, np.int8), np.full(n, np.nan, np.float32)
     needed = similarities.copy()
@@ -335,7 +331,7 @@ def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
         if grouped.evidence is not None:
             by_text, values = grouped.evidence.links.take(pairs), grouped.evidence.similarities.take(pairs)
         links[others], similarities[others] = linked(by_text, values, grouped.shown.take(pairs))
-        # Labels count up, so whoever raises them leads.
+        # Labels are numbered by first appearance, so each candidate that raises the maximum leads.
         before = np.maximum.accumulate(grouped.labels)[others] + (grouped.heads[others] != others)
         needed[others] = required(grouped.cuts, before, links[others], similarities[others])
     vetoes = standing_vetoes(grouped.held, representative) if grouped.held.any() else grouped.held
@@ -343,9 +339,9 @@ def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
 
 
 def required(cuts: Sequence[float], before: Indices, links: Codes, similarities: FloatMatrix) -> FloatMatrix:
-    """The similarity (m,) that candidates had to reach; NaN where it was not a matter of a cut.
+    """The similarity (m,) that candidates had to reach; NaN if no cut decided.
 
-    ``before``: (m,) how many led before each. ``cuts``: as distances, by how many lead already.
+    ``before``: (m,) the number of leaders before each. ``cuts``: as distances, by the number of leaders.
     """
     found = np.float32(1.0) - np.asarray(cuts, np.float32)[np.minimum(before, len(cuts) - 1)]
     by_cut = (links == _DISTANCE) | ((links == _CONTAINMENT) & (similarities < 1.0))
@@ -353,10 +349,10 @@ def required(cuts: Sequence[float], before: Indices, links: Codes, similarities:
 
 
 def linked(links: Codes, similarities: FloatMatrix, distance: FloatMatrix) -> tuple[Codes, FloatMatrix]:
-    """Links and similarities (n,) of each candidate to its representative, from what texts say of that pair and, where
-    they say nothing, its ``distance`` (n,).
+    """Links and similarities (n,) of each candidate to its representative, from the texts of that pair or, without text evidence, from its
+    ``distance`` (n,).
     """
     is_silent = links == _NONE
     by_vectors = np.float32(1.0) - distance
-    by_vectors[np.isinf(distance)] = np.nan  # one of the two has no vector: they met by way of a third
+    by_vectors[np.isinf(distance)] = np.nan  # one of the two has no vector: they are linked through a third candidate
     return np.where(is_silent, _DISTANCE, links), np.where(is_silent, by_vectors, similarities)

@@ -1,8 +1,8 @@
-"""By which metric a pool was ranked, read off the pool: neither requests nor replies name it.
+"""The metric by which a pool was ranked, derived from the pool: neither requests nor replies name it.
 
-The scores tell. Where the query vector is known, each metric predicts the score of every candidate, up to the way its
-backend writes it (a distance or a similarity, squared or not). A prediction that holds for all of the first candidates is
-the metric. After fusion, a formula or boosting none holds, and the metric is unknown.
+If the query vector is known, each metric predicts the score of every candidate, up to the form in which its backend writes it (a distance
+or a similarity, squared or not). A prediction that holds for all of the first candidates is the metric. After fusion, a formula or boosting
+none holds, and the metric is unknown.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import numpy.typing as npt
 from .policy import Fixed, Policy, When
 from .values import FloatMatrix, FloatVector, Indices, Metric
 
-LOOKED_AT = 8  # candidates: one could agree by chance, eight of different lengths do not
-# Tolerances that the middle scores of a pool must span: another vector's score then lies within one in 2 cases of 100.
+LOOKED_AT = 8  # candidates: one score could agree by chance, eight of different values do not
+# The number of tolerances that the middle scores of a pool must span: another vector's score is then within one tolerance in 2 cases of
+# 100.
 TELLING = 100.0
-TOLERANCE = 1e-3  # scores come as float32, of vectors that may be stored in half precision
+TOLERANCE = 1e-3  # scores are float32, of vectors that may be stored in half precision
 
-# Cosine collections store unit vectors, or hand them out so; float16 and quantised storage leave about this much slack.
+# Cosine collections store or return unit vectors; float16 and quantised storage change the length by about this much.
 UNIT_TOLERANCE = 1e-3
 
 
 def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVector) -> Metric:
     """The metric. ``query``: (d,) or None. ``vectors``: (n, d). ``scores``: (n,).
 
-    Where all vectors have length 1, every metric orders as cosine does, so that is the answer.
+    If all vectors have length 1, every metric orders as cosine does, so cosine is returned.
     """
     if is_unit(vectors):
         return Metric.COSINE
@@ -48,8 +49,8 @@ def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVect
 
 
 def scoring_of(query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float) -> int | None:
-    """By which form the scores (n,) follow from ``query`` (d,) and ``vectors`` (n, d), as a number for ``scores_fit``; None
-    where none holds for all of them, and where a score is missing.
+    """The form in which the scores (n,) follow from ``query`` (d,) and ``vectors`` (n, d), as a number for ``scores_fit``; None if none
+    holds for all of them, or if a score is missing.
     """
     forms = range(len(_FORMS))
     return next((form for form in forms if scores_fit(form, query, vectors, scores, tolerance)), None)
@@ -68,10 +69,10 @@ def scores_fit(
     tolerance: float,
     squares: FloatMatrix | None = None,
 ) -> bool:
-    """Whether the scores (n,) are those of this form.
+    """Whether the scores (n,) have this form.
 
-    ``tolerance``: relative to 1 for a cosine, to the lengths for an inner product, to the largest score for a distance.
-    ``squares``: the squared lengths (n,) of the vectors, where they are known.
+    ``tolerance``: relative to 1 for a cosine, to the lengths for an inner product, to the largest score for a distance. ``squares``: the
+    squared lengths (n,) of the vectors, if known.
     """
     metric, expect = _FORMS[form]
     if squares is not None and metric is Metric.COSINE:
@@ -83,8 +84,8 @@ def scores_fit(
 
 
 def scores_tell(form: int, query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float) -> bool:
-    """Whether scores (n,) of this form tell vectors of such a collection apart: they differ by so much that one within
-    ``tolerance`` of another is rare. Far from the origin all cosines are nearly 1, and any vector would fit them.
+    """Whether scores (n,) of this form tell vectors of such a collection apart: they differ so much that two within ``tolerance`` are rare.
+    Far from the origin all cosines are nearly 1, and any vector would fit them.
     """
     metric, expect = _FORMS[form]
     with np.errstate(all="ignore"):
@@ -93,7 +94,7 @@ def scores_tell(form: int, query: FloatMatrix, vectors: FloatMatrix, scores: Flo
 
 
 def _unit(metric: Metric, query: FloatMatrix, vectors: FloatMatrix, expected: FloatMatrix) -> float:
-    """What a tolerance of scores is relative to."""
+    """The value to which a tolerance of scores is relative."""
     if metric is Metric.COSINE:
         return 1.0
     if metric is Metric.DOT:
@@ -107,7 +108,7 @@ def is_unit(vectors: FloatMatrix) -> bool:
         return True
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
-    squares = squares[squares > 0.0]  # a row of NaN is on neither side
+    squares = squares[squares > 0.0]  # comparisons with a row of NaN are false
     return bool((np.abs(np.sqrt(squares) - 1.0) <= UNIT_TOLERANCE).all())
 
 
@@ -131,14 +132,14 @@ def _cosines(query: Reals, rows: Reals) -> Reals:
     return found
 
 
-# By the number of the form.
+# For each number of a form.
 _OF_COSINES: Mapping[int, Callable[[Reals], Reals]] = {
     5: lambda cosine: cosine,
     6: lambda cosine: 1.0 - cosine,
     7: lambda cosine: (1.0 + cosine) / 2.0,
 }
 
-# What the scores would be, in every way that a backend writes them.
+# The predicted scores, in every form that a backend uses.
 _FORMS: tuple[tuple[Metric, Callable[[Reals, Reals], Reals]], ...] = (
     (Metric.EUCLIDEAN, _squares),
     (Metric.EUCLIDEAN, lambda query, rows: -_squares(query, rows)),
@@ -153,33 +154,33 @@ _FORMS: tuple[tuple[Metric, Callable[[Reals, Reals], Reals]], ...] = (
     (Metric.DOT, lambda query, rows: 1.0 - _products(query, rows)),
 )
 
-# When vectors alone may not decide: they would collapse most of a pool whose scores clearly differ.
+# When clusters by vectors alone are rejected: if they would collapse most of a pool whose scores clearly differ.
 #
-# Any ranking gives copies nearly equal scores. Where most of a pool seems to be copies and their scores differ widely, the
-# distances do not mean what the cut assumes, as with a few coordinates stretched over hundreds of dimensions. Then the
-# backend's answer is left alone. This rule does not depend on the cut or on how distances are measured.
+# In any ranking, copies have nearly equal scores. If most of a pool seems to be copies and their scores differ widely, the distances do not
+# mean what the cut assumes, as with a few coordinates repeated over hundreds of dimensions. Then the backend's answer is not changed. This
+# rule does not depend on the cut or on how distances are measured.
 #
 # Texts are better evidence, so the rule applies only to pools without texts.
 
-# Scores of copies that differ by rounding differ too, but by little of what they are.
+# Scores of copies that differ by rounding differ by less than this share.
 CLEARLY = 0.05
 
-# Of a pool: with this share collapsed there is no telling what is left.
+# The share of a pool: if more is collapsed, too little is left to judge by.
 MOST = 0.5
 
-# Of the pool's range of scores, between a candidate and what it would collapse into, in the middle of those collapsed.
-# Measured: releases of documentation 0.02 to 0.06, overlapping chunks of several pipelines 0.11 to 0.14; clouds of 2 to 8
-# dimensions within 64 or 384 0.20 to 0.37. Below a quarter real copies without texts are lost too (0.2: 2 points of 55).
+# The share of the pool's range of scores: the median difference between a collapsed candidate and its representative. Measured: releases of
+# documentation 0.02 to 0.06, overlapping chunks of several pipelines 0.11 to 0.14; clouds of 2 to 8 dimensions within 64 or 384 0.20 to
+# 0.37. Below a quarter, real copies without texts are lost too (at 0.2: 2 points of 55).
 APART = 0.25
 
 
 def may_be_restrained(policy: Policy) -> bool:
-    """Whether the policy leaves room for it: neither a fixed cut, which somebody named, nor a selection that always acts."""
+    """Whether the policy allows the rule: not with a fixed cut, which was chosen explicitly, nor with a selection that always acts."""
     return policy.when is When.REDUNDANT and not isinstance(policy.threshold, Fixed)
 
 
 def is_implausible(representative: Indices, distances: FloatMatrix, scores: FloatVector) -> bool:
-    """Whether these clusters, made by vectors alone, are to be disbelieved; False where a score is not finite.
+    """Whether these clusters, made by vectors alone, must be rejected; False if a score is not finite.
 
     All (n,). ``distances``: to the representative, by vectors; equal vectors are copies whatever their scores.
     """

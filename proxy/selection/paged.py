@@ -1,17 +1,16 @@
 """One deduplicated list, read page by page.
 
-A client that names an offset reads one list in pieces, so there must be one list: D, a function of the raw ranking
-alone. Candidates are consumed in blocks of 50 raw ranks. Of each block, whatever lies within the cut of an earlier
-emitted representative, or is a copy of it by text, is collapsed into the nearest one; the rest is clustered, and the
-best-ranked member of each cluster is emitted. Scale and repeated header lines are read off the first block.
+A client that names an offset reads one list in pieces, so there must be one list: D, a function of the raw ranking only. Candidates are
+processed in blocks of 50 raw ranks. In each block, candidates within the cut of an earlier emitted representative, or copies of it by text,
+are collapsed into the nearest one; the others are clustered, and the best-ranked member of each cluster is emitted. The scale and repeated
+header lines are learned from the first block.
 
-Pages are stable for two reasons. Block b reads only its own candidates and what earlier blocks emitted. So D does not change
-when more is fetched behind a complete block; an incomplete block is used only when the backend has no more to give. Neither
-top_k nor offset enters the recurrence, so every page size slices the same D. For this reason there is no diversifier here
-(its choice depends on how many are asked for), there are no caps (they count a page), and the representative is always the
-best rank.
+Pages are stable for two reasons. Block b reads only its own candidates and those emitted by earlier blocks. So D does not change when more
+candidates are fetched after a complete block; an incomplete block is used only when the backend has no more. Neither top_k nor offset
+enters the recurrence, so every page size slices the same D. For this reason there is no diversifier (its choice depends on top_k), there
+are no caps (they count per page), and the representative is always the best rank.
 
-D ascends in rank, and the first 50 ranks without duplicates are emitted as they are: a clean list comes back unchanged.
+D ascends in rank, and first blocks without duplicates are emitted unchanged: a clean list is not changed.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from .text.evidence import Codes, Evidence, by_vectors_alone, opened, weigh
 from .text.reading import Texts, read
 from .values import Candidates, FloatMatrix, Indices, Selection, Steps, best_ranked
 
-# Raw ranks per block: the pool a single page of ten is chosen from, and as many as the threshold's scale is read from.
-# A caller who wants rank r decided fetches up to the next multiple of this.
+# Raw ranks per block: the pool of a single page of ten, and the number of candidates from which the threshold's scale is computed. To
+# decide rank r, a caller must fetch up to the next multiple of this.
 BLOCK = SCALE_FROM
 
-# With more emitted ranks than this, the work on one block is divided into several steps.
+# With more emitted ranks than this, one block takes several steps.
 MANY = 2 * BLOCK
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What applies to all blocks. Everything measured in it is read off the first block alone."""
+    """Values for all blocks. Everything measured comes from the first block."""
 
     policy: Policy
     measured: Distances
@@ -62,24 +61,24 @@ class _Reading:
 
     @property
     def linkage(self) -> Linkage:
-        """The calibrated rule walks the ranking, whatever the policy's linkage."""
+        """The calibrated rule always walks the ranking, whatever the policy's linkage."""
         return Linkage.LEADER if self.is_certain else self.policy.linkage
 
     @property
     def is_certain(self) -> bool:
-        """Whether doubts are compared in place of distances."""
+        """Whether doubts are compared instead of distances."""
         return isinstance(self.policy.threshold, Certain)
 
     @property
     def shown_cuts(self) -> list[float]:
-        """The cuts in the unit of what people are shown."""
+        """The cuts in the unit shown to people."""
         unit = 1.0 if self.is_certain else self.measured.shown_unit
         return [cut * unit for cut in self.cuts]
 
 
 @dataclass(slots=True)
 class _Walk:
-    """How far the recurrence went. ``emitted`` is D; the arrays have one entry per candidate, as in Selection."""
+    """The state of the recurrence. ``emitted`` is D; the arrays have one entry per candidate, as in Selection."""
 
     emitted: Indices
     representative: Indices
@@ -89,7 +88,7 @@ class _Walk:
     restrained: bool
 
     def leave_alone(self, ranks: int) -> None:
-        """Decide the first ``ranks`` candidates each by itself."""
+        """Make each of the first ``ranks`` candidates a cluster of its own."""
         n = len(self.representative)
         self.emitted, self.representative = np.arange(ranks, dtype=np.intp), np.arange(n, dtype=np.intp)
         self.links, self.similarities = np.zeros(n, np.int8), np.full(n, np.nan, np.float32)
@@ -98,9 +97,9 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Ranks ``start`` to ``stop``: distances to themselves and to the m emitted before, and what texts say of both.
+    """Ranks ``start`` to ``stop``: distances among them and to the m candidates emitted before, and text evidence for both.
 
-    ``shown``: both as people are shown them, before vetoes.
+    ``shown``: both as shown to people, before vetoes.
     """
 
     start: int
@@ -122,13 +121,12 @@ def paging(
 ) -> Steps[Selection]:
     """The page ``D[offset : offset + top_k]``, in rank order.
 
-    It works in steps of a few milliseconds: some texts of a block are read, compared or guarded, or a block is decided.
+    Works in steps of a few milliseconds: reading, comparing or guarding some texts of a block, or deciding a block.
 
-    ``exhausted``: there is no more to fetch, so that an incomplete last block counts. Then the sequence continues
-    behind D with the collapsed candidates in rank order (unless the policy allows short pages), so that a client who
-    reads on meets every candidate once. ``wanting``: how many of the page are missing from D. ``labels`` of candidates
-    that the page did not need are clusters of one. ``scale``: the typical distance that distances are read at, but for a fixed threshold
-    is read at; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
+    ``exhausted``: there is no more to fetch, so an incomplete last block counts. Then D is followed by the collapsed candidates in rank
+    order (unless the policy allows short pages), so that a client who reads on gets every candidate once. ``wanting``: how many results of
+    the page D lacks. ``labels`` of candidates that the page did not need are clusters of one. ``scale``: the typical distance, except for a
+    fixed threshold; None: the first block's own median. Raises ValueError for a negative ``top_k`` or ``offset``.
     """
     if top_k < 0 or offset < 0:
         raise ValueError(f"top_k, offset: saw {top_k}, {offset}, wanted 0 or more")
@@ -142,14 +140,24 @@ def paging(
     reading = _read(candidates, policy, scale, texts)
     walk = _begun(candidates)
     yield from _walked(candidates, reading, walk, ranks=usable, enough=end)
-    sequence = walk.emitted
-    if exhausted and policy.short is not Short.ALLOW and len(sequence) < end:
-        collapsed = np.ones(candidates.size, np.bool_)
-        collapsed[sequence] = False
-        sequence = np.concatenate((sequence, np.flatnonzero(collapsed)))
-    keep = np.sort(sequence[offset:end])
-    leads = walk.representative == np.arange(candidates.size)
+    is_filled = exhausted and policy.short is not Short.ALLOW and len(walk.emitted) < end
+    sequence = _with_collapsed(walk.emitted, candidates.size) if is_filled else walk.emitted
+    return _page(reading, walk, np.sort(sequence[offset:end]), offset, end)
+
+
+def _with_collapsed(emitted: Indices, size: int) -> Indices:
+    """D, then the collapsed candidates in rank order."""
+    collapsed = np.ones(size, np.bool_)
+    collapsed[emitted] = False
+    return np.concatenate((emitted, np.flatnonzero(collapsed)))
+
+
+def _page(reading: _Reading, walk: _Walk, keep: Indices, offset: int, end: int) -> Selection:
+    """The selection of the ranks ``keep``, which are places ``offset`` to ``end`` of the list."""
+    ranks = np.arange(len(walk.representative))
+    leads = walk.representative == ranks
     labels = np.unique(walk.representative, return_inverse=True)[1].astype(np.intp, copy=False)
+    is_native = np.array_equal(keep, ranks[offset:end])
     return Selection(
         keep=keep,
         labels=labels,
@@ -157,7 +165,7 @@ def paging(
         fates=fates_of(walk.representative, keep),
         distinct=int(labels.max(initial=-1)) + 1,
         wanting=end - min(max(len(walk.emitted), offset), end),
-        acted=policy.when is When.ALWAYS or not np.array_equal(keep, np.arange(candidates.size)[offset:end]),
+        acted=reading.policy.when is When.ALWAYS or not is_native,
         restrained=walk.restrained,
         threshold=reading.shown_cuts[min(max(end, 1), len(reading.cuts)) - 1],
         median=reading.measured.median,
@@ -190,7 +198,7 @@ def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Te
 
 
 def _begun(candidates: Candidates) -> _Walk:
-    """Nothing is consumed yet."""
+    """The state before the first block."""
     n = candidates.size
     return _Walk(
         emitted=np.empty(0, np.intp),
@@ -203,7 +211,7 @@ def _begun(candidates: Candidates) -> _Walk:
 
 
 def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: int, enough: int) -> Steps[None]:
-    """Consume the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one a step."""
+    """Process the blocks of the first ``ranks`` candidates until ``enough`` are emitted, one per step."""
     for start in range(0, ranks, BLOCK):
         if len(walk.emitted) >= enough:
             break
@@ -218,7 +226,7 @@ def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: in
 
 
 def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, walk: _Walk) -> bool:
-    """Whether the first block's clusters, where they were made by vectors alone, are to be disbelieved."""
+    """Whether the first block's clusters were made by vectors alone and must be rejected."""
     if reading.texts is not None or not may_be_restrained(reading.policy):
         return False
     stands = walk.representative[: first.stop]
@@ -228,11 +236,11 @@ def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, wa
 
 def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> Steps[_Block]:
     """Measure one block."""
-    # The shapes of both products depend on what came before alone: BLAS rounds by shape, and a distance that
-    # changed in its last digit with the number of fetched candidates could move a page.
+    # The shapes of both products depend only on earlier candidates: BLAS rounds by shape, and a distance that changed in its last digit
+    # with the number of fetched candidates could change a page.
     inside = reading.measured.inside(start, stop).distance
-    # Against the emitted alone: of a list full of copies they are few, and against all earlier rows a list of a thousand
-    # took 90 ms, nearly all of it for rows whose distance nobody looked at.
+    # Only against emitted candidates: a list full of copies has few, and against all earlier rows a list of a thousand took 90 ms, nearly
+    # all of it for distances that were never used.
     back = reading.measured.back(start, stop, emitted)
     unit = np.float32(reading.measured.shown_unit)
     raw = inside, back
@@ -263,7 +271,7 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
 
 
 def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:
-    """Decide who follows whom in the block, and lay it on the walk."""
+    """Decide the representatives of the block's candidates, and add them to the walk."""
     asked = np.zeros((block.stop - block.start, block.stop), np.bool_)
     reach = -np.inf
     while True:
@@ -273,14 +281,16 @@ def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:
             break
         if len(walk.emitted) > MANY:
             yield
-        reach = max(reading.cuts)  # who is kept apart joins the next that is near: a round for each takes seconds
+        reach = max(
+            reading.cuts
+        )  # a separated candidate joins the next one nearby: one round for each would take seconds
     _note(block, walk)
     each = np.arange(block.start, block.stop, dtype=np.intp)
     walk.emitted = np.concatenate((walk.emitted, each[heads == each]))
 
 
 def _heads(reading: _Reading, block: _Block, emitted: Indices) -> Indices:
-    """Whom each of the block (b,) follows, as indices into the pool; itself where it is emitted."""
+    """The representative of each candidate of the block (b,), as indices into the pool; itself if it is emitted."""
     each = np.arange(block.start, block.stop, dtype=np.intp)
     if reading.linkage is Linkage.LEADER:
         found = lead(block.inside, reading.cuts, block.back, slack=reading.measured.slack)
@@ -299,7 +309,7 @@ def _heads(reading: _Reading, block: _Block, emitted: Indices) -> Indices:
 
 
 def _elders(back: FloatMatrix, cut: float) -> tuple[Mask, Indices]:
-    """Which of a block's candidates are near something emitted, and the column of the nearest (ties by rank).
+    """Which of a block's candidates are close to an emitted one, and the column of the nearest (ties by rank).
 
     ``back``: (b, m) distances to the m emitted.
     """
@@ -311,7 +321,7 @@ def _elders(back: FloatMatrix, cut: float) -> tuple[Mask, Indices]:
 
 
 def _forbid(ask: Ask, block: _Block, walk: _Walk, asked: Mask, reach: float) -> Steps[bool]:
-    """Ask about all who met in a cluster or could, within ``reach``, and set those apart who may not; whether there were any.
+    """Ask about all pairs that share a cluster or could, within ``reach``, and set forbidden pairs apart; return whether there were any.
 
     ``asked``: (b, stop), pairs that were asked about before.
     """
@@ -329,7 +339,7 @@ def _forbid(ask: Ask, block: _Block, walk: _Walk, asked: Mask, reach: float) -> 
     asked |= met
     kept_apart = np.flatnonzero(codes)
     rows, others = second[kept_apart], first[kept_apart]
-    stay, best = np.unique(rows, return_index=True)  # of several the best-ranked partner's veto
+    stay, best = np.unique(rows, return_index=True)  # of several vetoes, that of the best-ranked partner
     walk.held[block.start + stay] = codes[kept_apart[best]]
     is_here = others >= block.start
     row, column = rows[is_here], others[is_here] - block.start
@@ -339,7 +349,7 @@ def _forbid(ask: Ask, block: _Block, walk: _Walk, asked: Mask, reach: float) -> 
 
 
 def _note(block: _Block, walk: _Walk) -> None:
-    """Write down why each of the block shares a cluster with its representative."""
+    """Record why each candidate of the block shares a cluster with its representative."""
     each = np.arange(block.start, block.stop, dtype=np.intp)
     heads = walk.representative[each]
     rows = np.arange(len(each))

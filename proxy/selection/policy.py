@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the package loads all diversifiers, and some read a policy'
 
 
 class Linkage(StrEnum):
-    """How the distance of two clusters is read off their members' distances."""
+    """How the distance of two clusters follows from their members' distances."""
 
     SINGLE = "single"
     COMPLETE = "complete"
@@ -20,7 +20,7 @@ class Linkage(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Which member stands for its cluster."""
+    """Which member represents its cluster."""
 
     RANK = "rank"
     CENTROID = "centroid"
@@ -32,13 +32,13 @@ class Strategy(StrEnum):
 
 
 class Tie(StrEnum):
-    """One link of the chain that chooses a representative. What is unknown loses against what is known."""
+    """One step of the chain that chooses a representative. An unknown value loses against a known one."""
 
     CITATIONS = "citations"  # more of the citation fields filled
     AUTHORITY = "authority"  # earlier in the policy's list of sources
     RECENCY = "recency"  # newer
     SHORTER = "shorter"  # shorter span, else shorter text
-    RANK = "rank"  # better rank; always the last word, named or not
+    RANK = "rank"  # better rank; always the last step, even if it is not named
 
 
 class When(StrEnum):
@@ -49,7 +49,7 @@ class When(StrEnum):
 
 
 class Order(StrEnum):
-    """The order of the answer: the backend's, or the order in which the diversifier picked (MMR by default, hence the word)."""
+    """The order of the answer: the backend's, or the order in which the diversifier picked (usually MMR)."""
 
     BACKEND = "backend"
     MMR = "mmr"
@@ -58,30 +58,28 @@ class Order(StrEnum):
 class Short(StrEnum):
     """What happens when there are fewer representatives than top_k. A page by offset is always filled: its list ends with the copies."""
 
-    GROW_THEN_FILL = (
-        "grow_then_fill"  # a larger pool, then the least redundant copies, but none with a text that stands already
-    )
-    GROW_THEN_REPEAT = "grow_then_repeat"  # and where nothing else is left equal texts as well
-    FILL = "fill"  # from the pool that there is, equal texts last
+    GROW_THEN_FILL = "grow_then_fill"  # a larger pool, then the least redundant copies, but no text twice
+    GROW_THEN_REPEAT = "grow_then_repeat"  # the same, and equal texts if nothing else is left
+    FILL = "fill"  # from the current pool, equal texts last
     ALLOW = "allow"
 
 
 class Relevance(StrEnum):
-    """How MMR reads relevance: the score as it is, or scaled to [0, 1] over the pool."""
+    """How MMR uses relevance: the score unchanged, or scaled to [0, 1] over the pool."""
 
     RAW = "raw"
     MINMAX = "minmax"
 
 
 class Similarity(StrEnum):
-    """How MMR reads similarity: 1 - distance, or max(0, 1 - distance / median pool distance)."""
+    """How MMR uses similarity: 1 - distance, or max(0, 1 - distance / median pool distance)."""
 
     RAW = "raw"
     SCALED = "scaled"
 
 
 class Distance(StrEnum):
-    """Cosine distance always, or (auto) with a term for length where the pool says that length carries meaning."""
+    """Cosine distance always, or (auto) with a term for length if the pool's metric depends on length."""
 
     AUTO = "auto"
     COSINE = "cosine"
@@ -89,7 +87,7 @@ class Distance(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """A threshold that is one number for every pool: candidates at distance <= value merge."""
+    """One threshold for every pool: candidates at distance <= value merge."""
 
     value: float
 
@@ -113,12 +111,11 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certain:
-    """The calibrated rule: a candidate merges with a kept result when the probability that it repeats that result reaches
-    the certainty of its place. The certainty is ``first`` for the second result of the page and falls to ``last`` for the
-    eighth and all behind it. Both in [0, 1]; at 1.0 only equal texts merge (without texts: equal vectors).
+    """The calibrated rule: a candidate merges with a kept result when the probability that it repeats that result reaches the certainty at
+    its rank. The certainty is ``first`` for the second result of the page and falls to ``last`` for the eighth and all after it. Both in
+    [0, 1]; at 1.0 only equal texts merge (without texts: equal vectors).
 
-    The candidates are walked in rank order, as Linkage.LEADER does; the policy's linkage is not looked at. ``model``: None
-    for the one that is shipped.
+    Candidates are processed in rank order, as with Linkage.LEADER, whatever the policy's linkage. ``model``: None for the shipped one.
     """
 
     first: float
@@ -127,7 +124,7 @@ class Certain:
 
     @classmethod
     def beside(cls, other: Threshold, first: float, last: float) -> Certain:
-        """With this certainty, and the coefficients that another threshold has."""
+        """The rule with these certainties and the coefficients of another threshold."""
         return cls(first=first, last=last, model=other.model if isinstance(other, Certain) else None)
 
 
@@ -135,7 +132,7 @@ Threshold = Fixed | Relative | Certain
 
 
 class Require(StrEnum):
-    """Whether one text signal over its threshold makes a near copy, or all that are switched on must be."""
+    """Whether one text signal above its threshold makes a near copy, or all enabled signals must be."""
 
     ANY = "any"
     ALL = "all"
@@ -145,12 +142,11 @@ class Require(StrEnum):
 class TextRules:
     """Which texts are copies.
 
-    ``identical``: equal canonical texts. ``near``: the near-text signals that are switched on, by name (text/signals) with
-    their thresholds; the first that finds a pair is reported. ``require``: how they combine.
-    ``short_words``: a text of at most so many words is short. ``span``: share of the shorter span that must overlap, for chunks
-    of one document. ``stitch``: the same for overlapping chunks of any kind (text/seams), however far apart their vectors are; 0.0 takes
-    those that touch, None looks for none. ``reach``: pairs with vectors farther apart than reach x median pool distance are not compared by
-    text; None compares all.
+    ``identical``: equal canonical texts. ``near``: the enabled near-text signals, by name (text/signals) with their thresholds; the first
+    that finds a pair is reported. ``require``: how they combine. ``short_words``: a text of at most this many words is short. ``span``: the
+    share of the shorter span that must overlap, for chunks of one document. ``stitch``: the same for overlapping chunks of any kind
+    (text/seams), whatever their vectors; 0.0 accepts chunks that only touch, None disables it. ``reach``: pairs with vectors farther apart
+    than reach x median pool distance are not compared by text; None compares all.
     """
 
     identical: bool
@@ -164,11 +160,11 @@ class TextRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """What forbids that two candidates share a cluster, however alike they are.
+    """Rules that keep two candidates out of one cluster, however similar they are.
 
-    ``subjects``: names at the beginning of texts of any length. ``templates``: what fills the gaps of a template (guards/templates.py).
-    ``short_words``: the first five look only at pairs of texts that both have at most so many words. ``keep_sources``: a
-    candidate of one of these sources is never collapsed into another.
+    ``subjects``: names at the beginning of texts of any length. ``templates``: words in the gaps of a template (guards/templates.py).
+    ``short_words``: the first five apply only to pairs of texts with at most this many words each. ``keep_sources``: a candidate of one of
+    these sources is never collapsed into another.
     """
 
     numbers: bool
@@ -184,7 +180,7 @@ class Guards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """At most so many results; None: any number. Unknown documents and sources are not counted."""
+    """The most results of one kind; None: any number. Unknown documents and sources are not counted."""
 
     per_cluster: int
     per_document: int | None
@@ -193,11 +189,10 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How to choose. Every member is given: defaults live in the settings.
+    """How to choose. All members are required: defaults are in the settings.
 
-    ``chance``: two independent points of a pool are within a relative or growing cut with this probability at most; None:
-    any.
-    ``chain``: the ties that Strategy.CHAIN goes through. ``authority``: sources, the most trusted first.
+    ``chance``: the probability with which two independent points of a pool may be within a relative or growing cut; None: unbounded.
+    ``chain``: the ties of Strategy.CHAIN, in order. ``authority``: sources, the most trusted first.
     """
 
     linkage: Linkage

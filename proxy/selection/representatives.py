@@ -1,4 +1,4 @@
-"""Which member stands for a cluster. Where what a strategy reads is missing or equal, the best rank decides."""
+"""Which member represents its cluster. If the values that a strategy needs are missing or equal, the best rank decides."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def best_of(
     chain: tuple[Tie, ...],
     authority: tuple[str, ...],
 ) -> int:
-    """The member of ``members`` (not empty, in any order) that wins the ``chain``.
+    """The member of ``members`` (not empty, in any order) that the ``chain`` prefers.
 
-    Each tie compares only the members that were equal on all ties before it; the rank is always the last. An unknown value
-    loses against a known one. A tie that knows nothing of any member decides nothing.
+    Each tie compares only the members that were equal on all ties before it; the rank is always the last. An unknown value loses against a
+    known one. A tie without a known value for any member is skipped.
 
-    citations: more. authority: earlier in ``authority``; sources that are not listed come after all that are, unknown
-    sources last. recency: newer. shorter: shorter span where every member has one, else shorter text, because spans and
-    texts have no common unit. rank: better.
+    citations: more. authority: earlier in ``authority``; sources that are not listed come after all listed ones, unknown sources last.
+    recency: newer. shorter: shorter span if every member has one, else shorter text, because spans and texts have no common unit. rank:
+    better.
     """
     left = np.sort(members)
     for tie in chain:
@@ -45,7 +45,7 @@ def best_of(
 def _merit(
     members: Indices, metadata: Metadata, text_lengths: Lengths | None, tie: Tie, authority: tuple[str, ...]
 ) -> FloatVector:
-    """What one tie makes of each member (m,), higher is better, minus infinity where unknown."""
+    """The value of each member for one tie (m,), higher is better, minus infinity if unknown."""
     if tie is Tie.CITATIONS and metadata.citations is not None:
         citations = metadata.citations[members].astype(np.float64)
         return _known(citations, citations >= 0)
@@ -68,7 +68,7 @@ def _shortness(members: Indices, spans: FloatVector | None, text_lengths: Length
     unknown = np.full(len(members), -np.inf)
     of_spans = unknown
     if spans is not None:
-        with np.errstate(invalid="ignore"):  # infinity minus infinity is not known either
+        with np.errstate(invalid="ignore"):  # infinity minus infinity is unknown as well
             widths = spans[members, 1] - spans[members, 0]
         of_spans = _known(-widths, widths >= 0.0)
     of_texts = unknown
@@ -79,14 +79,14 @@ def _shortness(members: Indices, spans: FloatVector | None, text_lengths: Length
 
 
 def _known(values: FloatVector, known: npt.NDArray[np.bool_] | None = None) -> FloatVector:
-    """The values (m,), minus infinity where they are not finite or not ``known``."""
+    """The values (m,), minus infinity if they are not finite or not ``known``."""
     good = np.isfinite(values) if known is None else np.isfinite(values) & known
     return np.where(good, values, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pool:
-    """What strategies read. ``distance``: (n, n). The other members are those of ``represent``."""
+    """The input of strategies. ``distance``: (n, n). The other members are those of ``represent``."""
 
     candidates: Candidates
     distance: FloatMatrix
@@ -96,9 +96,9 @@ class _Pool:
 
 
 _Choose = Callable[[Indices], int]
-"""Gives the one of a cluster's members (m,), ascending, that stands for it."""
+"""Returns the representative among a cluster's members (m,), ascending."""
 
-# How the scores and the nearness to the other members weigh in the strategy hybrid: the usual blend of tools that offer it.
+# The weights of the score and of closeness to the other members in the strategy hybrid: the usual blend of tools that offer it.
 HYBRID_SCORE = 0.7
 
 
@@ -166,7 +166,7 @@ def _longest(pool: _Pool) -> _Choose:
 
 
 def _auto(pool: _Pool) -> _Choose:
-    """The best rank where the cluster's scores differ, else the centroid."""
+    """The best rank if the cluster's scores differ, else the centroid."""
     scores, centroid = pool.candidates.scores, _centroid(pool)
 
     def choose(members: Indices) -> int:
@@ -182,7 +182,7 @@ def _chain(pool: _Pool) -> _Choose:
     return lambda members: best_of(members, known, lengths, pool.chain, pool.authority)
 
 
-# Strategy.RANK has no entry: it is the member that every cluster begins with.
+# Strategy.RANK has no entry: it is the first member of every cluster.
 REPRESENTATIVES: Mapping[Strategy, Callable[[_Pool], _Choose]] = MappingProxyType(
     {
         Strategy.CENTROID: _centroid,
@@ -198,8 +198,8 @@ REPRESENTATIVES: Mapping[Strategy, Callable[[_Pool], _Choose]] = MappingProxyTyp
 def _closeness(members: Indices, distance: FloatMatrix) -> FloatVector:
     """How near each member is to the cluster's centre, higher is nearer.
 
-    The cosine to the mean of unit rows grows with the sum of the cosines to all members. So the mean distance to the members
-    gives the same order without reading the vectors. It also has a meaning for the distance with length.
+    The cosine to the mean of unit rows grows with the sum of the cosines to all members. So the mean distance to the members gives the same
+    order without reading the vectors, and it also has a meaning for distances that include length.
     """
     centrality: FloatVector = -distance[np.ix_(members, members)].mean(axis=1, dtype=np.float64)
     return centrality

@@ -34,21 +34,20 @@ _IDENTICAL = np.int8(Link.IDENTICAL)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
-# In place of distances that choose what fills a page: below each of them, and no nearness changes their order.
+# Special values used in place of distances to order the filling of a page: below every distance, and never changed by one.
 _HELD, _REPEATS, _TAKEN = np.float32(-0.5), np.float32(-0.75), np.float32(-1.0)
 
 
 def fill(
     kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY, equal: Mask | None = None
 ) -> Indices:
-    """``count`` further indices (all the rest, when there are fewer), in rank order: the least redundant duplicates.
+    """``count`` further indices (all, if there are fewer), in rank order: the least redundant duplicates.
 
-    They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one
-    counts as kept for the next choice. Otherwise two copies of one far duplicate could both come in before another duplicate.
-    ``distance``: (n, n); ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen only when
-    all others are, in rank order: what a cap holds back comes before a short page. A repetition, at distance 0, comes last of all: only
-    where the page would be short without it. ``equal``: (n, n), whose texts are equal: of such candidates one alone is on the page, even
-    if it is short then. None: they are repetitions like others.
+    They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one counts as kept
+    for the next choice; otherwise two copies of one distant duplicate could both come before another duplicate. ``distance``: (n, n);
+    ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen after all others, in rank order, as those held
+    back by a cap: they are better than a short page. Repetitions, at distance 0, come last. ``equal``: (n, n), which texts are equal: only
+    one candidate of each text is on the page, even if the page is short. None: they count as repetitions.
     """
     count = min(count, len(distance) - len(kept))
     chosen = np.empty(max(count, 0), dtype=np.intp)
@@ -74,11 +73,10 @@ def fill(
 
 
 def _equal_texts(grouped: Grouped, policy: Policy) -> Mask | None:
-    """Whose texts are equal (n, n), where no text may stand twice on a page.
+    """Which texts are equal (n, n), if no text may be on a page twice; else None.
 
-    A reader gains nothing from the same text a second time, and the place costs a model's context. So a page of a pool
-    without any other result is short, as a database's is that holds fewer. Applications that count on
-    ``limit`` results have GROW_THEN_REPEAT.
+    A reader gains nothing from the same text a second time, and it costs a model's context. So a page is short if its pool has no other
+    results, as a database's page is if it holds fewer. GROW_THEN_REPEAT is for applications that rely on ``limit`` results.
     """
     if policy.short is not Short.GROW_THEN_FILL or grouped.evidence is None:
         return None
@@ -101,11 +99,10 @@ class _Limit:
 def capped(
     order: Indices, documents: Names | None, sources: Names | None, caps: Caps, count: int
 ) -> tuple[Indices, Indices]:
-    """The first ``count`` of ``order`` that the caps let through, and those they held back before the page was full.
+    """The first ``count`` of ``order`` that the caps admit, and those that they held back before the page was full.
 
-    ``order``: indices into the pool, in the order of choice; both answers keep it. ``documents``, ``sources``: one a
-    candidate. Who has no document or source, or whose pool knows none, is not counted: nothing says that two of them
-    are of the same one.
+    ``order``: indices into the pool, in the order of choice; both results keep it. ``documents``, ``sources``: one per candidate. A
+    candidate without a document or source is not counted, because two of them may be of different ones.
     """
     limits = _limits(documents, sources, caps)
     kept: list[int] = []
@@ -124,11 +121,11 @@ def capped(
 
 
 def expand(labels: Indices, standing: Indices, per_cluster: int) -> Indices:
-    """The representatives and, behind each, its best-ranked fellows, ``per_cluster`` of a cluster in all.
+    """The representatives, each followed by the best-ranked other members of its cluster, up to ``per_cluster`` of a cluster.
 
-    In order of relevance: a representative has the rank of its cluster's best member, a fellow its own; the
-    representative goes first. ``labels``: (n,) numbered in order of best rank. ``standing``: (distinct,), one for each
-    label. With 1 the answer is ``standing``.
+    In order of relevance: a representative has the rank of its cluster's best member, other members their own; the representative goes
+    first. ``labels``: (n,) numbered in order of best rank. ``standing``: (distinct,), one for each label. With 1 the result is
+    ``standing``.
     """
     if per_cluster <= 1 or len(standing) == len(labels):
         return standing
@@ -141,7 +138,7 @@ def expand(labels: Indices, standing: Indices, per_cluster: int) -> Indices:
 
 
 def _turn(labels: Indices) -> Indices:
-    """For each position, how many earlier ones have its label (m,)."""
+    """For each position, the number of earlier ones with its label (m,)."""
     grouped = np.argsort(labels, kind="stable")
     inner = labels[grouped]
     turns = np.empty(len(labels), dtype=np.intp)
@@ -155,7 +152,7 @@ def _limits(documents: Names | None, sources: Names | None, caps: Caps) -> list[
 
 
 def silent(_stage: str) -> None:
-    """Ignores the end of a stage."""
+    """Ignore the end of a stage."""
 
 
 def select(
@@ -167,11 +164,10 @@ def select(
 ) -> Selection:
     """Choose ``top_k`` of the candidates.
 
-    ``scale``: the typical distance that distances are read at, but for a fixed threshold; None: this pool's own median.
+    ``scale``: the typical distance, except for a fixed threshold; None: this pool's own median.
 
-    ``wanting`` above 0 says that a larger pool could give a better page; ``keep`` is a full page all the same (unless
-    the policy allows a short one), for a caller who has no larger pool to ask for. Raises ValueError for a negative
-    ``top_k``.
+    ``wanting`` > 0 means that a larger pool could give a better page; ``keep`` is a full page nevertheless (unless the policy allows a
+    short one), for callers that cannot fetch a larger pool. Raises ValueError for a negative ``top_k``.
     """
     return finished(selecting(candidates, top_k=top_k, policy=policy, scale=scale))
 
@@ -186,57 +182,65 @@ def selecting(
 ) -> Steps[Selection]:
     """As ``select``, in steps of a few milliseconds.
 
-    ``lap`` is called with "cluster", "select" and "mmr" when that stage is over, always in this order, so that the caller
-    can time what has no clock.
+    ``lap`` is called with "cluster", "select" and "mmr" at the end of that stage, always in this order, so that the caller can measure the
+    time.
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     grouped = yield from group(candidates, policy, top_k, scale)
     lap("cluster")
-    restrained = (
-        grouped.evidence is None
-        and may_be_restrained(policy)
-        and len(grouped.followers) > 0
-        and is_implausible(grouped.heads, grouped.raw[np.arange(candidates.size), grouped.heads], candidates.scores)
-    )
+    restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
         lap("mmr")
         return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)
-    standing = (
-        best_ranked(grouped.labels)
-        if policy.representative is Strategy.RANK
-        else represent(
-            grouped.labels,
-            grouped.distance,
-            candidates,
-            strategy=policy.representative,
-            magnitude=counts_length(candidates, policy),
-            chain=policy.chain,
-            authority=policy.authority,
-        )
-    )
+    standing = _representatives(candidates, grouped, policy)
     lap("select")
     picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
     lap("mmr")
-    fills = np.empty(0, np.intp)
-    if policy.short is not Short.ALLOW:
-        missing = top_k - len(picks)
-        fills = fill(
-            picks, grouped.distance, missing, behind=held, equal=_equal_texts(grouped, policy) if missing else None
-        )
-    keep = np.concatenate((picks, fills))
+    keep = np.concatenate((picks, _fills(grouped, picks, held, top_k, policy)))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
     return _outcome(grouped, standing, ordered, picks, held, top_k)
 
 
+def _is_restrained(candidates: Candidates, grouped: Grouped, policy: Policy) -> bool:
+    """Whether the clusters were made by vectors alone and are implausible (metric.py)."""
+    if grouped.evidence is not None or not may_be_restrained(policy) or not len(grouped.followers):
+        return False
+    to_head = grouped.raw[np.arange(candidates.size), grouped.heads]
+    return is_implausible(grouped.heads, to_head, candidates.scores)
+
+
+def _representatives(candidates: Candidates, grouped: Grouped, policy: Policy) -> Indices:
+    """The representative of each cluster (distinct,), as indices into the pool."""
+    if policy.representative is Strategy.RANK:
+        return best_ranked(grouped.labels)
+    return represent(
+        grouped.labels,
+        grouped.distance,
+        candidates,
+        strategy=policy.representative,
+        magnitude=counts_length(candidates, policy),
+        chain=policy.chain,
+        authority=policy.authority,
+    )
+
+
+def _fills(grouped: Grouped, picks: Indices, held: Indices, top_k: int, policy: Policy) -> Indices:
+    """The duplicates that fill the page; none if the policy allows a short page."""
+    missing = top_k - len(picks)
+    if policy.short is Short.ALLOW or not missing:
+        return np.empty(0, np.intp)
+    return fill(picks, grouped.distance, missing, behind=held, equal=_equal_texts(grouped, policy))
+
+
 def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
-    """Whether the backend's page stays: its first top_k repeat no cluster, document or source more often than allowed."""
+    """Whether the backend's page is kept: its first top_k repeat no cluster, document or source more often than allowed."""
     if policy.when is not When.REDUNDANT:
         return False
     first = labels[:top_k]
     if policy.caps.per_cluster == 1:
-        # Labels are numbered by first appearance, so they do not repeat exactly when they count up.
+        # Labels are numbered by first appearance, so they are distinct exactly if they are 0, 1, 2, …
         is_distinct: bool = first.tolist() == list(range(len(first)))
     else:
         is_distinct = int(np.bincount(first).max(initial=0)) <= policy.caps.per_cluster
@@ -250,10 +254,10 @@ def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: P
 def _pick(
     candidates: Candidates, grouped: Grouped, standing: Indices, *, top_k: int, policy: Policy
 ) -> tuple[Indices, Indices]:
-    """The page without what fills it, as indices into the pool in pick order, and those that caps held back.
+    """The page before it is filled, as indices into the pool in pick order, and the candidates that caps held back.
 
-    A diversifier has a say only where there is a choice: with no more representatives than top_k all of them are kept, and
-    it could only reorder them, which it does when the policy asks for its order.
+    A diversifier matters only if there is a choice: with at most top_k representatives all of them are kept, and it could only reorder
+    them, which it does when the policy asks for its order.
     """
     choices = expand(grouped.labels, standing, policy.caps.per_cluster)
     is_capped = not counts_clusters_alone(policy.caps)
@@ -273,7 +277,7 @@ def _pick(
 
 
 def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
-    """The backend's own first top_k. Nothing was collapsed: the rest is simply beyond what was asked for."""
+    """The backend's own first top_k. Nothing was collapsed: the rest is beyond what was requested."""
     fates = np.full(len(grouped.labels), _NOT_CHOSEN)
     fates[:top_k] = _KEPT
     representative = grouped.heads
@@ -315,12 +319,12 @@ def _outcome(
 
 
 def _threshold(grouped: Grouped, top_k: int) -> float:
-    """The cut for the last place of the page, as Selection has it."""
+    """The cut at the last rank of the page, as in Selection."""
     return grouped.cuts[min(top_k, len(grouped.cuts)) - 1]
 
 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
-    """What became of each candidate (n,), given who stands for it and who is kept."""
+    """The Fate of each candidate (n,), from the representatives and the kept candidates."""
     stands = representative == np.arange(len(representative))
     fates = np.where(stands, _NOT_CHOSEN, _COLLAPSED)
     fates[keep] = np.where(stands[keep], _KEPT, _FILLED)

@@ -1,4 +1,4 @@
-"""The input and the output of selection: frozen values that check their shapes. And steps, which divide long work.
+"""The input and output of selection: frozen values that check their shapes. And steps, which divide long work.
 
 Shapes: n candidates in backend order, d dimensions.
 """
@@ -21,7 +21,7 @@ Indices = npt.NDArray[np.intp]
 
 
 class Metric(StrEnum):
-    """What a collection is searched by."""
+    """The metric by which a collection is searched."""
 
     COSINE = "cosine"
     EUCLIDEAN = "euclidean"
@@ -32,11 +32,11 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What is known of n candidates beside their vectors; None for what was not asked for.
+    """Metadata of n candidates; None for what was not requested.
 
-    ``texts``, and ``titles``, ``documents``, ``sources`` as strings: n of each, None where a candidate has none.
-    ``spans``: (n, 2) float64, [start, end) within the document in any unit, NaN where unknown. ``recency``: (n,) float64, larger is newer,
-    NaN where unknown. ``citations``: (n,) int64, how many citation fields are filled, -1 where unknown.
+    ``texts``, and ``titles``, ``documents``, ``sources`` as strings: n of each, None for a candidate without one. ``spans``: (n, 2)
+    float64, [start, end) within the document in any unit, NaN if unknown. ``recency``: (n,) float64, larger is newer, NaN if unknown.
+    ``citations``: (n,) int64, the number of filled citation fields, -1 if unknown.
     """
 
     texts: tuple[Text | None, ...] | None = None
@@ -52,11 +52,10 @@ class Metadata:
 class Candidates:
     """One pool, in backend order.
 
-    ``scores``: (n,) float64, NaN where missing. ``vectors``: (n, d) float32, a row that is not finite or is zero is
-    unusable: its candidate is a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only
-    equal numbers may share a cluster. ``text_lengths``: (n,) int64, -1 where unknown, or None.
-    ``metric``: by which the pool was ranked. ``squares``: (n,) float32, the rows' squared lengths, None where nobody worked them
-    out; of the rows as they are here, so that a copy's distance is 0.
+    ``scores``: (n,) float64, NaN if missing. ``vectors``: (n, d) float32; a row that is not finite or is zero is unusable: its candidate is
+    a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only equal numbers may share a cluster. ``text_lengths``:
+    (n,) int64, -1 if unknown, or None. ``metric``: by which the pool was ranked. ``squares``: (n,) float32, the squared lengths of exactly
+    these rows, so that a copy's distance is 0; None if not computed.
     """
 
     scores: FloatVector
@@ -69,7 +68,7 @@ class Candidates:
     squares: FloatMatrix | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no kernel could read. Raises ValueError that says what was seen and what was wanted."""
+        """Reject what no kernel can read. Raises ValueError with the value seen and the value wanted."""
         n = len(self.scores)
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32:
             raise ValueError(f"vectors: saw {self.vectors.dtype} {self.vectors.shape}, wanted float32 (n, d)")
@@ -87,12 +86,12 @@ class Candidates:
 
     @property
     def size(self) -> int:
-        """How many candidates there are (n)."""
+        """The number of candidates (n)."""
         return len(self.scores)
 
 
 class Link(IntEnum):
-    """By which rule two candidates are copies."""
+    """The rule by which two candidates are copies."""
 
     NONE = 0
     IDENTICAL = 1  # the same canonical text
@@ -102,55 +101,52 @@ class Link(IntEnum):
     INDEL = 5
     MINHASH = 6
     SIMHASH = 7
-    NEAR_TEXT = 8  # a near-text signal without a name of its own here
+    NEAR_TEXT = 8  # a near-text signal without a member of its own
     DISTANCE = 9  # vectors within the cut, directly or through other members of the cluster
-    SEAM = 10  # the end of one is the beginning of the other
+    SEAM = 10  # the end of one text is the beginning of the other
 
 
 class Veto(IntEnum):
-    """By which guard two candidates may not share a cluster; of several, the first one that was looked at."""
+    """The guard that keeps two candidates out of one cluster; of several, the first that was checked."""
 
     NONE = 0
     TENANT = 1
-    SOURCE = 2  # one of them is of a source whose results are always kept
+    SOURCE = 2  # one of them has a source whose results are always kept
     VERSION = 3
     DATE = 4
     AMOUNT = 5
     NUMBER = 6
     NEGATION = 7
-    UNREAD = 8  # short texts, of which one is more than is read of them: what they state is not known
+    UNREAD = 8  # short texts, one of them beyond the reading budget: their facts are unknown
     SUBJECT = 9  # texts of any length that begin with different names
     TEMPLATE = 10  # texts of any length that fill the gaps of one template with different words
 
 
 class Fate(IntEnum):
-    """What became of a candidate."""
+    """What happened to a candidate."""
 
     KEPT = 0  # in the answer, as the representative of its cluster
     FILLED = 1  # in the answer, although its cluster is already represented: there were too few representatives
     COLLAPSED = 2  # left out, because its cluster is represented by another candidate of the pool
-    NOT_CHOSEN = 3  # beyond what was asked for, or passed over by the diversifier; nothing stands in its place
+    NOT_CHOSEN = 3  # beyond what was requested, or passed over by the diversifier; no other result represents it
     CAPPED = 4  # left out, because its document or source has as many results as the policy allows
-    SHOWN = 6  # chosen, and left out for a result that an earlier list or turn had not shown
-    OVER_BUDGET = 5  # chosen, and left out because better results have spent the budget for texts
+    SHOWN = 6  # chosen, but left out for a result that no earlier list or turn had shown
+    OVER_BUDGET = 5  # chosen, but left out because better results used up the token budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The outcome: ``keep`` in answer order; per candidate its cluster, its fate and who stands for it.
+    """The result: ``keep`` in answer order; for each candidate its cluster, its fate and its representative.
 
-    ``labels``: (n,) cluster numbers, in order of each cluster's best rank. ``representative``: (n,) index of the
-    candidate that stands for i's cluster (i itself for a representative). ``distinct``: number of clusters.
-    ``wanting``: how many representatives were missing for the page (0 when there were enough); it says nothing of
-    whether the backend has more candidates to give.
-    ``acted``: False when the gate left the backend's own answer alone; ``restrained``: because vectors alone would have
-    collapsed most of a pool whose scores differ (metric.py). ``threshold``: the cut that was used (one
-    that grows: for the last place of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 where none
-    could be measured.
-    ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
-    ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for
-    IDENTICAL; NaN where there is no link. Under the calibrated rule it is the probability that i repeats its representative.
-    ``cuts``: (n,) float32, what the similarity had to reach at i's place; NaN where no cut decided. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
+    ``labels``: (n,) cluster numbers, in order of each cluster's best rank. ``representative``: (n,) index of the representative of i's
+    cluster (i itself for a representative). ``distinct``: number of clusters. ``wanting``: how many representatives the page lacks (0 if
+    there were enough); it does not tell whether the backend has more candidates. ``acted``: False if the gate kept the backend's own
+    answer; ``restrained``: because vectors alone would have collapsed most of a pool whose scores differ (metric.py). ``threshold``: the
+    cut that was used (a growing cut: at the last rank of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 if none
+    could be measured. ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
+    ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for IDENTICAL; NaN
+    without a link. Under the calibrated rule: the probability that i repeats its representative. ``cuts``: (n,) float32, the similarity
+    required at i's rank; NaN if no cut decided. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
     """
 
     keep: Indices
@@ -171,16 +167,15 @@ class Selection:
 
 def best_ranked(labels: Indices) -> Indices:
     """The best-ranked member of each cluster (distinct,), for labels numbered in order of best rank."""
-    # The highest label so far never falls and leaves out no number: where it first reaches k stands the first k.
+    # The highest label so far never falls and skips no number: the first k is where it first reaches k.
     highest = np.maximum.accumulate(labels)
     return highest.searchsorted(np.arange(highest[-1] + 1 if len(highest) else 0))
 
 
 # Long work is a generator that yields between its steps and returns the result.
 #
-# Selection has no event loop and no clock. A caller on an event loop lets other tasks run at each yield; other callers run all
-# steps at once. The result is the same. A step takes at most some 15 ms: it is bounded by the number of characters, words or
-# pairs.
+# Selection has no event loop and no clock. A caller on an event loop lets other tasks run at each yield; other callers run all steps at
+# once. The result is the same. A step takes at most some 15 ms, because the number of characters, words or pairs in it is bounded.
 
 T = TypeVar("T")
 
@@ -188,7 +183,7 @@ Steps: TypeAlias = Generator[None, None, T]
 
 
 def finished(steps: Steps[T]) -> T:
-    """The result of the work, with all its steps run at once."""
+    """Run all steps of the work at once and return its result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Which representatives make the page, where a policy wants more than rank.
+"""Which representatives are on the page, for policies that use more than rank.
 
 choice     what a diversifier chooses from
 relevance  the backend's scores, comparable and higher-is-better
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from .choice import Diversifier
 
-# By name, how a diversifier is made of `policy.diversity`.
+# For each name, the function that makes a diversifier from `policy.diversity`.
 DIVERSIFIERS: Mapping[str, Callable[[float], Diversifier]] = MappingProxyType(
     {
         name: make

@@ -1,18 +1,17 @@
 """Greedy determinantal point process (Chen, Zhang and Zhou 2018): the picks whose kernel has the largest determinant.
 
-The kernel is L = diag(q) S diag(q), with S the similarity of the candidates and q their quality, q = exp(alpha * z),
-z the relevance as standard scores. The determinant gained by candidate i is q_i^2 times what the picks before it leave
-unexplained of S_ii, and Chen's alpha = (1 - diversity) / (2 * diversity), so that the logarithm of the gain, times
-diversity, is
+The kernel is L = diag(q) S diag(q), with S the similarity of the candidates and q their quality, q = exp(alpha * z), z the relevance as
+standard scores. The determinant gained by candidate i is q_i^2 times the part of S_ii that the earlier picks leave unexplained, and Chen's
+alpha = (1 - diversity) / (2 * diversity), so that the logarithm of the gain, times diversity, is
 
     (1 - diversity) * z_i + diversity * log(unexplained_i)
 
-which is what is compared here. No exponential overflows in it, and both ends are legal and exact: at 0 it is the order of
-relevance, at 1 relevance has no say.
+which is compared here. It has no exponential that could overflow, and both ends are exact: at 0 it is the order of relevance, at 1
+relevance has no effect.
 
-S need not be positive semidefinite. Clipping similarities at zero, scaling them by the pool's median and setting tenants
-apart can each break that. Then the unexplained part of a candidate may fall below zero. It is read as zero, because that
-happens to candidates which the picks already explain. Repairing the kernel's eigenvalues would cost more than the selection.
+S need not be positive semidefinite. Clipping similarities at zero, scaling them by the pool's median and setting tenants apart can each
+break that. Then the unexplained part of a candidate may fall below zero. It counts as zero, because this happens to candidates that the
+picks already explain. Repairing the kernel's eigenvalues would cost more than the selection.
 """
 
 from __future__ import annotations
@@ -46,12 +45,11 @@ DIVERSIFIERS = {"dpp": Dpp}
 def dpp(gains: FloatVector, distance: FloatMatrix, *, diversity: float, count: int, scale: float | None) -> Indices:
     """Indices of ``count`` picks (all, when there are fewer), in pick order; ties go to the lower index.
 
-    A candidate of which nothing is left unexplained (a copy of a pick; within NOISE, as everywhere) waits until all others
-    are picked, and then relevance decides: there is always a full page.
+    A candidate without an unexplained part (a copy of a pick, within NOISE) comes after all others, in order of relevance, so the page is
+    always full.
 
-    ``gains``: (m,) finite, higher is more relevant. ``distance``: (m, m); infinite means unknown, and counts as
-    similarity 0. ``scale``: None reads similarity as 1 - distance, a number as max(0, 1 - distance / scale).
-    O(count^2 * m).
+    ``gains``: (m,) finite, higher is more relevant. ``distance``: (m, m); infinite means unknown and counts as similarity 0. ``scale``:
+    None: similarity is 1 - distance; a number: max(0, 1 - distance / scale). O(count^2 * m).
     """
     by_relevance = np.argsort(-gains, kind="stable").astype(np.intp, copy=False)
     count = min(count, len(gains))
@@ -63,10 +61,10 @@ def dpp(gains: FloatVector, distance: FloatMatrix, *, diversity: float, count: i
 
 
 def _greedy(quality: FloatVector, similarity: npt.NDArray[np.float64], diversity: float, count: int) -> Indices:
-    """At most ``count`` picks: it ends where nothing is left unexplained of any candidate.
+    """At most ``count`` picks; it ends when no candidate has an unexplained part.
 
-    Row t of ``factor`` is row t of the Cholesky factor of S over the picks, carried on to all candidates (m,): what a
-    candidate has in common with pick t and with none of the picks before it.
+    Row t of ``factor`` is row t of the Cholesky factor of S over the picks, extended to all candidates (m,): what a candidate has in common
+    with pick t and with none of the earlier picks.
     """
     unexplained = similarity.diagonal().copy()
     factor = np.empty((count, len(quality)))
@@ -77,7 +75,7 @@ def _greedy(quality: FloatVector, similarity: npt.NDArray[np.float64], diversity
             return picks[:place]
         values = np.full(len(quality), -np.inf)
         values[is_open] = quality[is_open] + diversity * np.log(unexplained[is_open])
-        # Within NOISE of the best is a tie: which of two equals a rounding error favours is nobody's choice.
+        # Values within NOISE of the best are equal: a rounding error must not decide.
         pick = picks[place] = (values >= values.max() - NOISE).argmax()
         shared = similarity[pick] - factor[:place, pick] @ factor[:place]
         factor[place] = shared / np.sqrt(unexplained[pick])
@@ -87,8 +85,8 @@ def _greedy(quality: FloatVector, similarity: npt.NDArray[np.float64], diversity
 
 
 def _standard(gains: FloatVector) -> FloatVector:
-    """Standard scores (m,): mean 0, deviation 1; all zero where the gains are equal."""
-    spread = scaled(gains)  # to [0, 1] first, where no square overflows
+    """Standard scores (m,): mean 0, deviation 1; all zero if the gains are equal."""
+    spread = scaled(gains)  # to [0, 1] first, so that no square overflows
     spread = spread - spread.mean()
     deviation = float(spread.std())
     standard: FloatVector = spread / deviation if deviation > 0.0 else spread
@@ -96,7 +94,7 @@ def _standard(gains: FloatVector) -> FloatVector:
 
 
 def _similarity(distance: FloatMatrix, scale: float | None) -> npt.NDArray[np.float64]:
-    """The similarity of every pair (m, m), read as MMR reads it."""
+    """The similarity of every pair (m, m), as MMR defines it."""
     unit = 1.0 if scale is None else max(scale, NOISE)
     similarity = 1.0 - distance.astype(np.float64) / unit
     similarity[np.isinf(similarity)] = 0.0

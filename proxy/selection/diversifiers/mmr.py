@@ -1,4 +1,4 @@
-"""Maximal marginal relevance (Carbonell and Goldstein 1998): pick what is relevant and unlike what was picked."""
+"""Maximal marginal relevance (Carbonell and Goldstein 1998): pick candidates that are relevant and unlike earlier picks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Mmr:
 
 
 def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
-    """Relevance (n,) as the policy reads it, over the whole pool.
+    """Relevance (n,) as the policy defines it, over the whole pool.
 
-    At weight 1.0 it is the rank, whatever the scores. Relevance alone means the backend's own order, and a cosine that is
-    computed here may differ from the backend's in the last digit and swap two neighbours.
+    At weight 1.0 it is the rank, whatever the scores: relevance alone means the backend's own order, and a cosine computed here may differ
+    from the backend's in the last digit and swap two neighbours.
     """
     if mmr.weight == 1.0:
         return by_rank(candidates.size)
@@ -44,7 +44,7 @@ def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
 
 
 def _to_query(candidates: Candidates) -> FloatVector | None:
-    """Cosine to the query (n,), or None where any candidate has none: two scales in one list cannot be compared."""
+    """Cosine to the query (n,), or None if any candidate has none: two scales in one list cannot be compared."""
     distance = query_distance(candidates, magnitude=False)
     if distance is None or not np.isfinite(distance).all():
         return None
@@ -56,13 +56,12 @@ def mmr(
 ) -> Indices:
     """Indices of ``count`` picks (all, when there are fewer), in pick order.
 
-    Each pick has the largest ``weight * relevance - (1 - weight) * (largest similarity to the picks before it)``; the
-    first has nothing before it, so it is the most relevant, and index 0 at weight 0. Ties go to the lower index.
+    Each pick has the largest ``weight * relevance - (1 - weight) * (largest similarity to the picks before it)``; the first has nothing
+    before it, so it is the most relevant, and index 0 at weight 0. Ties go to the lower index.
 
-    ``relevance``: (m,) finite. ``distance``: (m, m); infinite means unknown, and counts as similarity 0.
-    ``scale``: None reads similarity as 1 - distance, a number as max(0, 1 - distance / scale): inside a pool raw
-    cosines to the query span less than those among candidates, so that raw MMR drifts to the far end of the pool.
-    A scale of 0 (a pool of copies) leaves similarity 1 to copies and 0 to all else.
+    ``relevance``: (m,) finite. ``distance``: (m, m); infinite means unknown and counts as similarity 0. ``scale``: None: similarity is 1 -
+    distance; a number: max(0, 1 - distance / scale). Within a pool, raw cosines to the query span less than those among candidates, so that
+    raw MMR drifts to the far end of the pool. With scale 0 (a pool of copies) copies have similarity 1, all others 0.
     """
     count = min(count, len(relevance))
     picks = np.empty(count, dtype=np.intp)

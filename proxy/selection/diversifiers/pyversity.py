@@ -1,8 +1,8 @@
 """The diversifiers of the optional library pyversity: MSD, COVER and SSD.
 
-The library is called with its own defaults, so its documentation applies here. Rows are scaled to unit length first, because
-the library's own scaling overflows on components near the end of float32's range. An unusable row becomes zero, which the
-library reads as unlike everything, as MMR and DPP do. Candidates that it leaves out are appended by rank, so the page is full.
+The library is called with its own defaults, so its documentation applies here. Rows are scaled to unit length first, because the library's
+own scaling overflows on components near the end of float32's range. An unusable row becomes zero, which the library treats as unlike
+everything, as MMR and DPP do. Candidates that it leaves out are appended by rank, so the page is full.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ DIVERSIFIERS = {method.value: partial(External, method) for method in Method}
 
 
 def external(gains: FloatVector, vectors: FloatMatrix, *, method: Method, diversity: float, count: int) -> Indices:
-    """Indices of ``count`` picks (all, when there are fewer), in pick order; ties go to the lower index.
+    """``count`` picks (all, if there are fewer), as indices in pick order; ties go to the lower index.
 
-    At diversity 0 the library is not asked: it sorts by relevance with a sort that is not stable.
+    At diversity 0 the library is not called, because its sort by relevance is not stable.
 
-    ``gains``: (m,) finite, scaled to [0, 1], higher is more relevant. ``vectors``: (m, d). Raises ModuleNotFoundError
-    where the library is missing.
+    ``gains``: (m,) finite, scaled to [0, 1], higher is more relevant. ``vectors``: (m, d). Raises ModuleNotFoundError if the library is
+    missing.
     """
     count = min(count, len(gains))
     by_relevance = np.argsort(-gains, kind="stable").astype(np.intp, copy=False)
@@ -63,7 +63,7 @@ def external(gains: FloatVector, vectors: FloatMatrix, *, method: Method, divers
 
 
 def _unit(vectors: FloatMatrix) -> FloatMatrix:
-    """Rows of length one, zero where not usable (m, d)."""
+    """Rows of length one, zero if not usable (m, d)."""
     rows = rows_of(vectors)
     unit = np.zeros_like(rows.values)
     unit[rows.usable] = rows.values[rows.usable] / np.sqrt(rows.squares[rows.usable])[:, None]

@@ -1,8 +1,7 @@
 """Relevance: the backend's scores, made higher-is-better and comparable.
 
-Whether a high score is good is read off the ranking, not assumed. On cosine and dot collections the scores fall, on Euclid
-and Manhattan they rise. After fusion or a backend's own MMR they may do neither. In that case, and where a score is missing,
-the rank is used.
+Whether a high score is good is derived from the ranking, not assumed. On cosine and dot collections scores fall with rank, on Euclid and
+Manhattan they rise. After fusion or a backend's own MMR they may do neither. In that case, and if a score is missing, the rank is used.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def oriented(scores: FloatVector) -> FloatVector:
 
 
 def scaled(values: FloatVector) -> FloatVector:
-    """Min-max over all values (n,): [0, 1]; all ones when they are equal, or too far apart for a float64 span."""
+    """Min-max over all values (n,): [0, 1]; all ones if they are equal, or too far apart for float64."""
     if not len(values):
         return values
     low, high = float(values.min()), float(values.max())

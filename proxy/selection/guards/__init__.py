@@ -1,4 +1,4 @@
-"""What forbids that two candidates share a cluster, however alike they are.
+"""Guards: rules that keep two candidates out of one cluster, however similar they are.
 
 veto      which pairs may not share a cluster, and by which guard
 subjects  names at the beginning of texts of any length

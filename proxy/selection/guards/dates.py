@@ -1,7 +1,7 @@
 """The dates of a text: days, months, years, times of day, in the spellings of English, ISO and plain digits.
 
-A date falls into parts that are compared kind by kind (day 10-15, month 10, year 2024, weekday, time, decade), because one
-text often leaves out what another says: "October 15th" is no other day than 2024-10-15, and none but October has it.
+A date is split into parts that are compared kind by kind (day 10-15, month 10, year 2024, weekday, time, decade), because one text often
+leaves out what another says: "October 15th" does not contradict 2024-10-15, but contradicts every other day.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PATTERNS = (
     re.compile(rf"{_ALONE}{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?{_END}"),  # 15th of October 2024
     re.compile(rf"\b{_MONTH} {_DAY}(?:,? {_YEAR})?{_END}"),  # Oct. 15, 2024
     re.compile(rf"\b{_MONTH},? {_YEAR}{_END}"),
-    # Alone, only months that are no other word: not may, march, august.
+    # Without a day or year, only months that are no other word: not may, march, august.
     re.compile(r"\b(?P<month>january|february|april|june|july|september|october|november|december)\b"),
     re.compile(r"(?<!\d)(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d)?(?: ?(?P<half>[ap])\.?m\b\.?)?(?!\d)"),
     re.compile(rf"{_ALONE}(?P<hour>0?[1-9]|1[0-2]) ?(?P<half>[ap])\.?m\b\.?"),
@@ -43,7 +43,7 @@ _YEAR_ALONE = re.compile(rf"(?<![\w.,/:]){_YEAR}(?![\w/:]|[.,]\d)")
 
 
 def dates(text: str) -> Found:
-    """The dates of a spelled text. Bare years are left for later: what has a unit is an amount."""
+    """The dates of a spelled text. Bare years are not included: a number with a unit is an amount."""
     found: list[str] = []
     for pattern in _PATTERNS:
         text = _take(pattern, text, found)
@@ -57,7 +57,7 @@ def years(text: str) -> Found:
 
 
 def _take(pattern: re.Pattern[str], text: str, found: list[str]) -> str:
-    """``text`` without what ``pattern`` reads as a date; its parts go to ``found``."""
+    """``text`` without the dates that ``pattern`` matches; their parts are added to ``found``."""
 
     def read(match: re.Match[str]) -> str:
         parts = _parts(match.groupdict())
@@ -68,7 +68,7 @@ def _take(pattern: re.Pattern[str], text: str, found: list[str]) -> str:
 
 
 def _parts(said: dict[str, str | None]) -> list[str]:
-    """The parts of one date, none when there is no such day."""
+    """The parts of one date; none if there is no such day."""
     if (weekday := said.get("weekday")) or said.get("decade"):
         return [f"weekday {weekday}" if weekday else f"decade {(said['decade'] or '')[:4]}"]
     if hour := said.get("hour"):
@@ -86,7 +86,7 @@ def _parts(said: dict[str, str | None]) -> list[str]:
 
 
 def _by_digits(one: int, two: int, year: str | None) -> list[str]:
-    """Day and month in either order. Where both could be the month the order stays as it was written."""
+    """Day and month in either order. If both numbers could be the month, the written order is kept."""
     if not (1 <= min(one, two) <= 12 and max(one, two) <= 31):
         return []
     parts = [] if year is None else [f"year {year if len(year) == 4 else '20' + year}"]

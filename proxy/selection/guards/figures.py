@@ -1,7 +1,7 @@
-"""What a text counts: its versions, dates, amounts and numbers, each number read once, as the first of these it can be.
+"""The figures of a text: its versions, dates, amounts and numbers. Each number is read once, as the first of these kinds that fits.
 
-Spellings are brought together (0.28 % and 0.28 percent, 7,000 and seven thousand, October 15th and 15/10) so that a
-paraphrase has the same figures, and kinds are kept apart, so that each has a guard of its own.
+Spellings are normalized (0.28 % and 0.28 percent, 7,000 and seven thousand, October 15th and 15/10), so that a paraphrase has the same
+figures. Kinds are kept apart, because each has its own guard.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .numerals import (
     spelled,
 )
 
-# The amounts of a text: numbers with a currency, a percent sign or a unit, before or behind, glued or spaced.
+# The amounts of a text: numbers with a currency, a percent sign or a unit, before or behind, with or without a space.
 #
-# The unit is brought to one spelling, the number is not converted: two days and 48 hours count as different amounts. That
-# errs on the side of keeping both.
+# The unit's spelling is normalized, the number is not converted: two days and 48 hours are different amounts. The error is on the side of
+# keeping both.
 
 Found = tuple[list[str], str]  # amounts, and the text without them
 
-# One spelling for each, behind it the others. Left out: "in" and single letters that stand apart, which are words.
+# For each unit its name and its other spellings. Not included: "in" and single letters after a space, which are words.
 _CURRENCIES = {
     "$": "usd dollar dollars us$ bucks",
     "€": "eur euro euros",
@@ -89,8 +89,8 @@ _MORE_UNITS = (
 )
 
 
-# The same in the other largest languages: Spanish, French, Portuguese, German; Russian; Hindi, Bengali; Arabic, Urdu. Left out: words
-# that stand behind numbers in English too (an, tag, metro). A dual or an ordinal is no amount.
+# The same in the other largest languages: Spanish, French, Portuguese, German; Russian; Hindi, Bengali; Arabic, Urdu. Not included: words
+# that follow numbers in English too (an, tag, metro). A dual or an ordinal is no amount.
 _OTHER_CURRENCIES = {
     "$": "dólar dólares доллар доллара долларов डॉलर ডলার دولار ڈالر",
     "₽": "рубль рубля рублей",
@@ -111,7 +111,7 @@ _OTHER_UNITS = {
     "m": "metros mètre mètres метр метра метров मीटर মিটার متر میٹر",
     "l": "litros литр литра литров लीटर লিটার لتر لیٹر",
 }
-# Behind a number in texts without blanks, whatever follows. Not 年 and 月, which are dates.
+# After a number in texts without blanks, whatever follows. Not 年 and 月, which are dates.
 _SPACELESS_UNITS = {
     "小时": "h", "小時": "h", "時間": "h", "分钟": "min", "分鐘": "min", "秒": "s", "天": "day", "日間": "day", "周": "week", "週間": "week", "个月": "month",
     "個月": "month", "か月": "month", "公斤": "kg", "千克": "kg", "公里": "km", "千米": "km", "米": "m", "升": "l", "美元": "$", "人民币": "¥", "元": "¥", "円": "¥",
@@ -119,7 +119,7 @@ _SPACELESS_UNITS = {
 
 
 def _spellings(table: dict[str, str], others: dict[str, str], more: str) -> dict[str, str]:
-    """Each spelling as `spelled` writes it, and its one name."""
+    """From each spelling, as `spelled` writes it, to its normal name."""
     listed = {spelled(other): name for name, words in others.items() for other in words.split()}
     listed |= {other: name for name, words in table.items() for other in (name, *words.split())}
     return listed | {name: name for name in more.split()}
@@ -140,7 +140,7 @@ _BEFORE = re.compile(rf"{_SIGN}(?<!\w)(?P<unit>{_any(list(_MONEY))}) ?(?P<minus>
 _BEHIND = re.compile(
     rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER}){_POWER}[ -]?(?P<unit>{_any(list(_MONEY))}|per ?cent(?! ?\w*s\b))(?!\w)"
 )
-# Letters glued to the number are a unit; letters that stand apart need two of them, or four blanks make a sentence.
+# A letter glued to the number is a unit. After a space a unit needs two letters, because four spaced letters can be a sentence.
 _GLUED = re.compile(rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER})(?P<unit>{_any(list(_MEASURE))})(?!\w)")
 _SPACED = re.compile(
     rf"{_SIGN}{NOT_WITHIN}(?P<number>{NUMBER})(?: ?(?P<power>{'|'.join(POWERS)}))?[ -]"
@@ -176,7 +176,7 @@ def _read(match: re.Match[str]) -> list[str]:
 Facts = tuple[str, ...]
 
 _HAS_DIGIT = re.compile(r"\d")
-# Without any of these there is nothing to count: most short texts are done with one look.
+# A text without any of these has no figures: most short texts need no other check.
 _MAY_COUNT = re.compile(
     r"\d|\b(?:jan|feb|apr|june|july|sept|oct|nov|dec|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twel|"
     r"once|twice|thrice|thirteen|twenty|thirty|forty|fifty|hundred|dozen|thousand|mill|bill|trill)|teen|day\b|days\b"
@@ -191,8 +191,8 @@ _DOTTED = re.compile(
 _NUMBER = re.compile(rf"(?P<sign>(?<![\w).])-)?{NOT_WITHIN}(?P<number>{NUMBER})(?P<thousands>k(?!\w))?")
 
 
-# Signs that say something and are no part of a word or a number: comparisons, operations, and what stands behind a name or a grade (C++, C#,
-# A-). Not those that only set text off: bullets, quotes, arrows, tags, lines of them, a dash between words.
+# Signs with a meaning that are no part of a word or number: comparisons, operations, and suffixes of a name or grade (C++, C#, A-). Not
+# signs of layout: bullets, quotes, arrows, tags, lines of them, a dash between words.
 _SIGNS = re.compile(
     r"(?<![<>=!-])(?P<compared><=|>=|<>|[!=]=|(?<![a-z\"'/])[<>](?![a-z/!?])|[<>](?=\d)|[≤≥≠≈])(?![<>=-])"
     r"|(?<![\w+#-])(?:[a-z]{1,2}(?:\+{1,2}|#)|(?:[a-z]|ab)-)(?![\w+#-])"
@@ -205,7 +205,7 @@ _HAS_SIGN = re.compile(r"[<>≤≥≠≈=+#*^×÷/-]")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Each a sorted multiset of normal spellings."""
+    """Each field is a sorted multiset of normal spellings."""
 
     versions: Facts
     dates: Facts
@@ -246,9 +246,9 @@ def _counted(plain: str) -> Figures:
 def differ(one: Facts, other: Facts) -> bool:
     """Whether each of two multisets has something that the other lacks.
 
-    Having more is no difference: a text that leaves a figure out does not deny it. Measured on 176 pairs of sentences at
-    0.10 or less: to veto wherever the multisets are unequal keeps 4.8 % of the true duplicates apart, this rule none,
-    and of what still merges 0.875 and 0.870 are duplicates (0.835 without); at 0.20 it is 6.0 and 0.4 %, and 0.776 both.
+    Having more is no difference: a text that leaves a figure out does not deny it. Measured on 176 pairs of sentences at 0.10 or less: a
+    veto for all unequal multisets keeps 4.8 % of the true duplicates apart, this rule none; of the pairs that still merge, 0.875 and 0.870
+    are duplicates (0.835 without a guard). At 0.20 it is 6.0 and 0.4 %, and 0.776 for both.
     """
     if one == other or not one or not other:
         return False
@@ -257,7 +257,7 @@ def differ(one: Facts, other: Facts) -> bool:
 
 
 def dates_differ(one: Facts, other: Facts) -> bool:
-    """The same, kind by kind: "on Thursday" and "on May 5th" can be one day."""
+    """The same, kind by kind: "on Thursday" and "on May 5th" can be the same day."""
     if one == other or not one or not other:
         return False
     kinds = sorted({fact.partition(" ")[0] for fact in one})
@@ -274,7 +274,7 @@ def versions_differ(one: Figures, other: Figures) -> bool:
 
 @lru_cache(maxsize=1024)
 def counted(facts: Facts) -> frozenset[tuple[str, int]]:
-    """The multiset as a set: each fact with how often it was there before. Two sets compare in a tenth of the time."""
+    """The multiset as a set: each fact with the number of its earlier occurrences. Two sets compare in a tenth of the time."""
     seen: Counter[str] = Counter()
     found = []
     for fact in facts:
@@ -284,12 +284,12 @@ def counted(facts: Facts) -> frozenset[tuple[str, int]]:
 
 
 def of_kind(facts: Facts, kind: str) -> Facts:
-    """The parts of dates that are of one kind."""
+    """The parts of dates of one kind."""
     return tuple(fact for fact in facts if fact.startswith(f"{kind} "))
 
 
 def _versions(text: str) -> tuple[list[str], str]:
-    """Numbers that are called a version, or have more points than a number has."""
+    """Numbers that are called a version, or have more points than a number can have."""
     found: list[str] = []
 
     def take(match: re.Match[str]) -> str:
@@ -300,7 +300,7 @@ def _versions(text: str) -> tuple[list[str], str]:
 
 
 def _version(parts: str, stage: str) -> str:
-    """1.0, 1.0.0 and 1 are one version; 1.10 is not 1.1."""
+    """1.0, 1.0.0 and 1 are the same version; 1.10 is not 1.1."""
     numbers = [part.lstrip("0") or "0" for part in parts.split(".")]
     while len(numbers) > 1 and numbers[-1] == "0":
         numbers.pop()

@@ -1,11 +1,11 @@
-"""Which way a text points: whether it denies or takes back, and which sides of opposites it names.
+"""The polarity of a text: whether it denies or revokes something, and which sides of opposites it names.
 
-Two short texts that say almost the same and point opposite ways state opposite facts, however near their vectors are
-("bans" and "lifts ban" are 0.06 apart). Two reversals cancel each other: what is not allowed is forbidden.
+Two short texts with almost the same words and opposite polarity state opposite facts, however close their vectors are ("bans" and "lifts
+ban" are at 0.06). Two reversals cancel each other: what is not allowed is forbidden.
 
-"Almost the same" is part of the rule. In a paraphrase in other words a "not" has its counterpart somewhere ("impractical",
-"too young to"), and no list knows it. Measured on pairs at 0.20 or less: without the condition 8 to 28 % of the true duplicates
-among claims and tickets were kept apart, with it 3 %; of edited sentences it changes nothing.
+"Almost the same words" is part of the rule. A paraphrase in other words may express a "not" differently ("impractical", "too young to"),
+and no list has all such words. Measured on pairs at 0.20 or less: without the condition 8 to 28 % of the true duplicates among claims and
+tickets were kept apart, with it 3 %; for edited sentences it changes nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from dataclasses import dataclass
 
 from .numerals import spelled
 
-# Words that turn a statement round, language by language.
+# Words that reverse a statement, language by language.
 #
-# Why a list and no model: a guard must say the same every time and explain itself with one word. Why all languages in one
-# list: nothing says which one a text is in, and a word of one language seldom occurs in another; where it does and means
-# something else there (Spanish "sin" in English, Italian "mai" in French, Romanian "nu" in Dutch), it is left out, because a text with a word
-# too few is merged as before, while a common word read wrongly would keep copies apart all over a language.
+# Why a list and no model: a guard must give the same result every time and explain it with one word. Why one list for all languages: the
+# language of a text is unknown, and a word of one language seldom occurs in another. A word that does and means something else there is
+# left out (Spanish "sin" in English, Italian "mai" in French, Romanian "nu" in Dutch): with a word too few a text is merged as before,
+# while a common word misread would keep copies apart throughout a language.
 #
-# Only whole words, in folded case. Scripts without blanks, and languages that negate inside the verb, are looked through for
-# NEGATING_PARTS.
+# Only whole words, in folded case. Scripts without blanks, and languages that negate inside the verb, are searched for NEGATING_PARTS.
 
 NEGATIONS = frozenset(
     spelled(word)
     for words in (
-        # English; also without the apostrophe, as people type it. "unable" and "refuse" are "cannot" and "will not".
+        # English; also without the apostrophe. "unable" and "refuse" mean "cannot" and "will not".
         (
             "no not never none nobody nothing nowhere neither nor cannot without unable unwilling refuse refuses refused "
             "refusing isnt arent wasnt werent dont doesnt didnt cant couldnt wont wouldnt shouldnt hasnt havent hadnt aint"
         ),
-        # Denied by the front or the end of the word.
+        # Words with a negating prefix or suffix.
         (
             "impossible impractical immature immoral illegal illegitimate inability inaccurate inactive inadequate inappropriate "
             "incapable incomplete incorrect ineffective inefficient insecure insignificant insufficient intolerable invalid "
@@ -67,8 +66,8 @@ NEGATIONS = frozenset(
     for word in words.split()
 )
 
-# Parts of words, for scripts without blanks and for negation inside the word. Each with what it must not be: 不错 is "quite
-# good", 不同 "different", 未来 "future", 少ない "few", 特别 no negation at all.
+# Parts of words, for scripts without blanks and for negation inside a word, each with its exceptions: 不错 is "quite good", 不同 "different",
+# 未来 "future", 少ない "few", 特别 no negation at all.
 NEGATING_PARTS = (
     "不(?![错錯同过過但断斷仅僅])",
     "没|沒",
@@ -79,36 +78,34 @@ NEGATING_PARTS = (
     "ไม่",
 )
 
-# A "no" that denies nothing: numero (No. 5), idioms, and the article of Portuguese ("no Brasil"), told by its neighbours.
+# A "no" that denies nothing: numero (No. 5), idioms, and the Portuguese article ("no Brasil"), recognized by its neighbours.
 NOT_NEGATIONS = (
     r"\bno\.? ?(?=\d)|\bno (?:doubt|matter)\b|\bnot (?:only|just)\b|\bor not\b|\bwhy not\b|\bnothing but\b|"
     r"\bif not\b|\blast but not least\b|\bcan(?:'t|not| not) wait\b|\bnot to mention\b|\bsans[ -]serif\b"
 )
 PORTUGUESE = r"\b(?:em|uma|não|são|está|é|dos|das|ao|aos|pela|pelo|\w+ção|\w+ções)\b"
 
-# Denied or taken back by the word itself: of two texts that say otherwise the same, one is about its end. With their
-# regular inflections.
+# Words that deny or revoke: of two otherwise equal texts, one is about the end of something. With their regular inflections.
 REVERSALS = (
     "reject revoke cancel suspend scrap overturn repeal annul rescind abandon deny abolish halt veto disavow terminate "
     "fail lack prevent disable disallow disagree disapprove disconnect disappear dislike disprove discontinue"
 )
-# "un-" denies by rule, but for the words it only seems to be in.
+# "un-" negates, except in the words that only begin with these letters.
 UN_WORD = r"un(?!i[a-z]|der|til|less|cle|cture|ctuous|anim|to\b|do\b)\w{4,}"
-# Verbs that take back only what restrains: whoever lifts a ban allows, whoever lifts a box does not.
+# Verbs that revoke only when their object is a restriction: lifting a ban allows something, lifting a box does not.
 LIFTINGS = "lift end ease remove drop waive relax loosen clear dismiss escape avoid break defy"
 RESTRAINTS = (
     "ban bans embargo embargoes sanction sanctions restriction restrictions curfew moratorium prohibition blockade siege "
     "limit limits cap freeze charges lawsuit block warning alert quarantine lockdown tariff tariffs"
 )
 
-# Pairs of words that cannot both be said of the same thing.
+# Pairs of words that cannot both be true of the same thing.
 #
-# A pair speaks only when each of two texts has one side and neither has both, so a pair too many does little harm, and words
-# that have other meanings as well ("left", "last", "close") can be in it. A word that denies by itself (reject, unsafe,
-# invalid: the lists of lexicon) stands on the side of what it denies: it is read as "not" and that. These are English, the language of most
-# documentation.
+# A pair applies only if each of two texts has one side and neither has both, so an unnecessary pair does little harm, and words with
+# several meanings ("left", "last", "close") can be included. A word that denies by itself (reject, unsafe, invalid: the lists above) is on
+# the side of what it denies: it counts as "not" and that. These are English, the language of most documentation.
 
-# One pair a line, several words a side. Regular inflections are made from these; irregular ones are spelled out.
+# One pair per line, several words per side. Regular inflections are derived; irregular ones are spelled out.
 PAIRS = """
 enable, activate, activated, disable | deactivate
 allow, permit, legalise, legalize, authorise, authorize, disallow | ban, forbid, forbade, forbidden, prohibit, outlaw
@@ -174,8 +171,8 @@ synchronous, synchronously, sync | asynchronous, asynchronously, async
 love | hate
 """
 
-# The same in the largest other languages, each form as it is written: commands, states and bounds of settings, prices and times.
-# Chinese and Japanese are left to negation: their words have no blanks between them.
+# The same in the largest other languages, each form as written: commands, states and bounds of settings, prices and times. Chinese and
+# Japanese have negation only, because their words are not separated by blanks.
 OTHER_PAIRS = """
 activar, activa, activado, activada, habilitar, habilitado, encender | desactivar, desactiva, desactivado, desactivada, deshabilitar, deshabilitado, apagar
 aumentar, aumenta, aumentó, sube, subió | disminuir, disminuye, disminuyó, reducir, reduce, redujo, baja, bajó
@@ -224,17 +221,17 @@ erste, ersten, erster | letzte, letzten, letzter
 پہلے | بعد
 """
 
-# What takes two words: particles that turn the verb before them ("turn the light off"), and the bounds of a number, of which
-# "more" and "less" alone say nothing: "A is more likely than B" says what "B is less likely than A" says.
+# Opposites of two words: particles that reverse the verb before them ("turn the light off"), and the bounds of a number. "more" and "less"
+# alone do not count: "A is more likely than B" equals "B is less likely than A".
 PHRASES = (
     r"\b(?:turn|switch|log|sign|check|opt|go|went|come|came)(?:s|ed|ing|ning)? (?:\w+ ){0,2}?(on|off|in|out|up|down)\b",
     r"\b(more|less|fewer) than\b",
 )
 PHRASE_PAIRS = (("on", "off"), ("in", "out"), ("up", "down"), ("more", "less fewer"))
 
-# Of the words of both texts but the cues themselves, the share (Dice) that must be common.
+# The share (Dice) of words, without the cues themselves, that both texts must have in common.
 ALIKE = 0.6
-# Letters by which two words are the same one: works and work, but seldom two different ones.
+# The number of first letters by which two words count as the same: works and work, but seldom two different words.
 STEM = 4
 
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -246,11 +243,10 @@ _VOWELS = frozenset("aeiou")
 
 @dataclass(frozen=True, slots=True)
 class Polarity:
-    """``negated``: whether anything is denied or taken back. ``sides``: the opposites named, 2a and 2a + 1 for pair a.
+    """``negated``: whether anything is denied or revoked. ``sides``: the opposites named, 2a and 2a + 1 for pair a.
 
     ``stems``: the beginnings of all other words. ``missing``: the opposites of its sides that it does not name itself. ``denied``: the
-    three words behind each "not", between blanks. ``said``: the words before anything that denies, between
-    blanks.
+    three words after each "not", between blanks. ``said``: the words before anything that denies, between blanks.
     """
 
     negated: bool
@@ -262,7 +258,7 @@ class Polarity:
 
 
 def polarity(text: str) -> Polarity:
-    """Which way any text points."""
+    """The polarity of any text."""
     plain = spelled(text)
     words = _words(plain)
     denying = _denying(plain, words)
@@ -280,21 +276,21 @@ def polarity(text: str) -> Polarity:
 
 
 def contradict(one: Polarity, other: Polarity) -> bool:
-    """Whether the two say almost the same, or one of them what the other denies, and point opposite ways.
+    """Whether two texts have opposite polarity, and almost the same words or one denies what the other says.
 
-    Opposite: one is negated and the other is not, or they name opposite sides of something; both together is the same
-    fact again ("is not allowed", "is forbidden").
+    Opposite: one is negated and the other is not, or they name opposite sides of something; both together is the same fact again ("is not
+    allowed", "is forbidden").
     """
     if (one.denied and denies(one, other)) or (other.denied and denies(other, one)):
         return True
     if one.negated is other.negated and not (one.sides and other.sides):
-        return False  # as most are
+        return False  # the usual case
     opposite = (one.negated is not other.negated) is not _oppose(one, other)
     return opposite and _alike(one.stems, other.stems)
 
 
 def denies(one: Polarity, other: Polarity) -> bool:
-    """Whether one denies in the same three words what the other says, however they go on: "we should not close the camp because …".
+    """Whether one text denies, in the same three words, what the other says, whatever follows: "we should not close the camp because …".
 
     Of 43 such pairs of opinions that the rule took for copies none was one; of 24 pairs of tickets, which are labelled by intent, 23 were.
     """
@@ -308,15 +304,15 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _oppose(one: Polarity, other: Polarity) -> bool:
-    """Whether of some pair one has only the one side, and the other has the other side, alone or beside the first.
+    """Whether, for some pair of opposites, one text has one side only and the other has the other side, alone or with the first.
 
-    "Leading and trailing" says more than "trailing": what strips both ends is not what strips the right one.
+    "Leading and trailing" says more than "trailing": stripping both ends is not stripping the right one.
     """
     return not (one.missing.isdisjoint(other.sides) and other.missing.isdisjoint(one.sides))
 
 
 def _denying(plain: str, words: list[str]) -> set[str]:
-    """Those of the words that deny by themselves."""
+    """The words that deny by themselves."""
     found = _NEGATING.intersection(words)
     if "n't" in plain:
         found = found.union(word for word in words if word.endswith("n't"))
@@ -341,7 +337,7 @@ def _words(plain: str) -> list[str]:
 
 
 def _inflected(word: str) -> set[str]:
-    """The word and its regular forms; some that do not exist, which does no harm."""
+    """The word and its regular forms. Forms that do not exist do no harm."""
     stem = word.removesuffix("e")
     forms = {word, f"{word}s", f"{word}es", f"{stem}ed", f"{stem}ing"}
     if word.endswith("y") and word[-2] not in _VOWELS:
@@ -352,7 +348,7 @@ def _inflected(word: str) -> set[str]:
 
 
 def _all_sides(pairs: list[str], others: list[str]) -> dict[str, tuple[int, ...]]:
-    """For each word the sides it names; ``others`` are not inflected."""
+    """For each word the sides that it names; ``others`` are not inflected."""
     table: dict[str, tuple[int, ...]] = {}
     for pair, line in enumerate((*pairs, *others)):
         for half, words in enumerate(line.split("|")):

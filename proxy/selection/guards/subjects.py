@@ -1,10 +1,10 @@
-"""What a text is about, where it says so at its beginning: a function, a release, an advisory, a ticket, a date.
+"""The subject that a text names at its beginning: a function, a release, an advisory, a ticket, a date.
 
-Pages of a reference are written from one template: ``numpy.greater`` and ``numpy.greater_equal`` share nearly every word.
-Only the name at the beginning distinguishes them. So two texts of any length that begin with different names are no copies,
-however much of the rest they share.
+Pages of a reference are written from one template: ``numpy.greater`` and ``numpy.greater_equal`` share nearly every word, and only the name
+at the beginning distinguishes them. So two texts of any length that begin with different names are no copies, however much of the rest they
+share.
 
-The raw text is read: a title that repeats in several chunks is removed from the canonical text as a header line.
+The raw text is read, because a title that repeats in several chunks is removed from the canonical text as a header line.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from itertools import pairwise
 
 from ..text.bounds import cost
 
-# A first line, or a first sentence, of at most so many words with more text behind it is a title: all of it is read. Of any
-# other text the first two words are: further on, overlapping chunks of one document name different things.
+# A first line or sentence of at most this many words, with more text after it, is a title and is read completely. Of other texts only the
+# first two words are read: further on, overlapping chunks of one document name different things.
 TITLE_WORDS = 12
 OPENING_WORDS = 2
 
-# Characters of the head of a text that are looked at.
+# Characters at the head of a text that are read.
 HEAD = 400
 
 # Names and numbers with their inner signs; a call keeps its bracket, which tells a function from a word.
@@ -31,7 +31,7 @@ _INNER_SIGN = re.compile(
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)")
 _PAGE = re.compile(r"page \d+(?: of \d+)?", re.IGNORECASE)
-# What stands before a year or a quantity, which is no name.
+# Words before a year or a quantity, which is then no name.
 _PREPOSITIONS = frozenset(
     [
         "about",
@@ -58,9 +58,9 @@ _PREPOSITIONS = frozenset(
         "with",
     ]
 )
-# An ASCII opening without any of these has no name, which most texts' openings have not.
+# An ASCII opening without any of these has no name. Most openings have none of them.
 _MARK = re.compile(r"[\d(]|\w[._]\w|::|[a-z][A-Z]", re.ASCII)
-# A line with another behind it; or a sentence that ends before a capital, which an abbreviation seldom does.
+# A line followed by another; or a sentence that ends before a capital letter, which an abbreviation seldom does.
 _TITLE = re.compile(r"([^\n]++)\n|([^\n.!?]++)[.!?]\s+(?=[A-Z])")
 
 
@@ -69,7 +69,7 @@ NOTHING: Subject = frozenset()
 
 
 def subject(head: str) -> Subject:
-    """The names at the head of a text, in lower case; empty where it begins with none. ``head``: its first HEAD characters."""
+    """The names at the head of a text, in lower case; empty if it begins with none. ``head``: its first HEAD characters."""
     if not head.isascii():
         if cost(head) is None:
             return NOTHING
@@ -90,7 +90,7 @@ def subject(head: str) -> Subject:
 
 
 def subjects_differ(one: Subject, other: Subject) -> bool:
-    """Whether each of two texts begins with a name that the other does not begin with."""
+    """Whether each of two texts begins with a name with which the other does not begin."""
     return bool(one and other and one - other and other - one)
 
 

@@ -1,13 +1,13 @@
-"""Texts that are made from one template: all is the same but for the words that fill its gaps.
+"""Finds texts made from one template: all words are the same except those that fill its gaps.
 
-"Junior Python developer in Paris" and "Senior Python developer in Paris" have nearly the same vector and nearly the same words, and so
-have the pages of twelve hotels of one chain. What fills the gap is what such a text is about.
+"Junior Python developer in Paris" and "Senior Python developer in Paris" have nearly the same vector and words, and so have the pages of
+twelve hotels of one chain. The words in the gap are what such a text is about.
 
-A pair alone cannot tell: an edited copy has a word replaced, too. The pool can. Where a third text fills the same gap with yet other
-words, it is a gap of a template. Copies of one text are edited in other places, or all alike.
+A pair alone is not enough: an edited copy also differs in a word. The pool shows the difference. If a third text fills the same gap with
+yet other words, it is a gap of a template. Copies of one text are edited in different places, or all in the same way.
 
-One kind of pair tells by itself: short texts that have the same words but exchange two of them, as "flights from Lisbon to Oslo" and "flights
-from Oslo to Lisbon".
+One kind of pair needs no third text: short texts with the same words of which two are exchanged, as "flights from Lisbon to Oslo" and
+"flights from Oslo to Lisbon".
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from ..text.pairs import most_shared
 from ..text.reading import Texts
 from ..values import Indices, Steps
 
-# The share of the smaller text's words that both have, in the same order.
+# The share of the smaller text's words that both must have, in the same order.
 FRAME = 0.6
-# Words in a gap: of texts with up to SHORT words, and of longer ones.
+# The most words in a gap: for texts with up to SHORT words, and for longer ones.
 SHORT, IN_SHORT, IN_LONG = 30, 3, 8
-# Of the smaller text's 3-grams: long texts with one frame share more than this, whatever their gaps are.
+# The share of the smaller text's 3-grams: long texts with one frame share more than this, whatever their gaps are.
 SHARED_GRAMS = 0.3
-# Beyond these a pair is of no template: words of a text, gaps, words up to the next two that both have.
+# Limits for a pair: words per text, gaps, and words up to the next two common words.
 MOST_WORDS, MOST_GAPS = 400, 8
 _AGAIN = 2
 _END = ""
 _RUN = 16  # words that are compared at once
-# Third texts that are looked at where texts are long.
+# The most third texts that are read for long texts.
 MOST_THIRDS = 16
-# Partners that a candidate is read against before one has its frame. A template's texts are seldom all of what is near.
+# The most partners a candidate is compared with to find one with its frame. Among similar texts, few are of its template.
 MOST_PARTNERS = 16
-# What is read in one step: some milliseconds. A pair whose words are compared costs READ, of long texts at most; one of which this is known
-# costs LOOK. And pairs in one call, and those that are compared by themselves: the ones behind them are as if there were no template.
+# The cost of one step: some milliseconds. A pair whose words are compared costs READ, at most, for long texts; a pair that is known costs
+# LOOK. Then the most pairs per call, and the most pairs compared by themselves: pairs beyond are treated as if there were no template.
 STEP_WORK, READ, LOOK, MOST_PAIRS, MOST_DIRECT = 512, 8, 1, 1 << 14, 1 << 12
 
 _DASHES, _CLOSING = frozenset({"-", "–", "—", "|"}), frozenset(":)]")
 _PUNCTUATION = ".,;:!?()[]{}<>\"'"
-# In a script without blanks each character is a word, as for tokens.
+# In a script without blanks each character is a word, as in tokens.
 _SPACELESS = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
-# Between two words that may change places without a change of what is said.
+# Conjunctions whose two sides can be exchanged without a change of meaning.
 _JOINERS = frozenset("and or & / + vs und oder et ou y o e".split())  # noqa: SIM905 - a table
-# Words of which an exchange may consist, of each side two: names of cities have two.
+# The most words on each side of an exchange: names of cities have two.
 MOST_EXCHANGED = 4
-# English words without a meaning of their own. Whoever replaces one of them says the same in other words.
+# English function words. Replacing one of them does not change the meaning.
 _FUNCTION_WORDS = frozenset(
     "a about again all also am an and any are as at be been but by can could did do does done down for from had has have he her here his "  # noqa: SIM905 - a table
     "how i i'm if in is it it's its just may me might must my no nor not of off on or our out over please shall she should so some than that "
@@ -62,8 +62,8 @@ _FUNCTION_WORDS = frozenset(
 
 
 class Gap(NamedTuple):
-    """Words that two texts have at the same place: those of the second from ``start`` to ``end``. ``mine``, ``theirs``: the first's and the
-    second's that count, which are others or in another order.
+    """The words that differ between two texts at one place: in the second text from ``start`` to ``end``. ``mine``, ``theirs``: the first's
+    and the second's words that count, because they differ or are in another order.
     """
 
     start: int
@@ -73,7 +73,7 @@ class Gap(NamedTuple):
 
 
 Gaps = tuple[Gap, ...]
-# By the numbers of both texts, at most so many: 8 MB. A dictionary that is emptied takes a fifth of a cache's time.
+# By the numbers of both texts; at most this many: 8 MB. Emptying a dictionary takes a fifth of the time of an LRU cache.
 MOST_KEPT = 1 << 16
 _kept: dict[tuple[int, int], Gaps] = {}
 
@@ -81,9 +81,9 @@ _kept: dict[tuple[int, int], Gaps] = {}
 def from_one_template(texts: Texts, first: Indices, second: Indices) -> Steps[list[int]]:
     """Which of p pairs of candidates, first < second, are made from a template that a third text shows, or exchange two words.
 
-    Each candidate is read against its best-ranked partner, and its best-ranked one with the same frame. Two candidates that have one of
-    these in common are compared by what was read then, others by themselves. Third texts are among the first candidates, so that a list that is read page by page does not
-    change its mind.
+    Each candidate is compared with its best-ranked partner, and with its best-ranked partner of the same frame. Two candidates with a
+    common partner are judged by these comparisons, others are compared directly. Third texts are among the first candidates, so that a list
+    read page by page stays the same.
     """
     reader = _Reader(texts)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
@@ -124,7 +124,7 @@ def _exchanged(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[list[
 
 
 def _heads(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[tuple[dict[int, int], dict[int, int]]]:
-    """The best-ranked partner of each candidate, and its best-ranked one with the same frame."""
+    """The best-ranked partner of each candidate, and its best-ranked partner with the same frame."""
     partners, heads, tried = dict[int, int](), dict[int, int](), Counter[int]()
     for one, other in pairs:
         partners.setdefault(other, one)
@@ -139,7 +139,7 @@ def _heads(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[tuple[dic
 
 
 class _Reader:
-    """The gaps of candidates, read once for each two texts."""
+    """Finds the gaps of candidates; each two texts are compared once."""
 
     __slots__ = (
         "_bags",
@@ -166,7 +166,7 @@ class _Reader:
         self._work = self._compared = 0
 
     def is_step(self) -> bool:
-        """Whether so much was read since the last time it was that others should have their turn."""
+        """Whether enough was read since the last True to let other tasks run."""
         self._work += LOOK
         if self._work < STEP_WORK:
             return False
@@ -174,7 +174,7 @@ class _Reader:
         return True
 
     def between(self, one: int, other: int) -> Gaps:
-        """Where candidate ``one`` differs from ``other``; () also for equal texts and where there is none."""
+        """The places where candidate ``one`` differs from ``other``; () for equal texts and for a missing one."""
         key = self._numbers[one], self._numbers[other]
         found = _kept.get(key)
         if found is None:
@@ -186,17 +186,17 @@ class _Reader:
         return found
 
     def is_shown(self, one: int, other: int) -> bool:
-        """Whether a third text shows a template of the two."""
+        """Whether a third text shows that the two are of one template."""
         return bool(self._shown_of(one, other))
 
     def is_apart(self, one: int, other: int, head: int) -> bool:
-        """Whether two texts fill a gap differently that a third text shows. Both are read against ``head``."""
+        """Whether two texts fill a gap differently that a third text shows. Both are compared with ``head``."""
         return _is_apart(self._shown_of(one, head), self.between(other, head)) or _is_apart(
             self._shown_of(other, head), self.between(one, head)
         )
 
     def is_exchange(self, one: int, other: int) -> bool:
-        """Whether two short texts have the same words, of which two changed places. False behind the first MOST_DIRECT pairs whose words may
+        """Whether two short texts have the same words, of which two are exchanged. False after the first MOST_DIRECT pairs whose words may
         be the same: 200 texts of one set of words took 0.3 s in one step.
         """
         may_be = self._numbers[one] != self._numbers[other] and self._bag_of(one) == self._bag_of(other) != 0
@@ -207,7 +207,7 @@ class _Reader:
         return are_exchanged(self._words_of(one), self._words_of(other))
 
     def _bag_of(self, place: int) -> int:
-        """A number that short texts have in common which may have the same words; 0 of any other. It looks at their letters alone."""
+        """A number that is equal for short texts that may have the same words; 0 for other texts. Only letters are counted."""
         found = self._bags.get(place)
         if found is None:
             is_short = 0 < self._counts[place] <= SHORT
@@ -228,7 +228,7 @@ class _Reader:
         known = {self._numbers[one], self._numbers[other]}
         thirds = [third for third in self._like(other) if self._numbers[third] not in known]
         self._work += LOOK * len(thirds)
-        # Thirds are read until one fills the gap: in a pool of one template the first few do.
+        # Third texts are read until one fills the gap: in a pool of one template this needs few.
         return tuple(
             [gap for gap in between if any(_is_filled_otherwise(gap, self.between(third, other)) for third in thirds)]
         )
@@ -241,7 +241,7 @@ class _Reader:
         return found
 
     def _like(self, one: int) -> list[int]:
-        """Those that may have the frame of ``one``, by rank: two long texts that have it share 3-grams."""
+        """Candidates that may have the frame of ``one``, by rank: two long texts with one frame share 3-grams."""
         found = self._thirds.get(one)
         if found is None:
             texts, others = self._texts, self._different
@@ -256,14 +256,14 @@ class _Reader:
 
 
 def words_of(body: str) -> list[str]:
-    """The words of a text in lower case, with their punctuation, and two marks of its end."""
+    """The words of a text in lower case, with their punctuation, and two end marks."""
     body = body.lower() if body.isascii() else _SPACELESS.sub(r" \1 ", body.lower())
     return [*body.split(), _END, _END]
 
 
 def are_exchanged(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two texts, as of ``words_of``, are the same but for two words, or two runs of words, of which each stands where the other text
-    has the other. Not where they are members of a list, whose order says nothing.
+    """Whether two texts, from ``words_of``, are equal except for two exchanged words or runs of words. False for members of a list, whose
+    order has no meaning.
     """
     if len(one) != len(other):
         return False
@@ -290,8 +290,8 @@ def are_exchanged(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
-    """Where two texts with the same words but for a few gaps differ, in order; () where they differ in another way, or in function words
-    alone. Both: as of ``words_of``.
+    """The gaps of two texts with the same words otherwise, in order; () if they differ in another way, or in function words only. Both
+    texts: from ``words_of``.
     """
     most, fewest = max(len(one), len(other)) - _AGAIN, min(len(one), len(other)) - _AGAIN
     longest = IN_SHORT if most <= SHORT else IN_LONG
@@ -307,7 +307,7 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
         met = None if len(found) == MOST_GAPS else _meeting(one, other, i, j, longest)
         if met is None:
             return ()
-        # The foot and the byline of a long text say where it comes from. The foot of a short one may be what it is about.
+        # The last line and the byline of a long text name its source. The last line of a short text may be its subject.
         is_byline = j == 0 and (_is_byline(one, met[0]) or _is_byline(other, met[1]))
         if longest == IN_SHORT or not (is_byline or other[met[1]] == _END):
             found.append(_gap(one[i : met[0]], other[j : met[1]], j, is_long=longest == IN_LONG))
@@ -316,12 +316,12 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> Gaps:
 
 
 def _is_byline(words: Sequence[str], end: int) -> bool:
-    """Whether the words before ``end`` are set off from the text, as in "(Reuters) - "."""
+    """Whether the words before ``end`` are separated from the text, as in "(Reuters) - "."""
     return words[end] in _DASHES or words[end - 1][-1:] in _CLOSING
 
 
 def _alike(one: Sequence[str], other: Sequence[str], i: int, j: int) -> int:
-    """How many words are the same from ``i`` and ``j`` on."""
+    """The number of equal words from ``i`` and ``j`` on."""
     count, most = 0, min(len(one) - i, len(other) - j) - _AGAIN
     while count < most and one[i + count : i + count + _RUN] == other[j + count : j + count + _RUN]:
         count += _RUN
@@ -331,7 +331,7 @@ def _alike(one: Sequence[str], other: Sequence[str], i: int, j: int) -> int:
 
 
 def _gap(mine: Sequence[str], theirs: Sequence[str], start: int, *, is_long: bool) -> Gap | None:
-    """None where they differ in nothing that counts."""
+    """None if the differences do not count."""
     bare = ([word.strip(_PUNCTUATION) for word in side] for side in (mine, theirs))
     sides = [[word for word in side if word and word not in _FUNCTION_WORDS] for side in bare]
     if is_long:  # releases of a text differ in their numbers
@@ -344,8 +344,8 @@ def _has_digit(word: str) -> bool:
 
 
 def _meeting(one: Sequence[str], other: Sequence[str], i: int, j: int, longest: int) -> tuple[int, int] | None:
-    """The nearest places behind ``i`` and ``j`` from which both go on with two words alike, or end; None within ``longest`` words."""
-    for x, y in ((i + 1, j), (i, j + 1), (i + 1, j + 1)):  # most gaps are of one word
+    """The nearest places after ``i`` and ``j`` from which both continue with two equal words, or end; None within ``longest`` words."""
+    for x, y in ((i + 1, j), (i, j + 1), (i + 1, j + 1)):  # most gaps have one word
         if one[x : x + _AGAIN] == other[y : y + _AGAIN]:
             return x, y
     for size in (_AGAIN, 1) if longest == IN_SHORT else (_AGAIN,):
@@ -358,8 +358,8 @@ def _meeting(one: Sequence[str], other: Sequence[str], i: int, j: int, longest: 
 def _nearest(
     one: Sequence[str], other: Sequence[str], i: int, j: int, longest: int, size: int
 ) -> tuple[int, int] | None:
-    """The nearest places from which both go on with ``size`` words alike. One word alone must have a meaning of its own: in "size S, red" and
-    "size M, blue" nothing else stands between two gaps.
+    """The nearest places from which both continue with ``size`` equal words. A single word must not be a function word: in "size S, red"
+    and "size M, blue" nothing else is between two gaps.
     """
     mine: dict[tuple[str, ...], int] = {}
     for x in range(i, min(i + longest + 1, len(one) - 1)):
@@ -382,7 +382,7 @@ def _is_filled_otherwise(gap: Gap, thirds: Gaps) -> bool:
 
 
 def _is_apart(shown: Gaps, others: Gaps) -> bool:
-    """Whether another text fills one of the gaps that were shown otherwise: with other words, or as the text whose gaps all are."""
+    """Whether another text fills one of the shown gaps differently: with other words, or with those of the text to which all gaps belong."""
     return any(all(not _is_same(gap, other) or gap.mine != other.mine for other in others) for gap in shown)
 
 

@@ -1,9 +1,9 @@
-"""Which pairs of candidates may not share a cluster, and by which guard.
+"""Which pairs of candidates must not share a cluster, and by which guard.
 
-A guard looks at the raw texts, because the canonical form may already have lost what it reads. Only short texts are
-looked at: in a long one a number more or less is a detail, and every long text denies something.
+Guards read raw texts, because the canonical form may lack what they need. Most guards read only short texts: in a long text a different
+number is a detail, and every long text denies something.
 
-Reading has a budget. A short text beyond it may state anything, so it shares a cluster with no short text but an equal one.
+Reading has a budget. A short text beyond it may state anything, so it shares a cluster with no short text except an equal one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from .subjects import HEAD, NOTHING, Subject, subject, subjects_differ
 
 # The verdicts of the guards for many pairs at once: the number of facts that two texts share is a matrix product.
 #
-# The verdicts are the same as pair by pair (figures.py, negation.py). This is for pools in which hundreds of short texts are
-# near one another: 200 tickets that differ in their number are 20,000 pairs.
+# The verdicts are the same as pair by pair (figures.py, negation.py). This is for pools in which hundreds of short texts are close to one
+# another: 200 tickets that differ in their number are 20,000 pairs.
 
-# Pairs, from which on each check is a step of its own: 2 to 8 ms.
+# From this many pairs on each check is a step of its own: 2 to 8 ms.
 STEP_PAIRS = 1 << 12
 
 Codes = npt.NDArray[np.int8]
@@ -52,8 +52,8 @@ _Sets = Sequence[AbstractSet[Hashable]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the guards read of one text. ``counts``: whether it has any figure. ``points``: whether it denies anything or names a side
-    of an opposite.
+    """What guards read of one text. ``counts``: whether it has any figure. ``points``: whether it denies anything or names a side of an
+    opposite.
     """
 
     figures: Figures
@@ -63,7 +63,7 @@ class Facts:
 
 
 def many(said: Mapping[int, Facts | None], first: Indices, second: Indices, checks: Sequence[Veto]) -> Steps[Codes]:
-    """The first of ``checks`` that applies to each pair (p,), else NONE, a check a step. ``said``: by place; None says nothing."""
+    """The first of ``checks`` that applies to each pair (p,), else NONE; one check per step. ``said``: facts by place; None: no facts."""
     (left, rows), (right, columns) = _of(said, first), _of(said, second)
     known = (rows >= 0) & (columns >= 0)
     codes = np.zeros(len(first), np.int8)
@@ -79,7 +79,7 @@ def many(said: Mapping[int, Facts | None], first: Indices, second: Indices, chec
 
 
 def _of(said: Mapping[int, Facts | None], places: Indices) -> tuple[list[Facts], Indices]:
-    """The facts of these places, once each, and where in them each place's stand (p,), -1 where nothing is said."""
+    """The facts of these places, once each, and the index of each place's facts (p,), -1 if there are none."""
     found: list[Facts] = []
     different, which = np.unique(places, return_inverse=True)
     at = np.full(len(different), -1, np.intp)
@@ -92,7 +92,7 @@ def _of(said: Mapping[int, Facts | None], places: Indices) -> tuple[list[Facts],
 
 
 def _shared(left: _Sets, right: _Sets) -> npt.NDArray[np.float32]:
-    """How many members each two sets have in common (n, m). What only the longer list has need not be known."""
+    """The number of common members of each two sets (n, m). Members that occur only in the longer list are ignored."""
     if len(left) > len(right):
         return _shared(right, left).T
     known: dict[Hashable, int] = {}
@@ -141,10 +141,10 @@ def _versions_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
 
 
 def _named_differ(left: Sequence[Facts], right: Sequence[Facts]) -> Mask:
-    """Where ``left`` names a version and ``right`` has bare numbers alone, and each lacks something of the other (n, m).
+    """Where ``left`` names a version and ``right`` has bare numbers only, and each lacks something of the other (n, m).
 
-    Of the bare numbers those count that are no number of the other. So they hold all versions if they hold the versions
-    together with the numbers of the same spelling, and they are all versions if versions and numbers together hold them.
+    Only bare numbers that are no number of the other count. So they include all versions if the versions and the numbers of the same
+    spelling together are included, and they are all versions if versions and numbers together include them.
     """
     if not any(each.figures.versions for each in left) or all(each.figures.versions for each in right):
         return np.zeros((len(left), len(right)), np.bool_)
@@ -183,7 +183,7 @@ def _denied(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:
 
 
 def _leaves_out(left: Sequence[Polarity], right: Sequence[Polarity]) -> Mask:
-    """Where ``left`` has a side of which only ``right`` has the opposite (n, m)."""
+    """Where ``left`` has a side of which ``right`` has only the opposite (n, m)."""
     found: Mask = _shared([each.missing for each in left], [each.sides for each in right]) > 0
     return found
 
@@ -196,18 +196,18 @@ _APPLIES: Mapping[Veto, Callable[[Sequence[Facts], Sequence[Facts]], Mask]] = {
     Veto.NEGATION: _contradict,
 }
 
-# A text that has more numbers is a table, of which each row may differ from the next, and not worth the time.
+# A text with more numbers is a table, whose rows may differ in any number; it is not worth the time.
 MOST_NUMBERS = 64
-# Characters that are read of each so many ranks, the best-ranked first: 1 to 3 microseconds each. Texts of 30 words have 180.
+# Characters that are read for each so many ranks, the best-ranked first: 1 to 3 microseconds each. Texts of 30 words have 180.
 RANKS, CHARACTERS = 50, 12_288
 
-# Units of cost a character (bounds.py): emoji have four, what becomes many characters has more.
+# Units of cost per character (bounds.py): emoji have four; a character that expands to many has more.
 _DEAREST = 4
 
 # Characters that are read in one step (3 to 8 ms), and pairs that are compared together.
 STEP_CHARACTERS, MOST_PAIRS = 3_072, 1 << 14
 
-# Pairs, from which on all of them are looked at together: 2 microseconds each one by one, a tenth of it together.
+# From this many pairs on, all are compared together: one by one takes 2 microseconds each, together a tenth of it.
 MANY = 512
 
 _DIGITS = re.compile(r"\d+")
@@ -224,8 +224,8 @@ def vetoes(
 ) -> Steps[Codes]:
     """For each of p pairs, ``first[i]`` with ``second[i]``, the first Veto that applies, else NONE (p,).
 
-    ``texts``: one a candidate, read or not. ``known``: titles and sources. ``word_counts``: (n,), -1 of a
-    text that was not read, None: no text is. ``form``: what equal texts have in common.
+    ``texts``: one per candidate, read or not. ``known``: titles and sources. ``word_counts``: (n,), -1 for a text that was not read; None:
+    no text was read. ``form``: equal for equal texts.
     """
     codes = np.zeros(len(first), np.int8)
     if known.sources is not None and guards.keep_sources:
@@ -247,7 +247,7 @@ def _mark_subjects(
     places: Sequence[tuple[int, int]],
     form: Callable[[int], Hashable],
 ) -> None:
-    """Mark the open pairs of ``places`` (p) of which each begins with a name, or has one in its title, that the other has not."""
+    """Mark the open pairs of ``places`` (p) in which each side begins with a name, or has one in its title, that the other lacks."""
     involved = set(chain.from_iterable(places))
     begins = {place: NOTHING if (text := texts[place]) is None else text.subject for place in involved}
     if None in begins.values():
@@ -261,7 +261,7 @@ def _mark_subjects(
     rest = [pair for pair, (one, other) in enumerate(places) if is_open[pair] and titles[one] != titles[other]]
     named = {place: names_in_title(titles[place]) for place in set(chain.from_iterable(places[pair] for pair in rest))}
     differ = [rest[pair] for pair in _different(named, [places[pair] for pair in rest])]
-    # Equal texts are copies, whatever their titles are.
+    # Equal texts are copies even if their titles differ.
     apart = [pair for pair in differ if form(places[pair][0]) != form(places[pair][1])]
     if apart:
         codes[apart] = Veto.SUBJECT.value
@@ -302,7 +302,7 @@ def _of_text(text: Text | None) -> Subject:
 
 
 def names_in_title(title: str | None) -> Subject:
-    """A title is all title: its names count wherever they stand in it. Finding them takes 5 microseconds."""
+    """The names in a title, anywhere in it. Finding them takes 5 microseconds."""
     if title is None:
         return NOTHING
     head = title[:HEAD]
@@ -313,12 +313,12 @@ def names_in_title(title: str | None) -> Subject:
     return found
 
 
-# Documents come back with every search: 8 MB are some twelve thousand titles.
+# The same documents are in many searches: 8 MB hold some twelve thousand titles.
 _NAMES: Memo[str, Subject] = Memo(8 << 20, lambda title, names: sys.getsizeof(title) + 250 + sum(map(len, names)))
 
 
 def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int, int]]) -> list[int]:
-    """Which of p pairs of places each begin with a name that the other does not begin with."""
+    """Which of p pairs of places each begin with a name with which the other does not begin."""
     if not any(begins.values()):
         return []
     return [
@@ -331,7 +331,7 @@ def _different(begins: Mapping[int, Subject | None], places: Sequence[tuple[int,
 def _read(
     texts: Sequence[Text | None], which: Sequence[int], is_read: npt.NDArray[np.bool_]
 ) -> Steps[Mapping[int, Facts | None]]:
-    """What these texts state, by place; None of one that is not read."""
+    """The facts of these texts, by place; None for a text that is not read."""
     said: dict[int, Facts | None] = {}
     left = STEP_CHARACTERS
     for place in which:
@@ -370,7 +370,7 @@ def _judged(
 
 
 def _unread(form: Callable[[int], Hashable], first: Indices, second: Indices) -> Codes:
-    """UNREAD for each pair (p,) but those of equal texts."""
+    """UNREAD for each pair (p,) except those of equal texts."""
     if not len(first):
         return np.empty(0, np.int8)
     numbers: dict[Hashable, int] = {}
@@ -380,7 +380,7 @@ def _unread(form: Callable[[int], Hashable], first: Indices, second: Indices) ->
 
 
 def _within_bounds(lengths: npt.NDArray[np.int64], is_short: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the short texts are read (n,). It depends on the texts up to the end of a text's own RANKS alone."""
+    """Which of the short texts are read (n,). For each text it depends only on texts within the same RANKS or before."""
     counted = np.where(is_short, lengths, 0)
     if int(counted.sum()) <= CHARACTERS:
         return counted > 0
@@ -391,7 +391,7 @@ def _within_bounds(lengths: npt.NDArray[np.int64], is_short: npt.NDArray[np.bool
 
 _Check = tuple[Veto, Callable[[Facts, Facts], bool]]
 
-# In Veto's order.
+# In the order of Veto.
 _ALL: tuple[_Check, ...] = (
     (Veto.VERSION, lambda one, other: versions_differ(one.figures, other.figures)),
     (Veto.DATE, lambda one, other: dates_differ(one.figures.dates, other.figures.dates)),
@@ -421,7 +421,7 @@ def _veto(one: Facts, other: Facts, checks: tuple[_Check, ...]) -> Veto:
 
 
 def _facts(text: Text) -> Facts | None:
-    """None for what is no sentence, or dear to read."""
+    """None for a text that is no sentence, or too expensive to read."""
     price = text.cost()
     if price < 0 or price > _DEAREST * len(text.raw) or len(_DIGITS.findall(text.raw)) > MOST_NUMBERS:
         return None

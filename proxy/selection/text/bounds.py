@@ -1,10 +1,9 @@
-"""How much of texts is read. A text that is too long, or too expensive for its length, counts as unknown.
+"""Bounds on reading texts. A text that is too long, or too expensive for its length, counts as unknown.
 
-Anyone who may write a payload may write a text, and a text that is cheap to store may be expensive to read. Python orders a
-run of combining marks in quadratic time and holds the interpreter lock meanwhile (99,000 marks: 43 s). One character may become
-18 (U+FDFA). 50 texts of 99,000 Chinese characters take seconds. So every text has a cost, which is computed before anything
-else is done with it, and a pool has a budget that is spent in rank order. The outcome depends on the texts and their order
-alone; no clock is read.
+Anyone who may write a payload may write a text, and a text that is cheap to store may be expensive to read. Python orders a run of
+combining marks in quadratic time and holds the interpreter lock meanwhile (99,000 marks: 43 s). One character may become 18 (U+FDFA). 50
+texts of 99,000 Chinese characters take seconds. So every text has a cost, which is computed before anything else is done with it, and a
+pool has a budget that is spent in rank order. The result depends only on the texts and their order; no clock is read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Traits = npt.NDArray[np.uint8]
 
 
 class Priced(Protocol):
-    """A text. ``known_cost``: UNPRICED until ``cost`` was called, negative of a text that is not read."""
+    """A text. ``known_cost``: UNPRICED until ``cost`` was called, negative for a text that is not read."""
 
     raw: str
     known_cost: int
@@ -31,36 +30,36 @@ class Priced(Protocol):
 
 P = TypeVar("P", bound=Priced)
 
-# Characters of one text. No embedding model sees so much, so a chunk is not that long. (Longer ones are not cut either:
-# two texts that agree up to here and differ behind it are no copies.)
+# Characters of one text. No embedding model reads so many, so no chunk is that long. Longer texts are not truncated, because two texts that
+# only agree up to here are no copies.
 LONGEST = 100_000
 # Combining marks in a row: the limit of the Stream-Safe Text Format (Unicode Standard Annex 15), "significantly beyond
 # what is required for any linguistic or technical usage".
 MOST_MARKS = 30
-# What the texts of one pool may cost. A unit takes 20 to 50 ns from the raw text to the comparison, whatever the text: 50 ms
-# in all. It is enough for 50 chunks of 20,000 Latin characters, or 7,000 Chinese ones.
+# The budget for the texts of one pool. A unit takes 20 to 50 ns from the raw text to the comparison, for any text: 50 ms in all. It is
+# enough for 50 chunks of 20,000 Latin characters, or 7,000 Chinese ones.
 POOL_COST = 1 << 20
-# In place of what a text costs that nobody asked for yet.
+# The value of a cost that is not computed yet.
 UNPRICED = -2
-# What one text may cost: as many characters as are read at all, of the scripts that take three bytes a character.
+# The largest cost of one text: the largest number of characters, in scripts that take three bytes per character.
 TEXT_COST = 3 * LONGEST
 # Words of one pool that are compared by n-grams: 90 ns each, in one step. 50 chunks of 20,000 Latin characters have 170,000.
 POOL_WORDS = 3 << 16
 # Words that are fingerprinted by MinHash or SimHash: 500 ns each.
 FINGERPRINTED_WORDS = 1 << 16
-# What comparing texts by their longest common subsequence may come to, in steps (of one word with another) of 0.08 ns.
+# The budget for comparing texts by their longest common subsequence, in steps (one word with another) of 0.08 ns.
 POOL_STEPS = 3 << 27
 
-# The work of one step, of several between which other tasks run (``Steps``): 3 to 7 ms of reading, 3 ms of comparing.
+# The work of one step, between which other tasks run (``Steps``): 3 to 7 ms of reading, 3 ms of comparing.
 STEP_COST, STEP_WORDS = POOL_COST // 8, POOL_WORDS // 8
-# What has more characters for each word is no sentence, whatever the number of its words.
+# A text with more characters per word is no sentence, whatever the number of its words.
 LONGEST_WORD = 64
 
-# A line is cut off, looked at for blanks and measured.
+# Cost per line: it is split off, searched for blanks and measured.
 _LINE_COST = 4
 
-# Invisible, and put in or taken out by pipelines: soft hyphen, zero-width space, joiners and non-joiners, word joiner,
-# byte order mark, direction marks. All of them are outside ASCII. First and last code points.
+# Invisible characters that pipelines insert or remove: soft hyphen, zero-width space, joiners and non-joiners, word joiner, byte order
+# mark, direction marks. All of them are outside ASCII. First and last code points.
 INVISIBLE = (
     *((0xAD, 0xAD), (0x180E, 0x180E), (0x200B, 0x200F), (0x202A, 0x202E)),
     *((0x2060, 0x2064), (0x2066, 0x2069), (0xFEFF, 0xFEFF)),
@@ -69,14 +68,14 @@ INVISIBLE = (
 _ASCII = bytes(range(0x80))
 _IS_MARK, _IS_INVISIBLE, _COST = 64, 128, 63
 _TABLE_END = 0x20000
-# Neither marks nor compatibility characters nor case: Chinese, Korean, surrogates, private use, Tangut.
+# Characters without marks, compatibility forms and case: Chinese, Korean, surrogates, private use, Tangut.
 _PLAIN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF), (0x17000, 0x18AFF))
 
 
 def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[int]]:
-    """The texts that are read, None in place of the others, and what each costs, 0 of those. ``texts``: in rank order.
+    """The texts that are read, None for the others, and the cost of each, 0 for the others. ``texts``: in rank order.
 
-    The first text that the budget does not cover ends it: what is read of a ranking does not depend on what stands behind.
+    Reading ends at the first text that the budget does not cover, so that it does not depend on lower ranks.
     """
     prices = [0 if text is None else text.known_cost for text in texts]
     if min(prices, default=0) >= 0 and sum(prices) <= POOL_COST:
@@ -97,7 +96,7 @@ def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[in
 
 
 def cost(text: str) -> int | None:
-    """What it costs to read a text, in units of about one character of English; None for one that is not read."""
+    """The cost of reading a text, in units of about one character of English; None for a text that is not read."""
     if len(text) > LONGEST:
         return None
     lines = _LINE_COST * (text.count("\n") + text.count("\r"))
@@ -111,12 +110,12 @@ def cost(text: str) -> int | None:
     return None if has_marks and _longest_run(_traits_of(text)) > MOST_MARKS else price
 
 
-# Characters beyond ASCII, of a text with few of them, are the same in many texts: quotes, dashes, an accent.
+# In a text with few characters beyond ASCII, they are the same as in many texts: quotes, dashes, an accent.
 FEW_OTHERS = 16
 
 
 def _price(others: str) -> tuple[int, bool]:
-    """What these characters cost, and whether there are marks among them."""
+    """The cost of these characters, and whether there are marks among them."""
     traits = _traits_of(others)
     return int((traits & _COST).sum(dtype=np.int64)), bool((traits & _IS_MARK).any())
 
@@ -125,7 +124,7 @@ _known_price = lru_cache(maxsize=4096)(_price)
 
 
 def beyond_ascii(text: str) -> str:
-    """The characters of a text that are not ASCII, in their order: few of most texts, and found in a microsecond."""
+    """The characters of a text that are not ASCII, in their order. Most texts have few, found in a microsecond."""
     return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
@@ -134,7 +133,7 @@ def _traits_of(text: str) -> Traits:
 
 
 def portions(costs: Sequence[int], which: Sequence[int]) -> Iterator[list[int]]:
-    """The places ``which`` of texts in portions, of which none costs more than STEP_COST but for a single text."""
+    """The places ``which`` of texts in portions that cost at most STEP_COST, unless a portion is a single text."""
     portion: list[int] = []
     spent = 0
     for place in which:
@@ -149,19 +148,19 @@ def portions(costs: Sequence[int], which: Sequence[int]) -> Iterator[list[int]]:
 
 
 def short(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most_words: int) -> npt.NDArray[np.bool_]:
-    """Which texts (n,) have at most so many words. ``lengths``: (n,) in characters, 0 without a text. ``counts``: (n,) of their
-    words, -1 where nobody counted: such a text is short when it has no more characters than short ones have.
+    """Which texts (n,) have at most this many words. ``lengths``: (n,) in characters, 0 without a text. ``counts``: (n,) words, -1 if not
+    counted: such a text is short if it has no more characters than short texts have.
     """
     return (lengths > 0) & (lengths <= LONGEST_WORD * most_words) & (counts <= most_words)
 
 
 def lengths_of(texts: Sequence[Priced | None]) -> npt.NDArray[np.int64]:
-    """How many characters each text has (n,), 0 where there is none."""
+    """The number of characters of each text (n,), 0 without a text."""
     return np.array([0 if text is None else len(text.raw) for text in texts], np.int64)
 
 
 def _longest_run(traits: Traits) -> int:
-    """How many marks stand in a row at most. Invisible characters do not part them: they are taken out on the way."""
+    """The length of the longest run of marks. Invisible characters do not interrupt a run, because they are removed."""
     marks = (traits & _IS_MARK) != 0
     if not marks.any():
         return 0
@@ -171,9 +170,7 @@ def _longest_run(traits: Traits) -> int:
 
 
 def _traits() -> Traits:
-    """Of each of the first 131,072 characters what it costs, whether it is a mark and whether it is invisible; behind
-    them, of any other.
-    """
+    """For each of the first 131,072 characters its cost, whether it is a mark and whether it is invisible; then the same for all others."""
     codes = np.arange(_TABLE_END + 1)
     found = (1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)).astype(np.uint8)  # bytes in UTF-8
     found[_TABLE_END] = 8
@@ -190,15 +187,15 @@ def _traits() -> Traits:
 
 def _trait(character: str, price: int) -> int:
     if not unicodedata.is_normalized("NFKC", character):
-        # Taken apart, put together, compared: about 80 ns for every character that comes of it.
+        # Decomposed, composed, compared: about 80 ns per resulting character.
         price = max(price, 2 * len(unicodedata.normalize("NFKD", character)))
     if not unicodedata.is_normalized("NFKC", folded := character.casefold()):
-        price = max(price, 4 * len(folded))  # composed anew until nothing changes
+        price = max(price, 4 * len(folded))  # composed again until nothing changes
     if unicodedata.combining(character):
         return price | _IS_MARK
     apart = unicodedata.decomposition(character)
     if apart and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]):
-        return price | _IS_MARK  # U+0F73 is none itself, but becomes two
+        return price | _IS_MARK  # U+0F73 is no mark itself, but becomes two
     return price
 
 

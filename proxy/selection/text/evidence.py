@@ -1,7 +1,7 @@
-"""What texts say about pairs of candidates, laid over their distances.
+"""Text evidence for pairs of candidates, combined with their distances.
 
-A pair of copies by text is at distance 0. A pair that may not share a cluster is infinitely far apart. Every other pair is as
-far apart as its vectors, or as doubtful as the calibrated rule has it.
+Copies by text are at distance 0. Pairs that must not share a cluster are infinitely far apart. Every other pair has the distance of its
+vectors, or the doubt of the calibrated rule.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .matching import equal, matches
 from .reading import Texts
 from .seams import overlaps
 
-# The distance of a pair that cannot be compared by vectors. It is above any distance (distances.FARTHEST) and any cut, and
-# finite: such a pair may still share a cluster.
+# The distance of a pair that vectors cannot compare. It is above any distance (distances.FARTHEST) and any cut, but finite: such a pair may
+# still share a cluster.
 UNKNOWN = np.float32(1e9)
 
-# numpy looks for many members of an IntEnum before it takes it for a number.
+# numpy takes an IntEnum for a number only after many attribute lookups.
 _SPAN, _SEAM = np.int8(Link.SPAN), np.int8(Link.SEAM)
 _NONE, _IDENTICAL, _CONTAINMENT = np.int8(Link.NONE), np.int8(Link.IDENTICAL), np.int8(Link.CONTAINMENT)
 
@@ -51,11 +51,11 @@ def weigh(
     typical: float,
     largest: float = math.inf,
 ) -> Steps[Evidence]:
-    """Lay what the texts say over the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
+    """Combine text evidence with the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
 
-    Infinite distances that stem from missing vectors must be told apart from forbidden ones before: see ``opened``.
-    ``typical``: the pool's typical distance. ``largest``: a distance beyond this is near by chance. Under the calibrated
-    rule the outcome is a doubt, 1 - probability, in place of a distance.
+    Infinite distances of missing vectors must be replaced before, to tell them from forbidden pairs: see ``opened``. ``typical``: the
+    pool's typical distance. ``largest``: vectors beyond it may be close by chance. Under the calibrated rule the result is a doubt, 1 -
+    probability, instead of a distance.
     """
     rules = policy.text
     assert rules is not None  # noqa: S101 - or no text would have been read
@@ -90,8 +90,8 @@ def _doubted(
     typical: float,
     largest: float,
 ) -> Steps[FloatMatrix]:
-    """The doubt of each pair (p,) under the calibrated rule, 0 where texts alone link it already; ``links`` and ``similarities`` take
-    in those of which one text contains the other.
+    """The doubt of each pair (p,) under the calibrated rule, 0 if texts alone link it already. Pairs in which one text contains the other
+    are added to ``links`` and ``similarities``.
     """
     assert isinstance(policy.threshold, Certain)  # noqa: S101 - nobody else asks
     relative = pairs.apart if typical == 1.0 else pairs.apart / np.float32(typical)
@@ -124,7 +124,7 @@ def counts_clusters_alone(caps: Caps) -> bool:
 
 
 def _by_text(texts: Texts, pairs: _Pairs, rules: TextRules) -> Steps[tuple[Codes, FloatMatrix]]:
-    """The Link that texts alone make of each pair (p,), and its similarity, NaN where there is none."""
+    """The Link of each pair (p,) by texts alone, and its similarity, NaN without a link."""
     if rules.near or (texts.documents is not None and texts.spans is not None):
         each = np.arange(len(pairs.first), dtype=np.intp)
         compared = pairs.laid(np.zeros(pairs.shape, np.bool_), True, each)
@@ -141,8 +141,8 @@ def _by_text(texts: Texts, pairs: _Pairs, rules: TextRules) -> Steps[tuple[Codes
 class _Pairs:
     """p pairs of candidates ``rows`` (n,) and ``columns`` (m,), each once: ``first`` and ``second`` (p,).
 
-    ``apart``: their distances. ``places``: where they are in a flattened matrix (n, m). ``mirrored``: where they are with their
-    sides changed, None where rows are not columns.
+    ``apart``: their distances. ``places``: their places in a flattened matrix (n, m). ``mirrored``: the places with rows and columns
+    exchanged, None if rows are not columns.
     """
 
     rows: Indices
@@ -158,14 +158,14 @@ class _Pairs:
         return len(self.rows), len(self.columns)
 
     def laid(self, matrix: npt.NDArray[Any], values: Any, among: Indices) -> npt.NDArray[Any]:
-        """``matrix`` (n, m) with the ``values`` of the pairs ``among`` these in their places."""
+        """``matrix`` (n, m) with the ``values`` of the pairs ``among`` these set."""
         flat = matrix.reshape(-1)
         for places in (self.places,) if self.mirrored is None else (self.places, self.mirrored):
             flat[places.take(among)] = values
         return matrix
 
     def evidence(self, distance: FloatMatrix, links: Codes, similarities: FloatMatrix) -> Evidence:
-        """The values (p,) of the pairs that are linked, as matrices."""
+        """The values (p,) of the linked pairs, as matrices."""
         linked = links.nonzero()[0]
         found = Evidence(distance, np.zeros(self.shape, np.int8), np.full(self.shape, np.nan, np.float32))
         if len(linked):
@@ -175,8 +175,8 @@ class _Pairs:
 
 
 def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float, also: Mask | None = None) -> _Pairs:
-    """The pairs within ``reach``, those of unknown distance, and those that are to be compared ``also`` (n, m), but for forbidden
-    ones and for a candidate and itself.
+    """The pairs within ``reach``, those of unknown distance, and those in ``also`` (n, m), without forbidden pairs and without a candidate
+    and itself.
     """
     is_square = rows is columns or np.array_equal(rows, columns)
     if is_square:
@@ -204,7 +204,7 @@ def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float, 
 
 
 def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, largest: float) -> FloatMatrix:
-    """What is clustered where no text is read: the distance (n, m), or under the calibrated rule the doubt."""
+    """The matrix to cluster when no text is read: the distance (n, m), or under the calibrated rule the doubt."""
     if not isinstance(policy.threshold, Certain):
         return distance
     unit = typical or 1.0
@@ -212,15 +212,15 @@ def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, l
 
 
 def opened(distance: FloatMatrix) -> FloatMatrix:
-    """The distance with UNKNOWN where it is infinite: for texts to decide what vectors cannot."""
+    """The distance with UNKNOWN instead of infinity, so that texts can decide pairs that vectors cannot compare."""
     if np.count_nonzero(np.isfinite(distance)) == distance.size:
         return distance
     return np.where(np.isinf(distance), UNKNOWN, distance)
 
 
 def is_reached(distance: FloatMatrix, reach: float) -> bool:
-    """Whether any two of a square ``distance`` are within ``reach``, or cannot be compared by their vectors."""
+    """Whether any pair of a square ``distance`` is within ``reach``, or cannot be compared by vectors."""
     near = distance <= reach
-    if np.count_nonzero(near) <= len(distance):  # the diagonal is always near
+    if np.count_nonzero(near) <= len(distance):  # the diagonal is always within reach
         near |= (distance == UNKNOWN) | np.isinf(distance)
     return int(np.count_nonzero(near)) > len(distance)

@@ -1,11 +1,10 @@
-"""What selection reads of one text. Nothing here depends on other texts, so it may be kept as long as the text is the same.
+"""The features of one text. None depends on other texts, so they can be cached as long as the text is the same.
 
-A ``Text`` is made once for each text and holds what was found of it. A ``Form`` is the text as it is compared: with all of its
-lines, or without header and footer lines. Which lines those are is learnt from the pool (margins.py), so a text of several
-lines may have several forms.
+A ``Text`` is created once for each text and holds its features. A ``Form`` is the text as it is compared: with all of its lines, or without
+header and footer lines. These lines are learned from the pool (margins.py), so a text of several lines may have several forms.
 
-``complete`` finds what all selections read of forms, of many at once. What only some selections read is found when it is asked
-for: the words of a text, its figures and names, what guards read.
+``complete`` computes the features that every selection needs, for many forms at once. Others are computed when needed: the words of a text,
+its figures and names, the facts of guards.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from .memo import Memo
 from .shingles import grams
 from .tokens import Hashes, hashed, mixed
 
-# Bits of the map of 3-grams. Two texts of a hundred words without common passages share a sixth of theirs.
+# Bits of the map of 3-grams. Two texts of a hundred words without common passages have a sixth of their bits in common.
 BITS = 512
 
-# One form in numbers, so that those of a pool are gathered in one call. ``bits``: the map. ``number``: equal for equal canonical
-# texts. ``words``: how many, 0 of a text without any visible character. ``grams``: how many different 3-grams; ``doubled``: of them,
-# those without a bit of their own.
+# One form in numbers, so that those of a pool are gathered in one call. ``bits``: the map. ``number``: equal for equal canonical texts.
+# ``words``: their number, 0 for a text without any visible character. ``grams``: the number of different 3-grams; ``doubled``: those
+# without a bit of their own.
 RECORD = np.dtype(
     [("bits", "<u8", (BITS // 64,)), ("number", "<i8"), ("words", "<i4"), ("grams", "<i4"), ("doubled", "<i8")]
 )
 NOTHING = bytes(RECORD.itemsize)
 
-# A run without blanks and without the punctuation that separates values. One class, so that the time is linear.
+# A run without blanks and without punctuation that separates values. One class, so that the time is linear.
 _TOKEN = re.compile(r"[^\s,;:()\[\]{}\"'`<>|=*!?]+")
 _EDGES = ".-/"
-# A character's byte as one of a token: a blank for what separates, one digit for all.
+# Maps a character's byte for tokens: separators to a blank, digits to one digit.
 _DIGIT, _BLANK = b"0", ord(" ")
 _SEPARATORS = b",;:()[]{}\"'`<>|=*!?"
 _BLANKS = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
@@ -47,16 +46,16 @@ _KINDS = bytes.maketrans(_SEPARATORS + b"123456789", b" " * len(_SEPARATORS) + _
 _HAS_DIGIT = re.compile(r"\d")
 _HAS_INNER_SIGN = re.compile(r"\w[._]\w")
 
-# Of a longer text the first so many tokens are read: 15 ms for a pool of 50 such texts.
+# The tokens that are read of a longer text: 15 ms for a pool of 50 such texts.
 MOST_TOKENS = 2048
 
-# Words a character from which a script has no spaces: English has .2, Chinese nearly 1.
+# Words per character from which on a script has no spaces: English has .2, Chinese nearly 1.
 SPACELESS = 0.5
 
-# With a text of so few words in it, a pool is asked for the words of all its texts: they are found while they are at hand.
+# If a text has at most this many words, its words will be needed, so they are computed at once.
 FEW_WORDS = 30
 
-_PAIRING = np.uint64(0x9E3779B97F4A7C15)  # odd: pairs in another order are other pairs
+_PAIRING = np.uint64(0x9E3779B97F4A7C15)  # odd: reversed pairs are different pairs
 
 Tokens = frozenset[str]
 _NONE: Tokens = frozenset()
@@ -65,9 +64,9 @@ _NONE: Tokens = frozenset()
 class Form:
     """A text as it is compared. ``body``: composed, its lines whole (canonical.unwrapped).
 
-    ``record``: see RECORD; ``grams``: the different 3-grams, ascending, as the bytes of uint32. Both are None until
-    ``complete``; ``grams`` alone is None, too, of a text that was kept without them. ``hashes``: (w,) uint64, of each word in order; None until somebody asks for it. ``vocabulary``: the bytes
-    of (u,) uint32, the hash of each different word, ascending; of pairs of neighbours where the script has no spaces, since two
+    ``record``: see RECORD; ``grams``: the different 3-grams, ascending, as bytes of uint32. Both are None until ``complete``; ``grams`` is
+    also None for a text that was cached without them. ``hashes``: (w,) uint64, of each word in order; None until needed. ``vocabulary``:
+    bytes of (u,) uint32, the hash of each different word, ascending; of pairs of adjacent words if the script has no spaces, since two
     sentences share most characters. None until ``learn_words``.
     """
 
@@ -83,7 +82,7 @@ class Form:
 
     @property
     def canonical(self) -> str:
-        """The canonical form, made anew; empty where there is nothing that can be seen."""
+        """The canonical form, computed again; empty without visible characters."""
         return folded(self.body)
 
     @property
@@ -95,20 +94,19 @@ class Form:
 
     @property
     def nbytes(self) -> int:
-        """About what it holds, without ``body``."""
+        """Approximate memory use, without ``body``."""
         marks = () if self._marks is None else self._marks[0] | self._marks[1]
         kept = (self.record or b"", self.grams or b"", self.vocabulary or b"", *marks)
         return 150 + sum(map(sys.getsizeof, kept)) + (0 if self.hashes is None else self.hashes.nbytes)
 
 
-# A text, what it costs to read, and the record of its form with all lines.
+# A text, its cost, and the record of its form with all lines.
 Essence = tuple[str, int, bytes | None]
 
 
 class Text:
-    """One text. ``raw``: as the database has it. ``has_lines``: whether it may have margins. ``facts`` and ``subject``: what guards
-    found, None until they looked. ``whole``: its form with all lines, ``edges``: those lines, None of a single one; both after
-    ``unwrap``.
+    """One text. ``raw``: as in the database. ``has_lines``: whether it may have margins. ``facts`` and ``subject``: set by guards, None
+    before. ``whole``: its form with all lines; ``edges``: its first and last lines, None for a single line; both after ``unwrap``.
     """
 
     __slots__ = ("_forms", "edges", "facts", "has_lines", "known_cost", "raw", "subject", "whole")
@@ -117,14 +115,14 @@ class Text:
         self.raw = raw
         self.has_lines = "\n" in raw or "\r" in raw
         self.whole: Form | None = None
-        self.facts: object = None  # typed where it is read: guards read texts, so nothing of theirs is known here
+        self.facts: object = None  # typed by the guards, which read texts: this module may not import them
         self.subject: Tokens | None = None
         self.known_cost = UNPRICED
         self.edges: Edges | None = None
         self._forms: dict[tuple[int, int], Form] | None = None
 
     def cost(self) -> int:
-        """What it costs to read (bounds.py); -1 of a text that is not read."""
+        """The cost of reading it (bounds.py); -1 for a text that is not read."""
         if self.known_cost == UNPRICED:
             price = cost(self.raw)
             self.known_cost = -1 if price is None else price
@@ -136,7 +134,7 @@ class Text:
             body = self.raw
             if not body.isascii() or self.has_lines:
                 body = unwrapped(body)
-            # Composing may have made it longer than what is read at all: then there is nothing to compare.
+            # Composing may have made it longer than the limit; then it is not compared.
             self.edges = edges(body) if len(body) <= LONGEST else None
             self.whole = Form(body if len(body) <= LONGEST else "")
         return self.whole
@@ -157,12 +155,12 @@ class Text:
 
     @property
     def essence(self) -> Essence:
-        """What is slow to find again, and the text itself."""
+        """The features that are slow to compute, and the text itself."""
         return self.raw, self.known_cost, None if self.whole is None else self.whole.record
 
     @classmethod
     def of_essence(cls, essence: Essence) -> Text:
-        """The Text of which this is left. It may be one that is remembered."""
+        """Restore a Text from its essence. Returns a cached one if there is one."""
         raw, price, record = essence
         found = TEXTS.get(raw)
         if found is None:
@@ -174,7 +172,7 @@ class Text:
 
     @property
     def nbytes(self) -> int:
-        """About what it holds."""
+        """Approximate memory use."""
         taken = 200 + sys.getsizeof(self.raw)
         if self.whole is not None:
             taken += self.whole.nbytes
@@ -187,13 +185,12 @@ class Text:
         return taken
 
 
-# Popular texts come back with every search. 24 MB are some eight thousand texts of a hundred words; what is kept of one is about
-# what it takes twice.
+# Popular texts occur in many searches. 24 MB hold some eight thousand texts of a hundred words; a cached text takes about twice its size.
 TEXTS: Memo[str, Text] = Memo(24 << 20, lambda raw, _text: 800 + 2 * sys.getsizeof(raw))
 
 
 def text_of(raw: str) -> Text:
-    """The Text of ``raw``: the same as before, as long as it is remembered."""
+    """The Text of ``raw``; the same object while it is cached."""
     found = TEXTS.get(raw)
     if found is None:
         found = Text(raw)
@@ -203,8 +200,8 @@ def text_of(raw: str) -> Text:
 
 
 def complete(forms: Sequence[Form], *, hashes: bool = False) -> None:
-    """Find the record and the 3-grams of these forms, all at once: a tenth of the time of one by one. ``hashes``: keep those of
-    the words as well.
+    """Compute the record and the 3-grams of these forms together, in a tenth of the time of one by one. ``hashes``: keep the hashes of
+    words as well.
     """
     missing = list(
         {id(form): form for form in forms if form.grams is None or (hashes and form.hashes is None)}.values()
@@ -235,7 +232,7 @@ def complete(forms: Sequence[Form], *, hashes: bool = False) -> None:
 
 
 def learn_words(forms: Sequence[Form]) -> None:
-    """Find the vocabulary of these forms, all at once."""
+    """Compute the vocabulary of these forms together."""
     missing = list({id(form): form for form in forms if form.vocabulary is None}.values())
     if missing:
         canonical = [form.canonical for form in missing]
@@ -257,9 +254,9 @@ def _keep_words(forms: Sequence[Form], canonical: Sequence[str], hashes: Sequenc
 def _different(
     hashes: Hashes, owners: npt.NDArray[np.intp], texts: int
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.intp], npt.NDArray[np.int64]]:
-    """The different hashes of t texts one behind the other, whose they are, and their borders (t + 1,).
+    """The different hashes of t texts one after another, the text of each, and the borders (t + 1,).
 
-    Of a hash 32 bits are kept. Two texts of a hundred words agree in a 3-gram that they do not share once in 400,000 pairs.
+    32 bits of a hash are kept. Two texts of a hundred words agree in a 3-gram that they do not share once in 400,000 pairs.
     """
     packed = (owners.astype(np.uint64) << np.uint64(32)) | (hashes >> np.uint64(32))
     packed.sort()
@@ -273,7 +270,7 @@ def _different(
 
 
 def _number(canonical: str) -> int:
-    """Of equal texts the same number. Nobody can write a second text with the number of a first one."""
+    """Equal for equal texts. Nobody can write a second text with a given number."""
     return int.from_bytes(
         blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True
     )
@@ -291,7 +288,7 @@ def _marked(canonical: str) -> tuple[Tokens, Tokens]:
     if canonical.isascii() or _HAS_DIGIT.search(beyond_ascii(canonical)) is None:
         kinds = raw.translate(_KINDS)
         tokens = {token for sign in (_DIGIT, b".", b"_") for token in _tokens_with(sign, raw, kinds)}
-    else:  # other alphabets' digits have several bytes
+    else:  # digits of other alphabets have several bytes
         tokens = set(raw.translate(_BLANKS).split(b" "))
     stripped = [token.decode("utf-8", "surrogatepass").strip(_EDGES) for token in tokens]
     figures = frozenset(filter(_HAS_DIGIT.search, stripped))
@@ -300,8 +297,8 @@ def _marked(canonical: str) -> tuple[Tokens, Tokens]:
 
 
 def _tokens_with(sign: bytes, raw: bytes, kinds: bytes) -> Iterator[bytes]:
-    """The tokens of a text with a sign, but for a point or an underscore at their edge. ``kinds``: the text with blanks in place of all
-    that separates, and with one digit in place of all.
+    """The tokens of a text with a sign, not counting a point or underscore at their edge. ``kinds``: the text with blanks for separators,
+    and one digit for all digits.
     """
     last, is_inner = len(kinds) - 1, sign in {b".", b"_"}
     place = kinds.find(sign)

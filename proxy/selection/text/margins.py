@@ -1,11 +1,11 @@
-"""Header and footer lines: what stands at the head or foot of at least three texts of a pool, whatever its numbers.
+"""Header and footer lines: lines at the head or foot of at least three texts of a pool, numbers ignored.
 
-No state is needed: lines seen three times within the query's own pool do nearly as well as lines learnt from a whole
-corpus (redundancy with equal texts alone: .62 without, .43 with the pool's, .41 with the corpus's lines).
+No state is needed: lines seen three times within the query's own pool work nearly as well as lines learned from a whole corpus (redundancy
+with equal texts alone: .62 without, .43 with the pool's, .41 with the corpus's lines).
 
-Where this could do harm, and what keeps it from it:
-- Lines inside a text repeat in code, tables and lists. Only lines at its very edge are margins, from outside inwards.
-- A record of two lines ("Printer on fire / Status: open") is told from the next by the very lines that repeat. So only
+Where this could do harm, and how it is avoided:
+- Lines inside a text repeat in code, tables and lists. Only lines at its edges are margins, from outside inwards.
+- A record of two lines ("Printer on fire / Status: open") may differ from the next by the lines that repeat. So only
   a text whose greater part remains, and enough of it to be more than a record, loses its margins; otherwise all stay.
 - Three exact copies of a text would make margins of its own first lines. So equal texts count once.
 """
@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Lines taken from either end at most, for headers of two or three lines. One, three and five find the same in the measured
-# sets, whose headers have one line, and do no harm in the documentation without any.
+# The most lines removed at either end, for headers of two or three lines. One, three and five give the same result on the measured sets,
+# whose headers have one line, and do no harm in documentation without headers.
 DEEPEST = 3
 SEEN_AT_LEAST = 3
-# What must remain: characters, and share of all characters. A page's margins are far below half of it; a hundred
-# characters are some twenty words.
+# The characters, and the share of all characters, that must remain. A page's margins are far below half of it; a hundred characters are
+# some twenty words.
 REMAINING_AT_LEAST = 100
 REMAINING_SHARE = 0.5
 # A longer line is a paragraph.
@@ -61,14 +61,14 @@ class Edges:
         return headers, _depth(tails, margins.footers) if self.tail in margins.footers else 0
 
     def without(self, headers: int, footers: int) -> tuple[str, ...]:
-        """Its lines when so many are taken off; all lines where too little would remain."""
+        """Its lines without this many at both ends; all lines if too little would remain."""
         inner = self.lines[headers : len(self.lines) - footers]
         is_much = sum(map(len, inner)) >= max(REMAINING_AT_LEAST, REMAINING_SHARE * self.length)
         return inner if is_much else self.lines
 
     @property
     def nbytes(self) -> int:
-        """About what it holds."""
+        """Approximate memory use."""
         heads, tails = self._masked or ([self.head], [self.tail])
         return 400 + sum(map(sys.getsizeof, (*self.lines, *heads, *tails)))
 
@@ -85,7 +85,7 @@ def edges(text: str) -> Edges | None:
     """The edges of a text with at least two lines; None for any other: a single line is the text itself."""
     if "\n" not in text:
         return None
-    lines = tuple(filter(str.strip, text.split("\n")))  # a fourth of the time that a loop of Python's own takes
+    lines = tuple(filter(str.strip, text.split("\n")))  # takes a quarter of the time of a loop
     return None if len(lines) < 2 else Edges(lines)
 
 
@@ -105,14 +105,14 @@ def learn(known: Sequence[Edges]) -> Margins:
 def _repeated(known: list[Edges], outermost: list[str], end: int) -> frozenset[str]:
     """The masked lines that repeat at one end. ``outermost``: of each text, masked. ``end``: 0 for the head, 1 for the foot.
 
-    A line further in counts only where all lines outside it are margins already.
+    An inner line counts only if all lines outside it are margins already.
     """
     found: set[str] = set()
     reached, lines = known, outermost
     for inner in range(1, DEEPEST + 1):
         if len(set(lines)) > len(lines) - SEEN_AT_LEAST + 1 and found.isdisjoint(lines):
-            break  # none of them is seen so often
-        # The empty line is none, and stands for what is no header.
+            break  # no line occurs so often
+        # The empty string stands for lines that are no header.
         found.update([line for line, count in Counter(lines).items() if count >= SEEN_AT_LEAST and line])
         reached = [each for each, line in zip(reached, lines, strict=True) if line in found and len(each.lines) > inner]
         if not reached or inner == DEEPEST:
@@ -130,7 +130,7 @@ def _depth(lines: Sequence[str], margins: frozenset[str]) -> int:
 
 
 def _masked(line: str) -> str:
-    """What two headers share: numbers are masked, case and blanks do not count. Empty for what is no header."""
+    """The part of a line that headers share: numbers are masked, case and blanks ignored. Empty for lines that are no header."""
     return "" if len(line) > LONGEST else _mask(line)
 
 

@@ -1,4 +1,4 @@
-"""Which candidates are copies by their texts, and by which rule: equal texts, overlapping spans, near-text signals."""
+"""Which candidates are copies by text, and by which rule: equal texts, overlapping spans, near-text signals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .signals.comparison import Comparison, Near
 
 
 def shares(documents: Sequence[str | None], spans: FloatVector, rows: Indices, columns: Indices) -> FloatMatrix:
-    """Share (n, m) float32 in [0, 1] of the shorter span that both cover, for candidates ``rows`` and ``columns``.
+    """The share (n, m) float32 in [0, 1] of the shorter span that both cover, for candidates ``rows`` and ``columns``.
 
-    ``documents``: of all candidates. ``spans``: (all, 2) float64, [start, end). 0 where the documents differ or one is not
-    known, and where a span is not known, infinite, empty or turned round.
+    ``documents``: of all candidates. ``spans``: (all, 2) float64, [start, end). 0 if the documents differ or one is unknown, or if a span
+    is unknown, infinite, empty or reversed.
     """
     same = same_document(documents, rows, columns)
     if not same.any():
@@ -33,24 +33,23 @@ def shares(documents: Sequence[str | None], spans: FloatVector, rows: Indices, c
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """``links``: (n, m) int8 Link, NONE where texts do not make the pair copies. ``similarities``: (n, m) float32, the share
-    or ratio by the rule of the link, 1.0 for IDENTICAL, 1 - bits / 64 for SIMHASH; NaN where there is no link.
+    """``links``: (n, m) int8 Link, NONE if texts do not make the pair copies. ``similarities``: (n, m) float32, the share or ratio by the
+    rule of the link, 1.0 for IDENTICAL, 1 - bits / 64 for SIMHASH; NaN without a link.
     """
 
     links: npt.NDArray[np.int8]
     similarities: FloatMatrix
 
     def add(self, link: Link, passed: Mask, similarity: FloatMatrix | np.float32) -> None:
-        """Lay a rule's pairs over what weaker rules found."""
+        """Set a rule's pairs, replacing those of weaker rules."""
         self.links[passed] = link
         self.similarities[passed] = similarity[passed] if isinstance(similarity, np.ndarray) else similarity
 
 
 def matches(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules) -> Steps[Matches]:
-    """The copies among candidates ``rows`` (n,) and ``columns`` (m,), of the pairs that ``compared`` (n, m) allows.
+    """The copies among candidates ``rows`` (n,) and ``columns`` (m,), for the pairs in ``compared`` (n, m).
 
-    Rows and columns without a pair cost nothing. Whether the two sides are the same candidates is the caller's business: a
-    candidate is a copy of itself if it is asked.
+    Rows and columns without a pair cost nothing. A candidate compared with itself is a copy; callers exclude such pairs.
     """
     found = _nothing(compared.shape)
     active = np.flatnonzero(compared.any(axis=1)), np.flatnonzero(compared.any(axis=0))
@@ -77,7 +76,7 @@ def _of(texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: Te
 def _near(
     found: Matches, texts: Texts, rows: Indices, columns: Indices, compared: Mask, rules: TextRules
 ) -> Steps[None]:
-    """Add the pairs that pass one signal, or all of them. Of several signals the first in the policy's order is named."""
+    """Add the pairs that pass one signal, or all of them. Of several signals the first in the policy's order is reported."""
     if not rules.near:
         return
     involved, places = np.unique(np.concatenate((rows, columns)), return_inverse=True)
@@ -98,7 +97,7 @@ def _near(
 
 
 def equal(texts: Texts, first: Indices, second: Indices) -> Mask:
-    """Which pairs are equal texts. ``first``, ``second``: candidates, of shapes that fit one another."""
+    """Which pairs are equal texts. ``first``, ``second``: candidates, in broadcastable shapes."""
     one, other = texts.numbers.take(first), texts.numbers.take(second)
     same: Mask = (one == other) & (one != 0)
     return same

@@ -1,7 +1,7 @@
 """A least-recently-used cache that is bounded in bytes.
 
-Popular texts come back with every search, and their words need not be found again. Keys are contents, never ids, because a
-point may be overwritten under its id. An evicted value is computed again, so no result depends on the cache.
+Popular texts occur in many searches, and their words need not be computed again. Keys are contents, never ids, because a point may be
+overwritten under its id. An evicted value is computed again, so no result depends on the cache.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# A dictionary's slot, the key's and the value's headers: about so much beside their contents, on CPython.
+# A dictionary slot, and the headers of key and value: approximate bytes per entry beside the contents, on CPython.
 _OVERHEAD_BYTES = 300
 
 
@@ -25,12 +25,12 @@ class Memo(Generic[Key, Value]):
     def __init__(self, bound_bytes: int, size: Callable[[Key, Value], int]) -> None:
         self._bound = bound_bytes
         self._size = size
-        # The longest unused first. Not a dict: to find its first entry it walks past all that were taken from its front.
+        # The least recently used first. Not a dict: finding its first entry skips all that were removed from its front.
         self._held = OrderedDict[Key, tuple[Value, int]]()
         self._taken = 0
 
     def get(self, key: Key) -> Value | None:
-        """The value kept for a key, None where there is none."""
+        """The value cached for a key; None if there is none."""
         found = self._held.get(key)
         if found is None:
             return None
@@ -38,7 +38,7 @@ class Memo(Generic[Key, Value]):
         return found[0]
 
     def keep(self, key: Key, value: Value) -> None:
-        """Remember a value; whatever is longest unused makes room. A value larger than the bound is not remembered."""
+        """Cache a value; the least recently used values make room. A value larger than the bound is not cached."""
         cost = self._size(key, value) + _OVERHEAD_BYTES
         if cost > self._bound:
             return
@@ -50,7 +50,7 @@ class Memo(Generic[Key, Value]):
         self._taken += cost
 
     def forget(self, key: Key) -> None:
-        """Drop a key, kept or not."""
+        """Drop a key, cached or not."""
         found = self._held.pop(key, None)
         if found is not None:
             self._taken -= found[1]

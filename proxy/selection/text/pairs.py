@@ -1,8 +1,7 @@
-"""What two texts have in common, remembered by pair: shared 3-grams, how their figures and names differ and how far both begin alike,
-and the share of one's sentences that the other has.
+"""What two texts have in common, cached by pair: shared 3-grams, the differences of their figures and names, their common opening, and the
+share of one's sentences that the other has.
 
-Candidates that are near one another come back together in other pools. What is remembered depends on the two texts alone, so
-nothing depends on the memory.
+Candidates that are close to one another occur together in other pools. Cached values depend on the two texts only.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from .reading import Texts, ones
 from .sentences import sentence_shares
 from .shingles import counted
 
-# Of long texts, in one step: two sets of 2,048 tokens take up to 0.2 ms.
+# Pairs of long texts in one step: two sets of 2,048 tokens take up to 0.2 ms.
 PAIRS_A_STEP = 32
 # Characters of a text that are compared with the beginning of another. By default short texts have no more.
 BEGINNING = 30 * LONGEST_WORD
-# Pairs of which each of three things is remembered: some 22 MB in all.
+# The most pairs that are cached of each of three kinds: some 22 MB in all.
 MOST = 1 << 16
 
 _LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd
@@ -33,22 +32,22 @@ Keys = npt.NDArray[np.uint64]
 
 
 class _Memory:
-    """The rows of pairs by key. A row is written before its key is, and never again: threads may share it."""
+    """The rows of pairs by key. A row is written before its key, and never again, so threads can share it."""
 
     __slots__ = ("_free", "_places", "_rows")
 
     def __init__(self, columns: int) -> None:
-        self._rows = np.empty((MOST, columns), np.float32)  # its pages are taken when they are written
+        self._rows = np.empty((MOST, columns), np.float32)  # its pages use memory when written
         self._places: dict[int, int] = {}
         self._free = count()
 
     def get(self, keys: Keys) -> tuple[FloatMatrix, Indices]:
-        """The rows (p, columns) of pairs, and which of them are not known."""
+        """The rows (p, columns) of pairs, and which of them are unknown."""
         places = np.fromiter(map(self._places.get, keys.tolist(), repeat(-1)), np.intp, len(keys))
         return self._rows.take(places, axis=0, mode="wrap"), (places < 0).nonzero()[0]
 
     def keep(self, keys: Keys, rows: FloatMatrix) -> bool:
-        """Remember rows; False where there is no room left."""
+        """Store rows; False if there is no room left."""
         places = list(islice(self._free, len(keys)))
         if places[-1] >= MOST:
             return False
@@ -61,7 +60,7 @@ Compare = Callable[[Texts, Indices, Indices], FloatMatrix]
 
 
 class _Remembered:
-    """What ``compare`` finds of pairs, remembered."""
+    """The results of ``compare`` for pairs, cached."""
 
     __slots__ = ("_columns", "_compare", "_memory")
 
@@ -85,19 +84,19 @@ class _Remembered:
 
 
 def keys_of(texts: Texts, first: Indices, second: Indices) -> Keys:
-    """By what p pairs of candidates that both have a text are remembered."""
+    """The cache keys of p pairs of candidates that both have a text."""
     one, other = texts.numbers.take(first), texts.numbers.take(second)
     return np.minimum(one, other).view(np.uint64) * _LOW + np.maximum(one, other).view(np.uint64) * _HIGH
 
 
 def keys_by_rank(texts: Texts, first: Indices, second: Indices) -> Keys:
-    """The same, of pairs in which it matters which one is ranked later."""
+    """The same, for pairs in which the order of rank matters."""
     later, earlier = texts.numbers.take(np.maximum(first, second)), texts.numbers.take(np.minimum(first, second))
     return later.view(np.uint64) * _LOW + earlier.view(np.uint64) * _HIGH
 
 
 def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
-    """How many 3-grams p pairs share at most (p,): the bits that both maps have, and what has no bit of its own."""
+    """An upper bound of the 3-grams that p pairs share (p,): the bits that both maps have, and the 3-grams without a bit of their own."""
     bits = texts.bits
     both = bits.take(first, axis=0)
     both &= bits.take(second, axis=0)
@@ -117,8 +116,8 @@ def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
 
 
 def _differences(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
-    """How the figures and then the names of p pairs differ (p, 5): 1 - Jaccard similarity of both texts', 0 where neither has any, and
-    whether each has one that the other lacks. Behind them the share of the shorter text with which both begin.
+    """The differences of the figures and then of the names of p pairs (p, 5): 1 - Jaccard similarity of both texts', 0 if neither has any,
+    and whether each has one that the other lacks. Last, the share of the shorter text that is a common opening.
     """
     involved = {*first.tolist(), *second.tolist()}
     marks = {place: texts.marks(place) for place in involved}
@@ -143,9 +142,9 @@ def _difference(mine: Tokens, theirs: Tokens) -> tuple[float, float]:
 
 
 def _begins_alike(one: str, other: str) -> float:
-    """The share of the shorter text with which both begin."""
+    """The share of the shorter text that is a common opening."""
     shorter = min(len(one), len(other))
-    alike, apart = 0, shorter + 1  # characters that are the same, and that are not
+    alike, apart = 0, shorter + 1  # the lengths of an equal prefix, and of an unequal one
     while apart - alike > 1:
         middle = (alike + apart) // 2
         alike, apart = (middle, apart) if one[:middle] == other[:middle] else (alike, middle)
@@ -158,7 +157,7 @@ SENTENCES = _Remembered(sentence_shares, 1)
 
 
 def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
-    """How p pairs differ, as ``_differences`` has it; in steps where the texts are long."""
+    """The differences of p pairs, as in ``_differences``; in steps if the texts are long."""
     if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
         return DIFFERENCES.of(texts, keys, first, second)
     for portion in texts.portions(np.union1d(first, second).tolist()):
@@ -174,7 +173,7 @@ def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> St
 
 
 def sentences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
-    """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps where the texts are long."""
+    """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps if the texts are long."""
     keys = keys_by_rank(texts, first, second)
     if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
         return SENTENCES.of(texts, keys, first, second)

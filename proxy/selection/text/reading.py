@@ -1,6 +1,6 @@
-"""The texts of a pool, each in the form that is compared in this pool, and what is read of them as arrays.
+"""The texts of a pool, each in the form that is compared in this pool, and their features as arrays.
 
-What is found of a text is kept with it (features.py). The margins alone are learnt from the pool (margins.py).
+Features are cached with the text (features.py). Only the margins are learned from the pool (margins.py).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .features import NOTHING, RECORD, Form, Tokens, complete, learn_words
 from .margins import Margins, learn
 from .tokens import Hashes
 
-# Words are as rare as they are in so many texts at most, as distances are scaled by so many candidates.
+# The rarity of words is computed from at most this many texts, as distances are scaled by this many candidates.
 SCALE_FROM = 50
 
 
 def weight(texts: int, counts: Indices) -> FloatVector:
-    """What words weigh (w,) of which ``counts`` (w,) of so many texts have each."""
+    """The weight of words (w,), of which ``counts`` (w,) of this many texts have each."""
     weights: FloatVector = np.log((texts + 1) / counts)
     return weights
 
@@ -39,11 +39,11 @@ _NO_TOKENS: Tokens = frozenset()
 
 
 class Texts:
-    """The texts of n candidates. Nothing changes once it is known; what nobody asks for is not made.
+    """The texts of n candidates. Known values never change; others are computed when needed.
 
-    ``given``: the metadata's texts, None for those that are not read: too long, too dear, or behind the pool's budget.
-    ``documents`` and ``spans`` are the metadata's, for chunks of one document; None where nobody looks at them.
-    ``short_words``: a text of at most so many words is short.
+    ``given``: the metadata's texts, None for those that are not read: too long, too expensive, or beyond the pool's budget. ``documents``
+    and ``spans``: the metadata's, for chunks of one document; None if not used. ``short_words``: a text of at most this many words is
+    short.
     """
 
     def __init__(self, metadata: Metadata, learn_from: slice, rules: TextRules) -> None:
@@ -65,25 +65,25 @@ class Texts:
         return len(self.given)
 
     def form(self, i: int) -> Form | None:
-        """The form of candidate i's text; None where no text is read."""
+        """The form of candidate i's text; None if it is not read."""
         found, text = self._forms[i], self.given[i]
         if found is None and text is not None:
             found = self._forms[i] = text.within(self._learnt())
         return found
 
     def canonical(self, i: int) -> str | None:
-        """The canonical form of candidate i's text; None where there is none, or nothing that can be seen, or too much."""
+        """The canonical form of candidate i's text; None if there is none, if it has no visible character, or if it is too long."""
         form = self.form(i)
         return None if form is None else form.canonical or None
 
     def hashes(self, which: Sequence[int]) -> list[Hashes]:
-        """For each candidate of ``which`` the hashes (w,) of its words, empty where it has no text."""
+        """For each candidate of ``which`` the hashes (w,) of its words, empty if it has no text."""
         forms = [self.form(i) for i in which]
         complete([form for form in forms if form is not None], hashes=True)
         return [_NO_WORDS if form is None or form.hashes is None else form.hashes for form in forms]
 
     def reading(self, which: Sequence[int]) -> Steps[None]:
-        """Find what ``records`` gives of these candidates, and the header lines before, in steps."""
+        """Compute ``records`` for these candidates, and their margins before, in steps."""
         if self._is_read or self._has_been_read():
             return
         missing = [i for i in which if self._lacks(i)]
@@ -102,7 +102,7 @@ class Texts:
         self._is_read = len(which) == len(self)
 
     def _has_been_read(self) -> bool:
-        """Whether all texts were read for other pools already; then their records are gathered."""
+        """Whether all texts were already read for other pools, so that their records are only gathered."""
         if self._margins is None and None not in [True if text is None else text.whole for text in self.given]:
             self._forms = self._all_forms()
             known = [NOTHING if form is None else form.record or b"" for form in self._forms]
@@ -112,7 +112,7 @@ class Texts:
         return self._is_read
 
     def _all_forms(self) -> list[Form | None]:
-        """The forms of texts that were seen before."""
+        """The forms of texts that are cached."""
         margins = self._learnt()
         if not (margins.headers or margins.footers):
             return [None if text is None else text.whole for text in self.given]
@@ -134,7 +134,7 @@ class Texts:
 
     @cached_property
     def records(self) -> npt.NDArray[np.void]:
-        """The RECORD of each text (n,), all zero where there is none."""
+        """The RECORD of each text (n,), all zero without a text."""
         if None in self._forms:
             self._forms = [self.form(i) for i in range(len(self))]
         if not self._is_read:
@@ -144,12 +144,12 @@ class Texts:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.int64]:
-        """Equal for equal texts (n,), 0 where there is none."""
+        """Equal for equal texts (n,), 0 without a text."""
         return self.records["number"].copy()
 
     @cached_property
     def word_counts(self) -> npt.NDArray[np.int64]:
-        """How many words each text has (n,), -1 where there is no text."""
+        """The number of words of each text (n,), -1 without a text."""
         counts = self.records["words"].astype(np.int64)
         counts[counts == 0] = -1
         counts.setflags(write=False)
@@ -168,7 +168,7 @@ class Texts:
 
     @cached_property
     def grams(self) -> FloatVector:
-        """How many different 3-grams each text has (n,); 1 where there is no text, to divide by."""
+        """The number of different 3-grams of each text (n,); 1 without a text, since it is used as a divisor."""
         sizes: FloatVector = np.maximum(self.records["grams"], 1.0)
         return sizes
 
@@ -179,7 +179,7 @@ class Texts:
 
     @cached_property
     def doubled(self) -> FloatVector:
-        """How many 3-grams of each text have no bit of their own (n,)."""
+        """The number of 3-grams of each text that have no bit of their own (n,)."""
         return self.records["doubled"].astype(np.float64)
 
     @cached_property
@@ -189,7 +189,7 @@ class Texts:
         return len(set(numbers) - {0}) < len(numbers) - numbers.count(0)
 
     def once(self, find: Callable[[Texts, npt.NDArray[np.bool_]], Found], among: npt.NDArray[np.bool_]) -> Found:
-        """What ``find`` gives of these texts; it is called once, and always with the same ones ``among`` them."""
+        """The result of ``find`` for these texts; it is called once, and always with the same ``among``."""
         if self._found is None:
             self._found = find(self, among)
         found: Found = self._found
@@ -197,15 +197,15 @@ class Texts:
 
     @cached_property
     def words(self) -> int:
-        """How many words all texts have together."""
+        """The number of words of all texts."""
         return int(self.records["words"].sum(dtype=np.int64))
 
     def words_of(self, first: Indices, second: Indices) -> int:
-        """How many words the texts of these pairs have together."""
+        """The number of words of the texts of these pairs."""
         return int(self.word_counts[self._involved(first, second)].sum())
 
     def compared(self, first: Indices, second: Indices, *, but: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which pairs (p,) stand among the first POOL_WORDS words of all pairs but those of ``but`` (p,)."""
+        """Which pairs (p,) are within the first POOL_WORDS words of all pairs except ``but`` (p,)."""
         involved = self._involved(first[~but], second[~but])
         within = np.zeros(len(self), np.bool_)
         within[involved[np.cumsum(self.word_counts[involved]) <= POOL_WORDS]] = True
@@ -218,7 +218,7 @@ class Texts:
         return np.flatnonzero(used)
 
     def grams_of(self, which: Sequence[int]) -> tuple[npt.NDArray[np.uint32], Indices]:
-        """The different 3-grams of each candidate of ``which``, one behind the other, and how many each has."""
+        """The different 3-grams of each candidate of ``which``, one after another, and the number of each."""
         forms = [self.form(i) for i in which]
         complete([form for form in forms if form is not None and form.grams is None])
         known = [b"" if form is None else form.grams or b"" for form in forms]
@@ -234,7 +234,7 @@ class Texts:
         return (_NO_TOKENS, _NO_TOKENS) if form is None else form.marks
 
     def vocabularies(self, which: Sequence[int]) -> tuple[Words, Indices]:
-        """The different words of each candidate of ``which``, one behind the other, and how many each has."""
+        """The different words of each candidate of ``which``, one after another, and the number of each."""
         forms = [self._forms[i] or self.form(i) for i in which]
         learn_words([form for form in forms if form is not None and form.vocabulary is None])
         known = [b"" if form is None else form.vocabulary or b"" for form in forms]
@@ -242,15 +242,15 @@ class Texts:
 
     @cached_property
     def first_different(self) -> list[int]:
-        """Of the first texts, those that differ."""
+        """The first texts that differ from one another."""
         first = range(len(self))[self._learn_from][:SCALE_FROM]
         numbers = self.numbers.tolist()
         return sorted({numbers[i]: i for i in reversed(first) if numbers[i]}.values())
 
     def rarity(self, words: Words) -> FloatVector:
-        """How rare each of the ``words`` (w,), given by hash, is among the first texts: log((t + 1) / texts with it) of t.
+        """The rarity of the ``words`` (w,), given by hash, among the first texts: log((t + 1) / texts with it) of t.
 
-        Equal texts count once. A word that none of them has is as rare as one that a single text has.
+        Equal texts count once. A word that none of them has counts as occurring in one.
         """
         if self._rarity is None:
             known = self.vocabularies(self.first_different)[0]
@@ -275,7 +275,7 @@ class Texts:
 
 
 def numbered(values: Words) -> tuple[Words, Indices]:
-    """The different ones of ``values`` (v,), ascending, and which of them each is: np.unique without its ceremony."""
+    """The different ``values`` (v,), ascending, and the index of each value: np.unique without its overhead."""
     order = values.argsort()
     ascending = values.take(order)
     is_new = _new(ascending)
@@ -296,14 +296,14 @@ _SUM = np.uint64(0x0001000100010001)
 
 
 def ones(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """How many bits of each row (p, 8) are set (p,)."""
-    eight = _bit_counts(bits).view(np.uint64).ravel()  # a byte for each of a row's numbers
+    """The number of bits set in each row (p, 8): (p,)."""
+    eight = _bit_counts(bits).view(np.uint64).ravel()  # one byte for each of a row's numbers
     four = (eight & _FOUR) + ((eight >> np.uint64(8)) & _FOUR)
     return (four * _SUM) >> np.uint64(48)
 
 
 def _bit_counts(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """How many bits of each number are set. numpy has a function for it from 2.0 on."""
+    """The number of bits set in each number. numpy has a function for it from 2.0 on."""
     counts: npt.NDArray[np.uint8]
     if hasattr(np, "bitwise_count"):
         counts = np.bitwise_count(bits)
@@ -316,9 +316,9 @@ _BYTES = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 
 def read(metadata: Metadata, rules: TextRules, *, learn_from: slice = slice(None)) -> Texts:
-    """The texts of the candidates, and their spans where ``rules`` look at spans.
+    """The texts of the candidates, and their spans if ``rules`` use spans.
 
-    ``learn_from``: the candidates whose header and footer lines teach what a header is: a list that is read page by page
-    must not change its mind about earlier pages, so it learns from its first block alone.
+    ``learn_from``: the candidates from which header and footer lines are learned: a list that is read page by page must not change its
+    earlier pages, so it learns from its first block only.
     """
     return Texts(metadata, learn_from, rules)

@@ -1,7 +1,7 @@
-"""Chunks of one text that overlap: by their spans in a document, or by their words, where the end of one is the beginning of the other.
+"""Chunks of one text that overlap: by their spans in a document, or by words, if the end of one is the beginning of the other.
 
-A splitter with an overlap writes the same passage into two neighbouring chunks. It may cut at any character, so the first word of the
-second chunk and the last word of the first may be parts of words: neither is compared.
+A splitter with an overlap writes the same passage into two adjacent chunks. It may cut at any character, so the first word of the second
+chunk and the last word of the first may be incomplete: neither is compared.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..values import FloatMatrix, FloatVector, Indices
 from .reading import Texts
 from .tokens import Hashes
 
-# Whole words that a seam has at least. Phrases of eight words return by chance in a text; at its very end and at another's very beginning
-# they do not.
+# The fewest whole words of a seam. Phrases of eight words may repeat in a text, but not at the end of one chunk and the beginning of
+# another.
 SEAM_WORDS = 8
-# Places that are compared of one pair: the earliest, which are the longest seams. Only repetitive texts have more.
+# Places that are compared for one pair: the earliest, which are the longest seams. Only repetitive texts have more.
 PLACES = 16
 
 _MULTIPLIERS = np.random.default_rng(20).integers(0, 1 << 63, SEAM_WORDS).astype(np.uint64) * np.uint64(2) + np.uint64(
@@ -28,16 +28,18 @@ _MULTIPLIERS = np.random.default_rng(20).integers(0, 1 << 63, SEAM_WORDS).astype
 
 
 class Overlaps(NamedTuple):
-    """What pairs (n, m) of candidates share of the shorter one, and whether spans say so. NaN where they neither overlap nor touch."""
+    """The overlap of pairs (n, m) of candidates as a share of the shorter one, and whether it comes from spans. NaN for pairs that neither
+    overlap nor touch.
+    """
 
     shares: FloatMatrix
     by_spans: Mask
 
 
 def overlaps(texts: Texts, rows: Indices, columns: Indices) -> Overlaps:
-    """Of spans of one document that overlap or touch, else of texts whose end is the beginning of the other.
+    """The overlaps of spans of one document, else of texts whose end is the beginning of the other.
 
-    Spans decide where both are known. Texts of two known documents have no seam.
+    Spans decide if both are known. Texts of two known documents have no seam.
     """
     shape = (len(rows), len(columns))
     shares, by_spans = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
@@ -65,21 +67,21 @@ def same_document(documents: Sequence[str | None], rows: Indices, columns: Indic
 
 
 def _numbered(documents: Sequence[str | None]) -> Indices:
-    """Documents as numbers (n,): equal documents, equal numbers; -1 where there is none."""
+    """Documents as numbers (n,), equal for equal documents; -1 without one."""
     known: dict[str, int] = {}
     numbers = [-1 if name is None else known.setdefault(name, len(known)) for name in documents]
     return np.array(numbers, dtype=np.intp)
 
 
 def of_spans(spans: FloatVector, rows: Indices, columns: Indices) -> FloatMatrix:
-    """Share (n, m) of the shorter span [start, end) that both cover: 0 where they touch, NaN where they are apart, or one is unknown,
-    infinite, empty or turned round.
+    """The share (n, m) of the shorter span [start, end) that both cover: 0 if they touch, NaN if they are apart, or if one is unknown,
+    infinite, empty or reversed.
     """
-    # Halved: the length of any finite span is finite then.
+    # Halved, so that the length of any finite span is finite.
     start, end = spans[:, 0] / 2.0, spans[:, 1] / 2.0
     with np.errstate(
         invalid="ignore", over="ignore"
-    ):  # far apart, and one is as short as numbers allow: minus infinity
+    ):  # far apart, and one has the smallest length of floats: minus infinity
         length = end - start
         length[~(np.isfinite(length) & (length > 0.0))] = np.nan
         both = np.minimum(end[rows][:, None], end[columns][None, :])
@@ -106,8 +108,8 @@ def _add_seams(shares: FloatMatrix, texts: Texts, rows: Indices, columns: Indice
 
 
 def seams(hashes: Sequence[Hashes]) -> dict[tuple[int, int], float]:
-    """By (first, second) the share of the shorter text's words in the seam of the two, where the first text's end is the second's
-    beginning, or where the second is in the first as a whole.
+    """For (first, second), the share of the shorter text's words in their seam, if the first text's end is the second's beginning, or if
+    the first contains the second completely.
     """
     windows, owners, starts = _windows(hashes)
     beginnings = [place for place, words in enumerate(hashes) if len(words) > SEAM_WORDS]
@@ -132,7 +134,7 @@ def seams(hashes: Sequence[Hashes]) -> dict[tuple[int, int], float]:
 
 
 def _windows(hashes: Sequence[Hashes]) -> tuple[Hashes, Indices, Indices]:
-    """Every run of SEAM_WORDS words as one number, whose it is, and where it starts."""
+    """Every run of SEAM_WORDS words as one number, its text, and its start."""
     counts = np.array([max(len(words) - SEAM_WORDS + 1, 0) for words in hashes], np.intp)
     values = [_runs(words) for words in hashes if len(words) >= SEAM_WORDS]
     owners = np.repeat(np.arange(len(hashes), dtype=np.intp), counts)
@@ -153,9 +155,9 @@ def _window(words: Hashes) -> np.uint64:
 
 
 def _seam(first: Hashes, second: Hashes, start: int) -> float | None:
-    """The share of the seam that has the second text's second word at ``start`` of the first; None where it is none."""
-    whole = len(second) - 2  # its words but for the first and the last
-    behind = len(first) - start - 1  # of the first text's words, but for the last
+    """The share of the seam whose second word of the second text is at ``start`` of the first; None if there is no seam."""
+    whole = len(second) - 2  # its words without the first and the last
+    behind = len(first) - start - 1  # the first text's words without the last
     length = min(behind, whole)
     if length < SEAM_WORDS - 1 or not np.array_equal(first[start : start + length], second[1 : 1 + length]):
         return None

@@ -1,7 +1,7 @@
 """How many of a text's sentences another text has.
 
-Chunks that overlap by half share half of their words, but a sentence that the border cuts is whole in one of them alone. A reader who
-gets one of two such chunks misses the sentences of the other, not its words.
+Chunks that overlap by half share half of their words, but a sentence at the border is complete in only one of them. A reader who gets one
+of two such chunks misses the sentences of the other, not its words.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .reading import Texts
 from .shingles import grams
 from .tokens import Hashes, hashed
 
-# Behind the marks that end a sentence, with a blank where the script has blanks; and lines.
+# After the marks that end a sentence, with a blank if the script has blanks; and line ends.
 _ENDS = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？।؟])\s*|\n+")
 
-# Of a longer text the first so many characters are read: 50 such texts take some 20 ms.
+# Characters that are read of a longer text: 50 such texts take some 20 ms.
 MOST_CHARACTERS = 12_288
 
-# A sentence of fewer words counts by its share of these: the pieces that a border leaves, numbers of a list.
+# A sentence of fewer words counts by its share of this number: pieces at a border, numbers of a list.
 WHOLE_WORDS = 10
 
-# Share of a sentence's 3-grams from which another text has it.
+# The share of a sentence's 3-grams from which on another text has the sentence.
 HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """The sentences of t texts, one text behind the other. ``values`` (g,): their 3-grams, ``owners`` (g,): of which sentence each is,
-    ascending. ``needed`` (s,): how many of a sentence's another text must have; ``weights`` (s,): what each counts. ``borders`` (t + 1,):
-    text i has the sentences borders[i] to borders[i + 1].
+    """The sentences of t texts, one text after another. ``values`` (g,): their 3-grams, ``owners`` (g,): the sentence of each, ascending.
+    ``needed`` (s,): how many of a sentence's 3-grams another text must have; ``weights`` (s,): the weight of each sentence. ``borders`` (t
+    + 1,): text i has the sentences borders[i] to borders[i + 1].
     """
 
     values: npt.NDArray[np.uint32]
@@ -48,12 +48,12 @@ class Sentences:
 
 
 def sentences_of(forms: Sequence[Form]) -> Sentences:
-    """The sentences of texts that were read, found at once."""
+    """The sentences of texts that were read, computed together."""
     parts: list[str] = []
     borders = [0]
     for form in forms:
         body = form.body[:MOST_CHARACTERS]
-        # Of ASCII nothing but case is left to fold: words are looked for, whatever blanks are between them.
+        # In ASCII only case is left to fold: words are searched, whatever blanks are between them.
         own = _ENDS.split(body.lower()) if body.isascii() else map(folded, _ENDS.split(body))
         parts += [part for part in own if part and not part.isspace()]
         borders.append(len(parts))
@@ -76,7 +76,7 @@ def sentence_shares(texts: Texts, first: Indices, second: Indices) -> FloatMatri
     known = sentences_of([form for i in read.tolist() if (form := texts.form(i)) is not None])
     grams_held, sizes = texts.grams_of(held.tolist())
     packed = _packed(np.arange(len(held)).repeat(sizes), grams_held)
-    # Each pair's 3-grams, and then each pair's sentences, one pair behind the other.
+    # Each pair's 3-grams, and then each pair's sentences, one pair after another.
     gram_borders = known.owners.searchsorted(known.borders)
     pair, place = _ranges(gram_borders[one], gram_borders[one + 1])
     wanted = _packed(other[pair], known.values[place])
@@ -90,12 +90,12 @@ def sentence_shares(texts: Texts, first: Indices, second: Indices) -> FloatMatri
 
 
 def _packed(owners: Indices, values: npt.NDArray[np.uint32]) -> Hashes:
-    """Owners and 3-grams in one number each."""
+    """Owner and 3-gram packed into one number each."""
     return (owners.astype(np.uint64) << np.uint64(32)) | values
 
 
 def _ranges(starts: Indices, stops: Indices) -> tuple[Indices, Indices]:
-    """The numbers from each start to its stop, one range behind the other, and before them which range each is of."""
+    """The numbers from each start to its stop, one range after another, and the range of each."""
     sizes = stops - starts
     which = np.arange(len(sizes)).repeat(sizes)
     return which, np.arange(len(which)) - (sizes.cumsum() - sizes - starts)[which]

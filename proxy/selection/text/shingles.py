@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 from .tokens import Hashes, mixed
 
-# Pairs of so many owners of a 3-gram at most are counted one by one, more of them by a matrix product: with 200 texts
-# either way alone takes four times as long, and a thousand texts that are all the same would have 50 million pairs.
+# Pairs are counted one by one for 3-grams with at most this many owners, by a matrix product for others. With 200 texts either way alone
+# takes four times as long, and a thousand equal texts would have 50 million pairs.
 FEW = 8
 
-# So many shared 3-grams are counted in one product: 16 MB for a thousand texts.
+# Shared 3-grams per product: 16 MB for a thousand texts.
 _BLOCK = 4096
 
-_FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd, one of each place in a 3-gram
+_FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd, one for each place in a 3-gram
 
 
 @dataclass(frozen=True, slots=True)
 class Grams:
-    """The 3-grams of t texts, with repetitions: ``values`` (g,) and whose they are, ``owners`` (g,) ascending."""
+    """The 3-grams of t texts, with repetitions: ``values`` (g,) and their texts, ``owners`` (g,) ascending."""
 
     values: Hashes
     owners: npt.NDArray[np.intp]
@@ -31,14 +31,14 @@ class Grams:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """``sizes``: (t,) float32 how many different 3-grams each text has. ``counts``: (t, t) float32 how many two share."""
+    """``sizes``: (t,) float32 the number of different 3-grams of each text. ``counts``: (t, t) float32 the number that two share."""
 
     sizes: npt.NDArray[np.float32]
     counts: npt.NDArray[np.float32]
 
 
 def grams(texts: Sequence[Hashes]) -> Grams:
-    """The 3-grams of texts given as hashes of their words. One or two words are one 3-gram of what there is."""
+    """The 3-grams of texts given as hashes of their words. A text of one or two words is one 3-gram."""
     lengths = np.fromiter(map(len, texts), np.intp, len(texts))
     words = np.concatenate((*texts, np.zeros(2, np.uint64)))
     starts = np.cumsum(lengths) - lengths
@@ -54,10 +54,10 @@ def grams(texts: Sequence[Hashes]) -> Grams:
 
 
 def distinct(found: Grams) -> tuple[Hashes, npt.NDArray[np.intp]]:
-    """The different 3-grams of each text as (values, owners), sorted by value; the same one in two texts stands twice.
+    """The different 3-grams of each text as (values, owners), sorted by value; a 3-gram of two texts is listed twice.
 
-    A value and its owner are packed into one number, since sorting numbers is several times as fast as sorting by two keys.
-    The owner takes the place of the lowest bits: 58 bits of a 3-gram are left with 50 texts.
+    A value and its owner are packed into one number, since sorting numbers is several times as fast as sorting by two keys. The owner
+    replaces the lowest bits: with 50 texts, 58 bits of a 3-gram are left.
     """
     bits = np.uint64(max(found.texts - 1, 1).bit_length())
     packed = (found.values >> bits << bits) | found.owners.astype(np.uint64)
@@ -79,7 +79,7 @@ def shared(found: Grams) -> Shared:
 
 
 def counted(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
-    """How many 3-grams each two texts share (t, t), 0 on the diagonal. ``values`` and ``owners``: of different 3-grams of each
+    """The number of 3-grams that each two texts share (t, t), 0 on the diagonal. ``values`` and ``owners``: of different 3-grams of each
     text, ascending by value.
     """
     if not len(values):
@@ -93,7 +93,7 @@ def counted(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDA
 
 
 def _by_pairs(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
-    """What two texts share (t, t), of 3-grams with few owners: their pairs, one by one."""
+    """The shared 3-grams (t, t) among those with few owners: counted pair by pair."""
     found = [np.empty(0, np.intp)]
     for ahead in range(1, FEW):
         meets = np.flatnonzero(values[ahead:] == values[:-ahead])
@@ -103,7 +103,7 @@ def _by_pairs(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.N
 
 
 def _by_product(values: Hashes, owners: npt.NDArray[np.intp], texts: int) -> npt.NDArray[np.float32]:
-    """The same (t, t), of 3-grams with many owners: their incidence times itself."""
+    """The shared 3-grams (t, t) among those with many owners: their incidence matrix times itself."""
     counts = np.zeros((texts, texts), np.float32)
     columns = np.cumsum(np.concatenate(([False], values[1:] != values[:-1])))[: len(values)]
     width = int(columns[-1]) + 1 if len(columns) else 0

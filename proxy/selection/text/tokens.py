@@ -1,12 +1,11 @@
 """The words of texts, in any script, found for many texts at once.
 
-A word is a run of letters, digits, underscores and the marks that belong to letters (without which "कि" and "की" would be
-one word). Scripts that are written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have no such runs:
-there every character is a word, which is what n-grams over them want anyway. A text without a single word (emoji,
-signs) is read character by character: as distinct as any other text, not equal to every other one without words.
+A word is a run of letters, digits, underscores and the marks that belong to letters (without which "कि" and "की" would be one word).
+Scripts that are written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have no such runs: there every character is a word,
+which suits n-grams. A text without any word (emoji, signs) is read character by character, so that such texts are not all equal.
 
-Found by a table of character kinds over all texts as one array: a regular expression takes 15 microseconds for a text of
-a hundred words with one curly quote in it, this takes three.
+Found by a table of character kinds over all texts as one array: a regular expression takes 15 microseconds for a text of a hundred words
+with one curly quote in it, this takes three.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ _KINDS = _basic_plane()
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of several texts, joined by spaces: ``codes`` (c,) their code points, ``starts`` and ``ends`` (w,) of each
-    word therein, ``borders`` (t + 1,): text i has the words borders[i] to borders[i + 1].
+    """The words of several texts, joined by spaces: ``codes`` (c,) their code points, ``starts`` and ``ends`` (w,) of each word in them,
+    ``borders`` (t + 1,): text i has the words borders[i] to borders[i + 1].
     """
 
     codes: Codes
@@ -111,7 +110,7 @@ def _kinds(codes: Codes) -> Kinds:
 
 
 def _runs(kinds: Kinds) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Where words begin and, behind their last characters, end."""
+    """Where words begin, and where they end (exclusive)."""
     if (kinds == _ALONE).any():
         return _starts(kinds), len(kinds) - _starts(kinds[::-1])[::-1]  # the same, read backwards
     bounded = np.zeros(len(kinds) + 2, np.uint8)
@@ -121,28 +120,27 @@ def _runs(kinds: Kinds) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 def _starts(kinds: Kinds) -> npt.NDArray[np.intp]:
-    """Where a word begins: at a letter behind a separator, and at every character that is a word alone or follows one."""
+    """Where a word begins: at a letter after a separator, and at every character that is a word alone or follows one."""
     before = np.concatenate((np.zeros(1, np.uint8), kinds[:-1]))
     return np.flatnonzero((kinds != _SEPARATOR) & ((before != _LETTER) | (kinds == _ALONE)))
 
 
 # Words as 64-bit hashes, for all words of many texts at once. A word has the same hash in every process.
 #
-# The hash is a polynomial over the word's characters modulo 2^64, read off one running sum over all characters, then mixed. One
-# call of a hash function for each word would cost more than the rest of the text work. Python's own hash differs between
-# processes.
+# The hash is a polynomial over the word's characters modulo 2^64, computed from one running sum over all characters, then mixed. Calling a
+# hash function for each word would cost more than the rest of the text work. Python's own hash differs between processes.
 #
-# Two different words have the same hash with a probability of about 2^-64. An attacker who crafts such words can make a text
-# look like a copy; copying the text does the same.
+# Two different words have the same hash with a probability of about 2^-64. An attacker who crafts such words can make a text look like a
+# copy; copying the text does the same.
 
 Hashes = npt.NDArray[np.uint64]
 
-# Digits of pi: nothing up the sleeve. Odd, so that it has an inverse modulo 2^64.
+# Digits of pi, as an unsuspicious constant. Odd, so that it has an inverse modulo 2^64.
 _BASE = 0x243F6A8885A308D3
 _INVERSE = pow(_BASE, -1, 1 << 64)
 
-# Texts are read in batches of so many characters (a longer text is one of its own), for which the powers are kept: a
-# megabyte in all, and enough for a usual pool in one go.
+# Texts are read in batches of this many characters (a longer text is its own batch), for which the powers are kept: a megabyte in all, and
+# enough for a usual pool in one batch.
 _BATCH = 1 << 16
 
 
@@ -192,12 +190,12 @@ def _of(words: Words) -> list[Hashes]:
     np.cumsum(values, out=sums[1:])
     hashes = mixed((sums[words.ends] - sums[words.starts]) * inverses[words.starts])
     borders = words.borders.tolist()
-    # Copies, because they are remembered one by one, and a view would hold on to the whole batch.
+    # Copies, because they are cached one by one, and a view would keep the whole batch alive.
     return [hashes[start:end].copy() for start, end in pairwise(borders)]
 
 
 def mixed(values: Hashes) -> Hashes:
-    """Every bit of the outcome depends on every bit of the value, one to one (the finaliser of MurmurHash3)."""
+    """Every bit of the result depends on every bit of the value, one to one (the finaliser of MurmurHash3)."""
     values = values ^ (values >> np.uint64(33))
     values *= np.uint64(0xFF51AFD7ED558CCD)
     values ^= values >> np.uint64(33)

@@ -1,4 +1,4 @@
-"""What makes two texts near copies: one rule a signal, each with a threshold in the settings.
+"""Near-text signals: rules that make two texts near copies, each with a threshold in the settings.
 
 comparison  the texts that signals compare, and what a signal is
 overlap     containment and Jaccard: the share of common word 3-grams
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from .comparison import Signal
 
-# By the name of the setting that holds the threshold.
+# For each name of a setting that holds the threshold.
 SIGNALS: Mapping[str, Signal] = MappingProxyType(
     {
         name: signal

@@ -1,4 +1,4 @@
-"""The texts that near-text signals compare. What several signals need of them is worked out once, when the first asks."""
+"""The texts that near-text signals compare. Values that several signals need are computed once, when first used."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..tokens import Hashes
 class Comparison:
     """Candidates ``rows`` (n,) and ``columns`` (m,) of t texts, compared where ``present`` (n, m).
 
-    ``texts``: hashes of each text's words. A text has none when it is missing, and when it is ranked behind as many words as
-    signals can read in some 25 ms. ``present``: as the caller allows, and only pairs of which both have words.
+    ``texts``: hashes of each text's words. A missing text has none, nor has a text beyond the words that signals can read in some 25 ms.
+    ``present``: allowed by the caller, and only pairs of which both have words.
     """
 
     def __init__(self, texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: Mask) -> None:
@@ -44,11 +44,11 @@ class Comparison:
         return shared(self.grams)
 
     def fingerprinted(self) -> Mask:
-        """The pairs (n, m) that are present and of which both texts are fingerprinted."""
+        """The present pairs (n, m) of which both texts are fingerprinted."""
         return self.present & self._have_words(self._few)
 
     def block(self, matrix: FloatMatrix) -> FloatMatrix:
-        """The entries (n, m) for rows and columns, of a matrix (t, t) for all texts."""
+        """The entries (n, m) for rows and columns of a matrix (t, t) for all texts."""
         return matrix[np.ix_(self.rows, self.columns)]
 
     def _have_words(self, texts: Sequence[Hashes]) -> Mask:
@@ -66,14 +66,14 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """``compare``: what the signal says of a comparison at the policy's threshold. ``link``: how its pairs are reported."""
+    """``compare``: the signal for a comparison at the policy's threshold. ``link``: how its pairs are reported."""
 
     compare: Callable[[Comparison, float], Near]
     link: Link = Link.NEAR_TEXT
 
 
 def at_least(similarity: FloatMatrix, least: float, among: Mask) -> Near:
-    """The pairs ``among`` with a similarity of ``least`` or more.
+    """The pairs ``among`` with a similarity of at least ``least``.
 
     Compared in float32: similarities are ratios of whole numbers below 2^24, and 4/5 in float32 is below 4/5 in float64.
     """
@@ -81,7 +81,7 @@ def at_least(similarity: FloatMatrix, least: float, among: Mask) -> Near:
 
 
 def _first(texts: Sequence[Hashes], most_words: int) -> Sequence[Hashes]:
-    """The texts. Those behind the first ``most_words`` words have no words."""
+    """The texts. Those beyond the first ``most_words`` words have no words."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     count = int(ends.searchsorted(most_words, side="right"))
     return texts if count == len(texts) else [*texts[:count], *(words[:0] for words in texts[count:])]

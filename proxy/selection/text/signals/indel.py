@@ -1,8 +1,7 @@
-"""The share of words that stand in both texts in the same order: 2 x longest common subsequence / words of both.
+"""The share of words that both texts have in the same order: 2 x longest common subsequence / words of both.
 
-The modern form of difflib's SequenceMatcher.ratio. It compares words instead of characters, which gives the same ratio at a
-hundredth of the cost (0.2 ms instead of 38 ms for two texts of 2.5 kB). It has no "autojunk", with which difflib gave 0 for
-texts that overlap by 90 %.
+The modern form of difflib's SequenceMatcher.ratio. It compares words instead of characters, which gives the same ratio at a hundredth of
+the cost (0.2 ms instead of 38 ms for two texts of 2.5 kB). It has no "autojunk", with which difflib gave 0 for texts that overlap by 90 %.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from ..bounds import POOL_STEPS
 from ..tokens import Hashes
 from .comparison import Comparison, Near, Signal, at_least
 
-# Code points that a string can hold.
+# The number of code points that a string can hold.
 _ALPHABET = 0x110000
 
-# What a pair takes beside its words: 3 microseconds.
+# The cost of a pair beside its words: 3 microseconds.
 _PAIR_STEPS = 40_000
 
 
 def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: Mask, least: float) -> FloatMatrix:
     """The ratio (n, m) float32 of texts ``rows`` to ``columns`` where ``compared`` and at least ``least``, else 0.
 
-    Two texts of a and b words have a ratio of at most 2 min(a, b) / (a + b). Pairs that cannot reach ``least`` are skipped.
-    Raises ModuleNotFoundError where rapidfuzz, the extra `indel`, is missing and a pair is left.
+    Two texts of a and b words have a ratio of at most 2 min(a, b) / (a + b). Pairs that cannot reach ``least`` are skipped. Raises
+    ModuleNotFoundError if rapidfuzz, the extra `indel`, is missing and a pair is left.
     """
     found = np.zeros(compared.shape, np.float32)
     lengths = np.fromiter(map(len, texts), np.float64, len(texts))
@@ -57,7 +56,7 @@ def ratios(texts: Sequence[Hashes], rows: Indices, columns: Indices, compared: M
 
 
 def _spelled(texts: Sequence[Hashes]) -> list[str]:
-    """Each text as a string of one character a word: what rapidfuzz compares fastest, and without Python's own hash.
+    """Each text as a string of one character per word: the fastest input for rapidfuzz, and independent of Python's own hash.
 
     Beyond 1.1 million different words, more than any pool has, two of them would share a character.
     """

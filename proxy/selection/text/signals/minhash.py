@@ -20,14 +20,14 @@ from .overlap import jaccard
 BANDS = 16
 ROWS = 8
 
-# So many values are permuted at a time: 8 MB.
+# Values that are permuted at a time: 8 MB.
 _BLOCK = 8192
 
 
 def _factors() -> Hashes:
-    """One odd number (128,) a permutation: x -> x * number modulo 2^64 is one to one. Any stable source of bits would do.
+    """One odd number (128,) per permutation: x -> x * number modulo 2^64 is one to one. Any stable source of bits would do.
 
-    Multiplying is enough, because the 3-grams are mixed well already; mixing once more takes ten times as long.
+    Multiplying is enough, because the 3-grams are well mixed already; mixing once more takes ten times as long.
     """
     return np.array([xxhash.xxh64_intdigest(b"permutation", seed=i) | 1 for i in range(BANDS * ROWS)], np.uint64)
 
@@ -50,7 +50,7 @@ def signatures(found: Grams) -> Hashes:
 
 
 def meet(found: Hashes) -> Mask:
-    """Which texts (t, t) agree in all rows of at least one band; texts without 3-grams meet nobody."""
+    """Which texts (t, t) agree in all rows of at least one band; texts without 3-grams agree with none."""
     bands = found.reshape(len(found), BANDS, ROWS)
     numbers = _numbered(bands)
     meets: Mask = (numbers[:, None, :] == numbers[None, :, :]).any(axis=2)

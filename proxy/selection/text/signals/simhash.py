@@ -1,7 +1,7 @@
-"""SimHash (Charikar 2002): 64 bits a text, of which similar texts differ in few.
+"""SimHash (Charikar 2002): 64 bits per text; similar texts differ in few of them.
 
-Each bit is the majority of that bit in the hashes of the text's different word 3-grams. On real edits, one or two changed
-words in a hundred move four to six bits. So the usual bound of three bits finds little more than equal texts.
+Each bit is the majority of that bit in the hashes of the text's different word 3-grams. On real edits, one or two changed words in a
+hundred move four to six bits. So the usual bound of three bits finds little more than equal texts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ BITS = 64
 
 
 def simhash(found: Grams) -> Hashes:
-    """The fingerprints (t,). A bit that is as often set as not is not set; a text without 3-grams has none set."""
+    """The fingerprints (t,). A bit that is set and clear equally often is not set; a text without 3-grams has none set."""
     values, owners = distinct(found)
-    # Mixed again: the lowest bits were cut off where the owner's number was.
+    # Mixed again, because the lowest bits were replaced by the owner's number.
     order = np.argsort(owners, kind="stable")
     bits = np.unpackbits(mixed(values[order]).astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     counts = np.bincount(owners, minlength=found.texts)
@@ -34,9 +34,9 @@ def simhash(found: Grams) -> Hashes:
 
 
 def hamming(left: Hashes, right: Hashes) -> npt.NDArray[np.int64]:
-    """In how many of their 64 bits fingerprints differ, (n, m)."""
+    """The number of the 64 bits in which fingerprints differ, (n, m)."""
     bits = np.bitwise_xor.outer(left, right)
-    # Added up in pairs, fours and eights, then all eights at once: eight times less memory than a byte for every bit.
+    # Added up in pairs, fours and eights, then all eights at once: an eighth of the memory of one byte per bit.
     bits -= (bits >> np.uint64(1)) & np.uint64(0x5555555555555555)
     bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
     bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

@@ -17,7 +17,6 @@ from vecsieve.proxy.selection.certainty import (
     FEATURES,
     KNEE,
     LEAST_WEIGHT,
-    MOST_REPETITION,
     SHIPPED,
     SIGNS,
     SUBJECTS,
@@ -34,6 +33,7 @@ from vecsieve.proxy.selection.certainty import (
 from vecsieve.proxy.selection.geometry import Mask
 from vecsieve.proxy.selection.policy import Certain
 from vecsieve.proxy.selection.text import pairs
+from vecsieve.proxy.selection.text.rare_words import MOST_REPETITION
 from vecsieve.proxy.selection.text.reading import Texts, read
 from vecsieve.proxy.selection.values import FloatMatrix, Metadata, finished
 

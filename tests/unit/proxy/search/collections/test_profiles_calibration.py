@@ -82,7 +82,7 @@ def test_drift_is_logged_once_and_counted(
         calibration.scaling.observe("docs", "", dimension=768, median=0.01, size=40)
     assert count(registry, "profile_drift_total", kind="distances") == 1.0
     assert count(registry, "profile_drift_total", kind="dimension") == 1.0
-    assert sum("no longer look like" in record.message for record in caplog.records) == 2
+    assert sum("no longer match" in record.message for record in caplog.records) == 2
 
 
 def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
