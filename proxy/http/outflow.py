@@ -245,6 +245,9 @@ class Outflow:
         return self._waiting_bytes() + int(queued)
 
     def _cut(self) -> None:
+        """Called by either of the two that this answer is lent to, or by both."""
+        if self.is_cut:
+            return
         self.is_cut = True
         self._events.connection_rejected("slow_reader")
         if self._request.transport is not None:

@@ -36,6 +36,11 @@ class Loan:
     end: Callable[[], None]
 
 
+# Clients whose speed one call compares. Each asks the kernel: with 200 slow readers, and 200 new ones a second, comparing all was a quarter
+# of the process's work.
+LOOKED_AT = 16
+
+
 class Loans:
     """By holder, the oldest first."""
 
@@ -56,20 +61,25 @@ class Loans:
     def call_in(self, host: object | None = None) -> bool:
         """End the loan of the slowest client, of those to ``host`` or of all; False when there is none.
 
-        Of clients that have taken nothing, the one that has waited longest: the search ends there.
+        Of clients that have taken nothing, the one that has waited longest: the search ends there. It also ends behind LOOKED_AT clients;
+        the faster ones move to the end, so that the next call looks at others.
         """
         slowest: object | None = None
         least = float("inf")
+        looked_at: list[object] = []
         for holder, loan in self._lent.items():
             if host is not None and loan.host != host:
                 continue
             speed = loan.speed()
             if slowest is None or speed < least:
                 slowest, least = holder, speed
-            if speed <= 0:
+            looked_at.append(holder)
+            if speed <= 0 or len(looked_at) == LOOKED_AT:
                 break
         if slowest is None:
             return False
+        for holder in looked_at:
+            self._lent[holder] = self._lent.pop(holder)
         self._lent.pop(slowest).end()
         return True
 

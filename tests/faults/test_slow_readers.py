@@ -91,7 +91,7 @@ async def test_readers_by_the_hundred_leave_a_good_client_places_and_connections
                 await asyncio.sleep(0.05)
         for _ in range(20):
             assert is_ok(await asyncio.wait_for(raw_exchange(proxy.port, request(search())), 5))
-        assert proxy.count("connections_rejected_total", reason="slow_reader") > 20
+        assert 20 < proxy.count("connections_rejected_total", reason="slow_reader") <= 200, "each is counted once"
 
 
 async def test_a_place_is_free_again_while_a_client_does_not_read() -> None:

@@ -5,16 +5,23 @@ import errno
 import socket
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.listener import AT_A_TURN, UNSENT_BYTES, Accepting, Arrivals, arriving_at_most, bound
+from vecsieve.proxy.http.listener import AT_A_TURN, BACKLOG, UNSENT_BYTES, Accepting, Arrivals, arriving_at_most, bound
 
 HOST = "127.0.0.1"
 LARGE = 2 * 1024 * 1024
+
+
+def somaxconn() -> int:
+    """The kernel's bound of a queue; 0 where it does not say."""
+    told = Path("/proc/sys/net/core/somaxconn")
+    return int(told.read_text(encoding="ascii")) if told.exists() else 0
 
 
 class Greeting(asyncio.Protocol):
@@ -199,3 +206,16 @@ async def test_a_host_name_is_bound_wherever_it_leads() -> None:
 async def test_a_taken_port_is_an_error() -> None:
     with socket.create_server((HOST, 0)) as taken, pytest.raises(OSError, match="address already in use"):
         await bound(HOST, taken.getsockname()[1])
+
+
+@pytest.mark.skipif(somaxconn() < BACKLOG, reason="the kernel's own bound is lower here")
+async def test_clients_that_come_by_the_thousand_find_room_while_the_loop_is_busy() -> None:
+    """Without room the kernel drops what they send first: they ask again after a second."""
+    open_port = await accepting([])
+    with ExitStack() as clients:
+        for _ in range(2_000):
+            client = clients.enter_context(socket.socket())
+            client.settimeout(0.9)
+            client.connect((HOST, open_port.port))
+        await open_port.opened()
+        open_port.close()
