@@ -1,6 +1,6 @@
 """The gRPC data plane: any call is relayed unchanged, searches use the same service as over HTTP.
 
-side         one server for each place that calls go to
+side         one server for each upstream that calls go to
 plane        every call: admitted, classified, relayed or intercepted
 exchange     a search over gRPC
 relay        one call to the database and back, of any shape or of one message each way
@@ -8,7 +8,7 @@ upstream     channels to the database
 status       which keys of metadata are forwarded; how a call ended: codes, failures, counts
 listener     a gRPC server on a socket of our own; connections of shared ports
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
-splice       two connections tied into one
-frames       what HTTP/2 connections may send: frames, an allowance for empty ones, waiting calls
+splice       two connections joined into one
+frames       HTTP/2 frames, an allowance for empty ones, waiting calls
 messages     the messages in them: unfinished and inflated bytes
 """

@@ -1,4 +1,4 @@
-"""A search over gRPC: widened messages go out with the client's metadata, answers come back with upstream's."""
+"""A search over gRPC: widened messages are sent with the client's metadata, answers are returned with upstream's."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..telemetry.reports import Report
 from ..telemetry.spans import Code
 from .status import Answer, Failure
 
-# Codes of a refusal that may be about the size of what was asked for. UNKNOWN is what Weaviate, and every server whose
-# handlers just return an error, returns for nearly all client errors: it is an answer, no failure of the database.
+# Codes of refusals that may be caused by the size of the request. UNKNOWN is what Weaviate, and every server whose handlers just return an
+# error, returns for nearly all client errors: it is an answer, not a failure of the database.
 TOO_LARGE = frozenset({Code.UNKNOWN, Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
 SERVER_ERRORS = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.DATA_LOSS})
-# Of the words for a message that is too long our own end's words: its bound is `limits.reply_body_bytes`, and the message was never held.
+# The words of our own core for a message that is too long: its bound is `limits.reply_body_bytes`, and the message was never held.
 _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
 Send = Callable[[bytes, float, Ending], Awaitable[Outcome]]
-"""Sends one message within so many seconds to the call's method, or to one whose name ends otherwise, and returns what came of it."""
+"""Sends one message within this many seconds to the call's method, or to one with another last part of its name; returns the outcome."""
 
 
 def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
-    """What a failure is for a read of ours."""
+    """The exception for a failed read of ours."""
     if failure.kind is not None:
         return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
     if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
@@ -55,8 +55,8 @@ def message_of(outcome: Outcome) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Reads of ours beside a call. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and returns the message or body of a
-    successful reply. Raises LostReplyError or RefusedReplyError.
+    """Additional reads beside a call. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and returns the message or body
+    of a successful reply. Raises LostReplyError or RefusedReplyError.
     """
 
     operation: Operation
@@ -72,7 +72,7 @@ class Questions:
 class GrpcExchange:
     """One classified call. ``plain``: its message.
 
-    ``widened``, ``relayed``, ``asked``: send a message of ours, the client's own, and a read of another method.
+    ``widened``, ``relayed``, ``asked``: send a message of ours, the client's own message, and a read of another method.
     """
 
     operation: Operation
@@ -107,7 +107,7 @@ class GrpcExchange:
         return error
 
     def answer(self, body: bytes, report: Report) -> Outcome:
-        """Put ``body`` between upstream's own metadata. Raises RejectedReplyError when there is none."""
+        """Send ``body`` with upstream's own metadata. Raises RejectedReplyError when there is none."""
         if self._success is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         initial = (*self._success.initial, *report_headers(report, is_wanted=self.report_header))

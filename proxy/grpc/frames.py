@@ -1,4 +1,4 @@
-"""What an HTTP/2 client sends: frames (RFC 9113 4.1), an allowance for empty ones, and waiting calls."""
+"""The frames of an HTTP/2 client (RFC 9113 4.1), an allowance for empty ones, and waiting calls."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
 
 Description = Callable[[int, int, int, int], int]
-"""Told of every frame as its head is whole: type, flags, stream, length. Returns what it costs beside itself, in frames."""
+"""Called for every frame when its head is complete: type, flags, stream, length. Returns its additional cost, in frames."""
 
 
 Content = Callable[[int, Buffer, int, int], int]
-"""Shown some of the DATA of a stream: stream, what came, from where in it, to where. Returns what that cost beside the frames, in frames."""
+"""Called with part of the DATA of a stream: stream, data, start, stop. Returns its additional cost, in frames."""
 
 
 class Frames:
-    """Follows the frames of one direction, in whatever pieces they arrive.
+    """Follows the frames of one direction, in pieces of any size.
 
-    ``skip``: bytes before the first frame. ``content``: receives the payload of DATA frames. ``place``: the first place
-    in the last data where a frame may be inserted, None without one. ``begun_at``: where the last frame begins in it,
-    None if before.
+    ``skip``: bytes before the first frame. ``content``: receives the payload of DATA frames. ``place``: the first place in the last data
+    where a frame may be inserted, None without one. ``begun_at``: where the last frame begins in it, None if before.
     """
 
     __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_on_frame", "_shown", "begun_at", "has_begun", "place")
@@ -41,7 +40,7 @@ class Frames:
     def __init__(self, on_frame: Description, *, skip: int = 0, content: Content | None = None) -> None:
         self._on_frame = on_frame
         self._content = content
-        self._shown: int | None = None  # the stream of the frame that has begun, where its content is shown
+        self._shown: int | None = None  # the stream of the frame that has begun, if its content is followed
         self.begun_at: int | None = None
         self._head = b""
         self._left = skip
@@ -51,11 +50,11 @@ class Frames:
 
     @property
     def is_between(self) -> bool:
-        """Whether a frame may be inserted here. Not at the start, where SETTINGS must be."""
+        """Whether a frame may be inserted here. Not at the start, where SETTINGS must come first."""
         return self.has_begun and not (self._head or self._left or self._is_in_fields)
 
     def follow(self, data: Buffer, *, most: int = sys.maxsize) -> int:
-        """Follow ``data`` until frames of cost ``most`` have begun; returns how far, the end or a frame's end."""
+        """Follow ``data`` until frames of cost ``most`` have begun; return the position, which is the end of the data or of a frame."""
         self.place = self.begun_at = None
         at, cost = self._finish(data)
         most -= cost
@@ -63,7 +62,7 @@ class Frames:
             self.place = at
         end = len(data)
         last_head, unpack, on_frame = end - _HEAD_BYTES, _HEAD.unpack_from, self._on_frame
-        # A peer can send 29,000 empty frames in one read: one walk over the buffer, and no call a frame but the one that tells.
+        # A peer can send 29,000 empty frames in one read: the buffer is walked once, with a single call per frame.
         while at <= last_head and most > 0 and not self._left:
             high, low, kind, flags, stream = unpack(data, at)
             left = high << 8 | low
@@ -85,7 +84,7 @@ class Frames:
         return at
 
     def _finish(self, data: Buffer) -> tuple[int, int]:
-        """Complete the frame that has begun, its head first; returns the bytes taken and their cost in frames."""
+        """Complete the current frame, its head first; return the bytes taken and their cost in frames."""
         at = cost = 0
         if self._head:
             at = _HEAD_BYTES - len(self._head)
@@ -117,36 +116,37 @@ def inserted(data: memoryview, insertions: list[tuple[int, bytes]]) -> Buffer:
     return b"".join((*pieces, data[at:]))
 
 
-# Frames beyond what is earned: at once, and again each second. Following so many takes a few milliseconds. Idle clients send a
-# PING in ten seconds; nghttp2, Envoy and Go's server let 1,000 to 10,000 such frames pass before they end a connection.
+# Frames beyond those that are earned: at once, and again each second. Following them takes a few milliseconds. Idle clients send one PING
+# in ten seconds; nghttp2, Envoy and Go's server allow 1,000 to 10,000 such frames before they end a connection.
 FRAMES = 10_000
 FRAMES_A_SECOND = 1_000
-# DATA shorter than a gRPC message can be (its prefix alone has five bytes) is counted as a frame without content.
+# DATA shorter than a gRPC message can be (its prefix has five bytes) counts as a frame without content.
 LEAST_CONTENT_BYTES = 5
 CONTENT_BYTES_A_FRAME = 256  # of content that earn one frame
-# What an empty DATA without an end, or an empty piece of a block of fields, costs: no client has a use for one. The gRPC core ends a
-# connection without a word after 100 of the latter (1.85); after half as many we say why.
+# The cost of an empty DATA without an end, or of an empty piece of a block of fields: no client needs them. The gRPC core ends a connection
+# without a reason after 100 of the latter (1.85); VecSieve states the reason after half as many.
 EMPTY_FRAMES = 200
-# Of one block of fields: the core takes some 16 KiB, but holds far more until the block ends (CVE-2024-27316).
+# Bytes of one block of fields: the core accepts some 16 KiB, but holds far more until the block ends (CVE-2024-27316).
 FIELDS_BYTES = 1 << 20
-CALL_FRAMES = 4  # what a call costs until it is answered: a handler's start is dearer than a frame
-ANSWER_FRAMES = 4  # what each frame of an answer earns; its last one gives back the call's own too
-# Calls broken off before they are SHORT_SECONDS old and before they are answered, beyond one for each that was answered: at
-# once, and again each second. As many as nghttp2 lets pass. Whoever waits longer, and then gives up, is not in a hurry.
+CALL_FRAMES = 4  # the cost of a call until it is answered: starting a handler is more expensive than a frame
+ANSWER_FRAMES = 4  # earned by each frame of an answer; the last one also returns the call's own cost
+# Calls reset within SHORT_SECONDS and before an answer, beyond one for each that was answered: at once, and again each second. The same
+# number as in nghttp2. A client that gives up after a longer wait is not counted.
 RESETS = 1_000
 RESETS_A_SECOND = 33
-HASTY_RESETS = 250  # above this the client waits after each: the core starts many handlers before it sees the resets
+HASTY_RESETS = (
+    250  # above this the client waits after each reset: the core starts many handlers before it sees the resets
+)
 SHORT_SECONDS = 0.1
 
 
 class Allowance:
-    """Limits what one client may send that brings nothing: empty frames, and calls broken off at once. ``now``:
-    monotonic seconds.
+    """Limits frames without effect that one client may send: empty frames, and calls that are reset at once. ``now``: monotonic seconds.
 
-    Each frame costs something here and in the gRPC core, and most kinds need no flow control credit: empty DATA,
-    SETTINGS, PING, PRIORITY, WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). The frames that
-    clients need go with their calls: a WINDOW_UPDATE for an answer, a PING to measure a busy connection, an ACK for the
-    server's. So answers and content earn more than such frames cost, and some may be sent at any time.
+    Each frame costs time here and in the gRPC core, and most kinds need no flow control credit: empty DATA, SETTINGS, PING, PRIORITY,
+    WINDOW_UPDATE, CONTINUATION, calls opened and reset (CVE-2023-44487). Clients need some of them with their calls: a WINDOW_UPDATE for an
+    answer, a PING to measure a busy connection, an ACK for the server's. So answers and content earn more than such frames cost, and some
+    may be sent at any time.
     """
 
     __slots__ = ("_at", "_frames", "_resets")
@@ -162,11 +162,11 @@ class Allowance:
 
     @property
     def is_resetting(self) -> bool:
-        """Whether calls are reset as they are opened, again and again."""
+        """Whether the client keeps resetting calls as it opens them."""
         return self._resets < RESETS - HASTY_RESETS
 
     def refill(self, now: float) -> None:
-        """Add what the passed time allows, up to the maximum."""
+        """Add the allowance for the time that has passed, up to the maximum."""
         passed, self._at = now - self._at, now
         self._frames = min(FRAMES, self._frames + passed * FRAMES_A_SECOND)
         self._resets = min(RESETS, self._resets + passed * RESETS_A_SECOND)
@@ -176,7 +176,7 @@ class Allowance:
         self._frames -= 1
 
     def empty(self) -> None:
-        """A frame arrived that should have had content."""
+        """A frame arrived that should have content but is empty."""
         self._frames -= EMPTY_FRAMES
 
     def spend(self) -> None:
@@ -208,15 +208,15 @@ class Allowance:
         self._resets += 1
 
     def must_acknowledge(self) -> None:
-        """The server sent a frame that the client has to acknowledge."""
+        """The server sent a frame that the client must acknowledge."""
         self._frames += 1
 
 
-# A first GOAWAY that refuses nothing (RFC 9113 6.8): the largest stream there can be, NO_ERROR. When grpcio's server is told to stop,
-# its core cancels every call that reaches it before it sends its own GOAWAY (1.85), and nobody retries a cancelled call. The
-# frame may be inserted between any two of the server's, but not within a block of fields.
+# A first GOAWAY that refuses nothing (RFC 9113 6.8): the largest possible stream, NO_ERROR. When grpcio's server is stopped, its core
+# cancels every call that reaches it before it sends its own GOAWAY (1.85), and no client retries a cancelled call. The frame may be
+# inserted between any two of the server's, but not within a block of fields.
 GOAWAY = b"\x00\x00\x08\x07\x00" + bytes(4) + b"\x7f\xff\xff\xff" + bytes(4)
-# For the frame to reach the client and for what it had sent by then to reach us: a long way round the world and a busy loop.
+# Seconds for the frame to reach the client, and for what it had sent by then to arrive here: allows for a long route and a busy loop.
 GOAWAY_SECONDS = 0.5
 _ENHANCE_YOUR_CALM = 0xB
 _NO_SETTINGS = b"\x00\x00\x00\x04\x00" + bytes(4)
@@ -228,7 +228,7 @@ def reset_stream(stream: int) -> bytes:
 
 
 def goaway_flood(last: int, *, is_first: bool) -> bytes:
-    """The frames that end a flooding connection (RFC 9113 10.5). ``last``: the highest stream that was let through.
+    """The frames that end a flooding connection (RFC 9113 10.5). ``last``: the highest stream that was forwarded.
 
     ``is_first``: nothing was sent yet, and SETTINGS must be the first frame (RFC 9113 3.4).
     """
@@ -238,8 +238,8 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
     return _NO_SETTINGS + goaway if is_first else goaway
 
 
-# Calls that wait to be looked at, in the core's one queue for all connections: what a loop does in some 30 ms. Who has calls open
-# already waits outside it for more, so that a client with a thousand calls does not delay all others.
+# The most calls waiting in the core's one queue for all connections: the number that a loop handles in some 30 ms. A client with open calls
+# already waits outside the queue for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
 _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 
@@ -247,10 +247,9 @@ _WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 class Calls:
     """The calls of all ports of a process.
 
-    grpcio takes one call at a time off its core's queue, and gives each some turns of the loop (1.85). However many
-    wait, the loop does not lag, and the core does not tell its queue's length, so streams are counted as their frames
-    pass. ``open``: unanswered. ``taken``: known to a handler, or answered and not yet sent. ``freed``: called with the
-    message size of an ended call.
+    grpcio takes one call at a time off its core's queue, and gives each some turns of the loop (1.85). The number of waiting calls does not
+    make the loop lag, and the core does not report its queue's length, so streams are counted by their frames. ``open``: unanswered calls.
+    ``taken``: those with a handler, or answered but not yet sent. ``freed``: called with the message size of an ended call.
     """
 
     __slots__ = ("freed", "inflated", "open", "taken", "unfinished")
@@ -274,15 +273,14 @@ class Calls:
 
     @property
     def waiting(self) -> int:
-        """Calls that no handler has yet."""
+        """Calls without a handler yet."""
         return max(0, self.open - self.taken)
 
 
 class OpenStreams:
     """The calls of one connection, by the frames of both sides. Data that is no HTTP/2 is left to the gRPC server.
 
-    ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, and its next frames
-    wait a moment.
+    ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, so its next frames wait for a moment.
     """
 
     __slots__ = ("_calls", "_clock", "_fields_bytes", "_now", "_open", "allowance", "is_resting", "last", "messages")
@@ -291,25 +289,25 @@ class OpenStreams:
         self._calls = calls
         self._clock = clock
         self._now = clock()
-        self._open: dict[int, float] = {}  # since when
+        self._open: dict[int, float] = {}  # the time of opening
         self.allowance = Allowance(self._now)
         self.messages = Messages(calls.inflated, calls.unfinished)
         self.is_resting = False
         self.last = 0
-        self._fields_bytes = 0  # of the block that is arriving
+        self._fields_bytes = 0  # of the current block of fields
 
     def client_read(self) -> None:
-        """Read the clock once for the client's frames that follow."""
+        """Read the clock once for the client's next frames."""
         self._now = self._clock()
         self.allowance.refill(self._now)
 
     @property
     def is_held(self) -> bool:
-        """Whether the client's next frames wait for other clients' calls."""
+        """Whether the client's next frames wait because of other clients' calls."""
         return len(self._open) > 1 and self._calls.is_crowded
 
     def client_frame(self, kind: int, flags: int, stream: int, length: int) -> int:
-        """HEADERS of a new stream are a call (RFC 9113 5.1.1). While calls wait, it is the last of this turn."""
+        """HEADERS of a new stream are a call (RFC 9113 5.1.1). While calls wait, it is the last one of this turn."""
         if kind in _FIELDS:
             self._fields_bytes = length + (self._fields_bytes if kind == CONTINUATION else 0)
             if self._fields_bytes > FIELDS_BYTES:
@@ -341,7 +339,7 @@ class OpenStreams:
         return sys.maxsize if self.messages.refused else cost
 
     def refused(self) -> list[int]:
-        """The calls whose messages are too large; they have ended, and count against the allowance."""
+        """The calls whose messages are too large; they are ended and count against the allowance."""
         found, self.messages.refused = self.messages.refused, []
         for stream in found:
             self._end(stream)
@@ -364,14 +362,14 @@ class OpenStreams:
         self.end_some(len(self._open))
 
     def end_some(self, most: int) -> list[int]:
-        """End so many calls, the oldest first; returns them."""
+        """End this many calls, oldest first; return them."""
         ended = list(self._open)[:most]
         for stream in ended:
             self._end(stream)
         return ended
 
     def _end(self, stream: int) -> float | None:
-        """When the call was opened; None where it was not open."""
+        """The time at which the call was opened; None if it is not open."""
         since = self._open.pop(stream, None)
         if since is not None:
             self._calls.open -= 1

@@ -1,6 +1,6 @@
-"""The gRPC server of one port, the Unix socket on which it gets connections of shared ports, and the connections that aiohttp does not own.
+"""The gRPC server of one port, the Unix socket for its connections from shared ports, and the connections that aiohttp does not own.
 
-These are counted with aiohttp's, so that one limit holds for all.
+They are counted together with aiohttp's, so that one limit applies to all.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ..http.connections import Connection, Connections
 from .frames import Calls
 from .upstream import METADATA_BYTES, UNLIMITED, Option
 
-# Idle clients may ping: pymilvus does every 10 s, and a server with grpcio's defaults sends it away after two minutes.
+# Idle clients may send pings: pymilvus does every 10 s, and a server with grpcio's defaults disconnects it after two minutes.
 LEAST_PING_INTERVAL_MS = 5000
-# A connection counts once, whatever it carries, and grpcio sets no bound of its own. What a process takes on by default
-# (limits.in_flight). A client's own core holds back what is more; one that does not is refused each such call.
+# The most concurrent calls per connection. A connection counts once, whatever it carries, and grpcio has no bound of its own. The same
+# number as a process's default (limits.in_flight). A client's own core waits with further calls; other clients get a refusal for each.
 CALLS_OF_ONE_CONNECTION = 1024
-# grpcio takes one call at a time off its core's queue; of what is longer than 1,000 the core cancels some by chance, and nobody tries
-# a cancelled call again. Waiting is better until the client's own deadline: sixteen connections' worth.
+# The most calls in the core's queue. grpcio takes one call at a time off it; of a queue above 1,000 the core cancels some at random, and no
+# client retries a cancelled call. Waiting until the client's own deadline is better: the calls of sixteen connections.
 PENDING_CALLS = 16 * CALLS_OF_ONE_CONNECTION
 
 
 @dataclass(frozen=True, slots=True)
 class GrpcListener:
-    """``port``: the bound one; the assigned one where 0 was given; 1 for a Unix socket."""
+    """``port``: the bound one; the assigned one if 0 was given; 1 for a Unix socket."""
 
     server: grpc.aio.Server
     port: int
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Stop accepting, tell every connection to go away, let calls finish for the grace period, then cut them."""
+        """Stop accepting, send GOAWAY on every connection, let calls finish for the grace period, then cut them."""
         await self.server.stop(grace_seconds)
 
 
@@ -51,12 +51,11 @@ async def listen(
     certificate: tuple[Path, Path] | None = None,
     age_seconds: float | None = None,
 ) -> GrpcListener:
-    """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of it and of its
-    key.
+    """Open a port. ``where``: host:port, or a Unix socket as `unix:<path>`. ``certificate``: files of the certificate and its key.
 
-    ``message_bytes``: the largest message; a larger one is RESOURCE_EXHAUSTED before it is held. ``handshake_seconds``:
-    for TLS and HTTP/2's first frames. ``age_seconds``: after which a connection is told to go away, ± 10 %; None is
-    never. Raises OSError when the address cannot be bound.
+    ``message_bytes``: the largest message; a larger one is RESOURCE_EXHAUSTED before it is held. ``handshake_seconds``: for TLS and
+    HTTP/2's first frames. ``age_seconds``: after which a connection gets a GOAWAY, ± 10 %; None: never. Raises OSError when the address
+    cannot be bound.
     """
     server = grpc.aio.server(handlers=(handler,), options=_options(handshake_seconds, message_bytes, age_seconds))
     try:
@@ -65,7 +64,7 @@ async def listen(
         else:
             chain, key = (path.read_bytes() for path in certificate)
             port = server.add_secure_port(where, grpc.ssl_server_credentials([(key, chain)]))
-    except RuntimeError:  # the core keeps the reason to itself
+    except RuntimeError:  # the core does not report the reason
         raise OSError(
             f"gRPC cannot listen on {where}: in use, not an address of this machine, or not allowed"
         ) from None
@@ -84,7 +83,7 @@ def _options(handshake_seconds: float, message_bytes: int, age_seconds: float | 
         ("grpc.absolute_max_metadata_size", METADATA_BYTES),
         ("grpc.server.max_pending_requests", PENDING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
-        ("grpc.so_reuseport", 0),  # on by default, and then two proxies share a port without knowing
+        ("grpc.so_reuseport", 0),  # on by default, so that two proxies would share a port unnoticed
         ("grpc.server_handshake_timeout_ms", int(handshake_seconds * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
@@ -92,18 +91,17 @@ def _options(handshake_seconds: float, message_bytes: int, age_seconds: float | 
     ]
 
 
-LONGEST_PATH_BYTES = 107  # sun_path is 108 bytes with its end, on Linux
-# Connecting to a Unix socket with a full backlog fails at once, where TCP would wait.
+LONGEST_PATH_BYTES = 107  # sun_path has 108 bytes with its terminator, on Linux
+# Connecting to a Unix socket with a full backlog fails at once, while TCP would wait.
 FULL_BACKLOG_SECONDS = 0.005
 
 
 class InnerSocket:
-    """A Unix socket that nobody else can open. ``close`` removes what was made for it.
+    """A Unix socket that nobody else can open. ``close`` removes its directory.
 
-    In a private directory where one can be made, else, on a read-only file system, a Linux abstract name. Such a name
-    has no permissions: it cannot be guessed, but a process in the same network namespace can read it in /proc.
-    ``grpc``: its name for ``add_insecure_port``; ``path``: for ``socket.connect``. ``calls``: counts what comes in by
-    it.
+    In a private directory if one can be made; otherwise, on a read-only file system, a Linux abstract name. Such a name has no permissions:
+    it cannot be guessed, but a process in the same network namespace can read it in /proc. ``grpc``: its name for ``add_insecure_port``;
+    ``path``: for ``socket.connect``. ``calls``: counts incoming calls.
     """
 
     __slots__ = ("_directory", "calls", "grpc", "path")
@@ -153,7 +151,7 @@ def _private_directory() -> tempfile.TemporaryDirectory[str] | None:
     return made
 
 
-# A cut connection is gone after one turn of the loop; this only keeps a fault of ours from holding up the exit.
+# A cut connection is gone after one turn of the loop; this bound only prevents a bug of ours from delaying the exit.
 CUT_SECONDS = 1.0
 
 
@@ -164,17 +162,17 @@ class SharedConnection(Connection, Protocol):
 
     @property
     def is_unsent(self) -> bool:
-        """Whether an answer has not reached the client yet, as far as can be known."""
+        """Whether an answer may not have reached the client yet."""
 
     def send_goaway(self) -> None:
-        """Ask the client to send nothing new, where that is possible. Called once."""
+        """Ask the client to send nothing new, if the protocol allows it. Called once."""
 
     def cut(self) -> None:
-        """End now, whatever is under way."""
+        """End now, with everything in progress."""
 
 
 class SharedConnections:
-    """Registers them, owns their tasks, and ends them. One for all ports of a listener."""
+    """Registers connections, owns their tasks, and ends them. One for all ports of a listener."""
 
     def __init__(self, ledger: Connections) -> None:
         self.ledger = ledger
@@ -189,7 +187,7 @@ class SharedConnections:
 
     @property
     def unsent(self) -> int:
-        """How many clients have not received all of their answers."""
+        """The number of clients that have not received all of their answers."""
         return sum(each.is_unsent for each in self._open)
 
     def enter(self, connection: SharedConnection) -> bool:
@@ -203,7 +201,7 @@ class SharedConnections:
         return True
 
     def send_goaway(self) -> None:
-        """Ask all clients to send nothing new, later ones too."""
+        """Ask all clients to send nothing new, including later ones."""
         if not self._is_leaving:
             self._is_leaving = True
             for each in self._open:
@@ -217,14 +215,14 @@ class SharedConnections:
             self._is_empty.set()
 
     def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
-        """Run a task of a connection."""
+        """Run a task for a connection."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Cut those whose protocol is unknown, wait for the others, then cut these too. None is registered any more."""
+        """Cut connections with unknown protocol, wait for the others, then cut these too. Afterwards none is registered."""
         self._is_closed = True
         self._cut([each for each in self._open if not each.may_finish])
         await self._emptied(grace_seconds)

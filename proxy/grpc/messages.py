@@ -1,4 +1,4 @@
-"""The messages in an HTTP/2 connection's DATA: how much of them is held, unfinished and inflated."""
+"""The messages in an HTTP/2 connection's DATA: bounds for unfinished and inflated bytes."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Buffer = bytes | memoryview
-# Vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default limit of every gRPC server
-# the ratio is not looked at: an upload of empty vectors is one.
+# The largest compression ratio: vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default message limit of
+# every gRPC server the ratio is not checked: an upload of empty vectors is legal.
 MOST_RATIO = 100
 ANY_RATIO_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 256 * 1024
-# Inflating so many bytes takes as long as following a frame: 1,000 frames a turn of the loop are 2 MiB.
+# Inflating this many bytes takes as long as following a frame: 1,000 frames per turn of the loop are 2 MiB.
 BYTES_A_FRAME = 2048
 _PREFIX_BYTES = 5  # whether it is compressed (1), length (4)
-_AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, by their heads: `gzip` and `deflate` of gRPC
+_AUTOMATIC = zlib.MAX_WBITS | 32  # gzip or zlib, recognized by their heads: `gzip` and `deflate` of gRPC
 
 
 @dataclass(slots=True)
 class Inflated:
-    """The inflated bytes of a process's compressed messages. ``message_bytes``: the largest message. ``most``: all at
-    once.
-    """
+    """The inflated bytes of a process's compressed messages. ``message_bytes``: of the largest message. ``most``: of all together."""
 
     message_bytes: int
     most: int
     held: int = 0
 
     def has_room(self, more: int, *, own: int) -> bool:
-        """Whether a message of ``own`` bytes may grow by ``more``. A single message always may, up to its own bound."""
+        """Whether a message of ``own`` bytes may grow by ``more``. A single message is always allowed, up to its own bound."""
         return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
 
 
 class Unfinished:
-    """The bytes of a process's messages that are not whole yet. ``most``: of all of them.
+    """The bytes of a process's incomplete messages. ``most``: of all together.
 
-    The core grants each call's message a window and holds what came: 49 MiB of a thousand calls on one connection, for as long as a
-    body may take. When there is too much, the connection that has most loses the message that has waited longest for its next bytes.
+    The core grants each call's message a window and holds what arrived: 49 MiB for a thousand calls on one connection, as long as a body
+    may take. Above the bound, the connection with most bytes loses the message that has waited longest for its next bytes.
     """
 
     __slots__ = ("_of", "held", "most")
@@ -49,7 +47,7 @@ class Unfinished:
         self._of: dict[Messages, int] = {}
 
     def change(self, messages: Messages, more: int) -> None:
-        """Count ``more`` bytes of a connection, or fewer."""
+        """Add ``more`` bytes of a connection; negative for fewer."""
         self.held += more
         size = self._of.pop(messages, 0) + more
         if size:
@@ -61,7 +59,7 @@ class Unfinished:
 
 @dataclass(slots=True)
 class _Stream:
-    """The messages of one call. ``left``: bytes of the current one, ``taken``: those that have come; ``inflated``: size of the last
+    """The messages of one call. ``left``: missing bytes of the current one, ``taken``: arrived bytes; ``inflated``: size of the last
     compressed one.
     """
 
@@ -73,13 +71,12 @@ class _Stream:
 
 
 class Messages:
-    """Counts the size of one connection's messages as they pass: of unfinished ones what has come, of compressed ones what they
-    inflate to. ``refused``: streams whose messages are too large. ``shed``: called when one is refused while nothing of this
-    connection is followed.
+    """Counts the size of one connection's messages as they pass: arrived bytes of incomplete ones, inflated bytes of compressed ones.
+    ``refused``: streams whose messages are too large. ``shed``: called when one is refused while no data of this connection is followed.
 
-    The gRPC core inflates a whole message at once and holds it: 200 kB may become 200 MiB, on a thousand calls. So each
-    compressed message is inflated here piece by piece and only counted, and a call whose message becomes too large is
-    reset before the core has all of it. Uncompressed messages are skipped by their length.
+    The gRPC core inflates a whole message at once and holds it: 200 kB may become 200 MiB, on a thousand calls. So each compressed message
+    is inflated here piece by piece and only counted, and a call whose message becomes too large is reset before the core has all of it.
+    Uncompressed messages are skipped by their length.
     """
 
     __slots__ = ("_inflated", "_is_followed", "_streams", "_unfinished", "refused", "shed")
@@ -87,7 +84,7 @@ class Messages:
     def __init__(self, inflated: Inflated, unfinished: Unfinished | None = None) -> None:
         self._inflated = inflated
         self._unfinished = Unfinished() if unfinished is None else unfinished
-        self._streams: dict[int, _Stream] = {}  # the one that waited longest for DATA is the first
+        self._streams: dict[int, _Stream] = {}  # the first is the one that waited longest for DATA
         self._is_followed = False
         self.refused: list[int] = []
         self.shed: Callable[[], None] = _nothing
@@ -119,8 +116,8 @@ class Messages:
         return cost
 
     def refuse_oldest(self, *, is_alone: bool) -> bool:
-        """Refuse the unfinished message that has waited longest. False, and none, where ``is_alone`` is true of the connection and
-        there is no second one.
+        """Refuse the incomplete message that has waited longest. Returns False without refusing if ``is_alone`` is true for the connection
+        and there is no second message.
         """
         unfinished = [stream for stream, known in self._streams.items() if known.left and known.taken]
         if is_alone and len(unfinished) < 2:
@@ -146,19 +143,19 @@ class Messages:
             self.end(stream)
 
     def _begin(self, known: _Stream, data: Buffer, start: int, stop: int) -> int:
-        """Read the prefix of a message, or what there is of it; returns where it ends."""
+        """Read the prefix of a message, as far as it has arrived; return where it ends."""
         end = min(stop, start + _PREFIX_BYTES - len(known.prefix))
         known.prefix += bytes(data[start:end])
         if len(known.prefix) == _PREFIX_BYTES:
             known.left, known.taken = int.from_bytes(known.prefix[1:]), 0
-            self._inflated.held -= known.inflated  # of the message before
+            self._inflated.held -= known.inflated  # of the previous message
             known.inflated = 0
             known.engine = zlib.decompressobj(_AUTOMATIC) if known.prefix[0] & 1 else None
             known.prefix = b""
         return end
 
     def _inflate(self, stream: int, known: _Stream, data: Buffer) -> int:
-        """Count a piece of a message; returns the cost in frames. Damaged data is the core's to refuse."""
+        """Count a piece of a message; return the cost in frames. Damaged data is left to the core, which refuses it."""
         engine, before = known.engine, known.inflated
         assert engine is not None  # noqa: S101 - asked for compressed messages alone
         more: Buffer = data

@@ -59,7 +59,7 @@ MESSAGE_SECONDS = 300.0
 T = TypeVar("T")
 
 AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
-"""Sends a read to the database's REST, with the metadata of a call and within so many seconds."""
+"""Sends a read to the database's REST, with the metadata of a call and within this many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class PlaneServices:
 
 @dataclass(slots=True, kw_only=True)
 class _Call:
-    """One call with one message, None where the client sent none. ``relayed``: upstream's own answer."""
+    """One call with one message, None if the client sent none. ``relayed``: upstream's own answer."""
 
     head: RequestHead
     context: Context
@@ -96,24 +96,22 @@ class _Call:
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """The metadata where overrides are among it."""
+        """The metadata if it contains overrides."""
         has_overrides = any(is_override(key) for key, _ in self.metadata)
         return [(key, str(value)) for key, value in self.metadata] if has_overrides else []
 
 
 class Plane(grpc.GenericRpcHandler):
-    """The handlers of one port. ``origin``: where its calls go. ``host``: the same for classification, "" for one
-    upstream.
-    """
+    """The handlers of one port. ``origin``: the destination of its calls. ``host``: the same for classification, "" with one upstream."""
 
     def __init__(self, shared: PlaneServices, origin: Origin, *, host: str = "") -> None:
         self._shared = shared
         self._services = shared.services
         self._origin = origin
         self._host = host
-        self._known: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}  # handlers of the methods that the transport names
+        self._known: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}  # handlers of the methods with this transport
         self._searches: dict[str, bool] = {}  # whether such a method is a search
-        self.unsent = 0  # calls that are answered, but whose answers the library has not sent
+        self.unsent = 0  # calls that are answered, but whose answers grpcio has not sent
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
         path = handler_call_details.method
@@ -125,7 +123,7 @@ class Plane(grpc.GenericRpcHandler):
             handler = self._known[path] = self._unary(head)
         return handler
 
-    # The library asks of each call whether its handler is a coroutine function, which takes it 10 microseconds for a partial.
+    # grpcio checks for each call whether its handler is a coroutine function, which takes 10 microseconds for a partial.
 
     def _streaming(self, head: RequestHead) -> grpc.RpcMethodHandler[Any, Any]:
         async def stream(_messages: object, context: Context) -> None:
@@ -186,7 +184,7 @@ class Plane(grpc.GenericRpcHandler):
         return await answer(context, outcome)
 
     def _count_unsent(self, context: Context) -> None:
-        """Count the answer until the library has sent it."""
+        """Count the answer as unsent until grpcio has sent it."""
 
         def sent(_: object) -> None:
             self.unsent -= 1
@@ -214,10 +212,10 @@ class Plane(grpc.GenericRpcHandler):
         first: Callable[[], Awaitable[Failure | None]] | None = None,
         head: RequestHead | None = None,
     ) -> T | Failure:
-        """Run what answers a call; an exception of ours and a full process are answers too.
+        """Run the function that answers a call; exceptions of ours and a full process are answered too.
 
-        ``first``: reads the message before the call takes one of the last places, which are for calls that have
-        arrived. ``head``: of a call of known shape, which may be a search.
+        ``first``: reads the message before the call takes one of the last places, which are for calls that have arrived. ``head``: of a
+        call of known shape, which may be a search.
         """
 
         async def admitted() -> T | Failure:
@@ -253,7 +251,7 @@ class Plane(grpc.GenericRpcHandler):
         return await self._answered(call, record) if late is None else late
 
     async def _read(self, call: _Call) -> Failure | None:
-        """Read the message, unless that was done; returns the failure when it is late."""
+        """Read the message if that was not done before; return the failure if it is late."""
         if call.is_read:
             return None
         seconds = self._services.limits.body_timeout_seconds if self._is_search(call.head) else MESSAGE_SECONDS
@@ -272,7 +270,7 @@ class Plane(grpc.GenericRpcHandler):
         return found
 
     async def _answered(self, call: _Call, record: RequestRecord) -> Outcome:
-        """Upstream's answer to a call, or ours to a search."""
+        """Upstream's answer to a call, or our answer to a search."""
         message = call.message
         told = RequestHead(
             method=call.head.method,
@@ -284,7 +282,7 @@ class Plane(grpc.GenericRpcHandler):
         operation = None if message is None or not self._is_search(call.head) else self._shared.adapter.classify(told)
         if message is None or operation is None:
             gate = self._shared.gate
-            # A call whose metadata cannot be passed on is refused when it is sent.
+            # A call whose metadata cannot be forwarded is refused when it is sent.
             is_read = message is not None and is_sendable(call.metadata)
             write = gate.adapter.classify(told) if gate is not None and is_read else None
             policy = None if write is None or gate is None else gate.policy_of(write)
@@ -326,7 +324,7 @@ class Plane(grpc.GenericRpcHandler):
         )
 
     async def _passed(self, call: _Call, told: RequestHead) -> Outcome:
-        """Pass on what is no ranked search."""
+        """Forward a call that is no ranked search."""
         with self._shared.write_invalidation.passing(told):
             answered = await self._original(call)
         self._observe_reply(self._shared.transport.collection_of(told), answered)
@@ -335,7 +333,7 @@ class Plane(grpc.GenericRpcHandler):
     async def _gated(
         self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
     ) -> Outcome:
-        """Pass on an upsert, which the write gate looks at before it goes out, or beside it."""
+        """Forward an upsert, which the write gate examines before it is sent, or beside it."""
         size = len(questions.plain)
         is_small = size <= self._services.limits.write_body_bytes
         if not is_small or not gate.room.take(size):
@@ -357,7 +355,7 @@ class Plane(grpc.GenericRpcHandler):
     async def _changed(
         self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
     ) -> Outcome:
-        """Pass on what the gate makes of a write, or answer where nothing is left of it."""
+        """Forward the gate's version of a write, or answer if nothing is left of it."""
         change = await gate.changed(questions, policy)
         if change is None:
             return await self._passed(call, told)
@@ -424,7 +422,7 @@ class Plane(grpc.GenericRpcHandler):
         kind: AttemptKind = AttemptKind.ORIGINAL,
         passing: Callable[[Outcome], Awaitable[None]] | None = None,
     ) -> Outcome:
-        """Send the client's own message. ``passing``: awaited before the answer is the client's."""
+        """Send the client's own message. ``passing``: awaited before the answer is sent to the client."""
         seconds = call.context.time_remaining()
         answered = await self._send(call, call.message, kind, seconds=seconds, is_search=False)
         if passing is not None:
@@ -491,7 +489,7 @@ def _ended(
         request_bytes=sizes[0],
         response_bytes=sizes[1],
         is_relayed=is_relayed,
-        is_loopback=None,  # every call arrives by the socket between our port and the gRPC server
+        is_loopback=None,  # every call arrives through the socket between our port and the gRPC server
         code=code(failure) if has_status else None,
         cause="" if failure is None or failure.kind is None else cause_of(failure.kind, origin.authority),
     )

@@ -1,10 +1,10 @@
-"""Relays one call, of any shape or of one message each way, unchanged; holds nothing, re-sends nothing.
+"""Relays one call unchanged, of any shape or of one message each way; holds nothing, re-sends nothing.
 
-Back-pressure is passed on: the next message is read when the last one was taken. The only deadline is the client's,
-because a stream may be silent for hours; the end of either side or connection ends both.
+Back-pressure is passed on: the next message is read when the last one was taken. The only deadline is the client's, because a stream may be
+silent for hours; the end of either side or connection ends both.
 
-Where grpcio cannot be exact (docs/limits.md): `user-agent` is this proxy's; `grpc-trace-bin` and `grpc-tags-bin` end
-here; messages are compressed as each hop negotiates.
+Where grpcio cannot be exact (docs/limits.md): `user-agent` is this proxy's; `grpc-trace-bin` and `grpc-tags-bin` are not forwarded;
+messages are compressed as each hop negotiates.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .status import (
 )
 from .upstream import Channels
 
-# A client that breaks off looks like one that has said everything (grpcio 1.85: read() returns EOF for both) until the
-# cancellation follows: 0.1 ms later as a rule, 9 ms with three busy processes on two cores. A stream cut short must not be
-# taken for a whole one, so its end is held back as long as that.
+# Seconds to hold back the end of a client's stream. A client that disconnects looks like one that has sent everything (grpcio 1.85: read()
+# returns EOF for both) until the cancellation follows: usually 0.1 ms later, 9 ms with three busy processes on two cores. A truncated
+# stream must not be taken for a complete one.
 HELD_SECONDS = 0.02
-HELD_TURNS = 3  # of the loop, for a cancellation that is already on its way to us when the time is over
+HELD_TURNS = 3  # turns of the loop, for a cancellation that is already on its way when the time is over
 
 
 async def hold_end() -> None:
-    """Return once an end that was read is certain; cancelled where the client broke off."""
+    """Return once the end of a stream is certain; cancelled if the client disconnected."""
     await asyncio.sleep(HELD_SECONDS)
     for _ in range(HELD_TURNS):
         await asyncio.sleep(0)
@@ -57,7 +57,7 @@ def unacknowledged_bytes(descriptor: int) -> int:
 Context = grpc.aio.ServicerContext[bytes, bytes]
 UpstreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
 
-# For a status that came with its head, in the same frame; 0.1 ms on an idle machine.
+# Seconds to wait for a status that came with its head, in the same frame; it takes 0.1 ms on an idle machine.
 HEAD_HELD_SECONDS = 0.02
 
 
@@ -98,7 +98,7 @@ async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> Non
         await call.wait_for_connection()
         while isinstance(message := await context.read(), bytes):
             relayed.request_bytes += len(message)
-            # call.write() would report a call that has ended as INTERNAL, over the status that ended it (grpcio 1.85).
+            # call.write() would report a call that has ended as INTERNAL and hide its real status (grpcio 1.85).
             await call._cython_call.send_serialized_message(message)  # type: ignore[attr-defined] # noqa: SLF001 - above
         await hold_end()
         await call.done_writing()
@@ -109,7 +109,7 @@ async def _upload(context: Context, call: UpstreamCall, relayed: Relayed) -> Non
 async def _download(
     call: UpstreamCall, context: Context, channel: grpc.aio.Channel, relayed: Relayed
 ) -> Failure | None:
-    """Forward everything that comes back except the status."""
+    """Forward everything from upstream except the status."""
     try:
         message = await _first(call, context)
         while isinstance(message, bytes):
@@ -126,8 +126,8 @@ async def _download(
 async def _first(call: UpstreamCall, context: Context) -> object:
     """Forward the head and return the first message, or the end.
 
-    A head without metadata waits a moment: where a status follows at once, the answer was trailers-only and must stay
-    so, or a client with a retry policy would take it for a call that had begun.
+    A head without metadata waits a moment: if a status follows at once, the answer was trailers-only and must stay so, or a client with a
+    retry policy would treat the call as begun.
     """
     initial = for_client(await call.initial_metadata())
     if initial:
@@ -157,13 +157,13 @@ def end_with(context: Context, failure: Failure, relayed: Relayed) -> Relayed:
     return relayed
 
 
-# Calls of one message each way: two thirds of the relay's cost. Their handler is registered as stream-unary, because the
-# library's own unary handler never answers a call without a message, where a database would refuse it.
+# Calls of one message each way cost two thirds of a relayed stream. Their handler is registered as stream-unary, because grpcio's own unary
+# handler never answers a call without a message, which a database would refuse.
 UnaryCall = grpc.aio.UnaryUnaryCall[bytes, bytes] | grpc.aio.StreamUnaryCall[bytes, bytes]
 
 
 async def received(context: Context) -> bytes | None:
-    """The call's one message; None where the client sent none. Cancelled where it is gone before."""
+    """The call's one message; None if the client sent none. Cancelled if the client disconnected before."""
     message = await context.read()
     if isinstance(message, bytes):
         return message
@@ -183,8 +183,7 @@ async def send(
 ) -> Answer | Failure:
     """Send one call once. ``metadata``: the client's own; hop-by-hop keys are removed here.
 
-    ``deadline_seconds``: as the client set it, or less; None where it set none. Cancelling it cancels the call
-    upstream.
+    ``deadline_seconds``: the client's, or less; None if it set none. Cancelling this coroutine cancels the call upstream.
     """
     passing = for_upstream(metadata)
     if not is_sendable(passing):
@@ -198,7 +197,7 @@ async def send(
 
 
 async def answer(context: Context, outcome: Answer | Failure) -> bytes:
-    """Give the client the outcome; a handler returns the result. A failure ends the call here."""
+    """Send the outcome to the client; a handler returns the result. A failure ends the call here."""
     if outcome.initial:
         await context.send_initial_metadata(outcome.initial)
     if isinstance(outcome, Failure):

@@ -25,7 +25,7 @@ LOGGER = logging.getLogger("vecsieve.tls")
 
 
 class _Pending(asyncio.Protocol):
-    """A connection whose protocol is not known yet: nothing is under way, and its first request may be on its way."""
+    """A connection with unknown protocol: no request is in progress, and its first one may be on its way."""
 
     __slots__ = ()
     is_idle = may_finish = is_unsent = False
@@ -41,12 +41,10 @@ class _Pending(asyncio.Protocol):
 
 
 class Handshake(_Pending):
-    """A new connection on a TLS port, until its handshake is done. ``secured``: makes the next protocol, as on a plain
-    port.
+    """A new connection on a TLS port, until its handshake is done. ``secured``: makes the next protocol, as on a plain port.
 
-    ``create_server(ssl=…)`` would report a connection only after its handshake: any number could wait in one, at 256
-    KiB each, outside every limit. So a connection is accepted plain, takes its place, and its socket is handed to a TLS
-    transport.
+    ``create_server(ssl=…)`` would report a connection only after its handshake: any number could wait in a handshake, at 256 KiB each,
+    outside every limit. So a connection is accepted plain, takes its place, and its socket is handed to a TLS transport.
     """
 
     __slots__ = ("_connections", "_context", "_own", "_rules", "_secured", "_task")
@@ -70,7 +68,7 @@ class Handshake(_Pending):
             self._task.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place and the socket. The plain transport closes its own descriptor of it, unread."""
+        """Take a place and the socket. The plain transport closes its own descriptor without reading."""
         plain = cast(asyncio.Transport, transport)
         if self._connections.enter(self):
             self._own = socket.socket(fileno=os.dup(plain.get_extra_info("socket").fileno()))
@@ -89,13 +87,13 @@ class Handshake(_Pending):
                 ssl_handshake_timeout=self._rules.head_timeout_seconds,
                 ssl_shutdown_timeout=CLOSING_SECONDS,
             )
-        except ConnectionAbortedError:  # what both loops make of a handshake that is late
+        except ConnectionAbortedError:  # both event loops raise this for a late handshake
             self._rules.events.connection_rejected("silent")
-        except OSError as error:  # ssl.SSLError is one; its reason is a word of OpenSSL's, nothing of the client's
+        except OSError as error:  # includes ssl.SSLError; its reason is OpenSSL's, and contains nothing of the client's
             LOGGER.debug("a TLS handshake failed: %s", getattr(error, "reason", None) or type(error).__name__)
 
     def _is_over(self, _: asyncio.Task[None]) -> None:
-        if self._own is not None:  # cut before its first step
+        if self._own is not None:  # cancelled before its first step
             self._own.close()
         self._connections.leave(self)
 
@@ -125,9 +123,9 @@ class HttpVersion(Enum):
 
 
 def version_of(first: bytes) -> HttpVersion | None:
-    """The version that begins with ``first``; None while POST, PUT, PATCH and the preface are all possible.
+    """The protocol version indicated by ``first``; None while POST, PUT, PATCH and the preface are all possible.
 
-    Every HTTP/2 connection begins with 24 bytes that no HTTP/1.x request can be (RFC 9113 3.4).
+    Every HTTP/2 connection begins with 24 bytes that no HTTP/1.x request can have (RFC 9113 3.4).
     """
     if not PREFACE.startswith(first[: len(PREFACE)]):
         return HttpVersion.HTTP_1
@@ -135,11 +133,11 @@ def version_of(first: bytes) -> HttpVersion | None:
 
 
 class Detecting(_Pending):
-    """A new connection on a shared port, until its first bytes tell its protocol. ``inner``: where HTTP/2 goes.
-    ``http``: makes the protocol that serves HTTP/1.
+    """A new connection on a shared port, until its first bytes show its protocol. ``inner``: the destination of HTTP/2. ``http``: makes the
+    protocol that serves HTTP/1.
 
-    The protocol must be known ``head_timeout_seconds`` after the connection was made; a head then has the same time
-    again. Silent connections are closed without an answer, as on a port of HTTP/1 alone.
+    The protocol must be known ``head_timeout_seconds`` after the connection was made; a head then has the same time again. Silent
+    connections are closed without an answer, as on a port of HTTP/1 only.
     """
 
     __slots__ = ("_connections", "_deadline", "_http", "_inner", "_read", "_rules", "_transport")
@@ -156,7 +154,7 @@ class Detecting(_Pending):
         self._inner = inner
         self._http = http
         self._read = b""
-        self._transport: asyncio.Transport | None = None  # None again when it is no longer ours
+        self._transport: asyncio.Transport | None = None  # None again once another object owns it
         self._deadline: asyncio.TimerHandle | None = None
 
     def cut(self) -> None:
@@ -188,8 +186,8 @@ class Detecting(_Pending):
     def _to_http(self, transport: asyncio.Transport) -> None:
         """Hand over to a connection with a place and a deadline of its own.
 
-        The bytes follow one turn later, as they would have come by themselves: until aiohttp's task has begun, a
-        connection that waits for a head looks like one in a body. Reading is paused so that nothing overtakes them.
+        The bytes follow one turn later, as if they had arrived then: until aiohttp's task has begun, a connection that waits for a head
+        looks like one in a body. Reading is paused so that nothing overtakes them.
         """
         self._let_go()
         served = self._http()
@@ -229,7 +227,7 @@ class Detecting(_Pending):
 
 def _deliver(read: bytes, served: asyncio.Protocol, transport: asyncio.Transport) -> None:
     if not transport.is_closing():
-        transport.resume_reading()  # first: a protocol that has had enough pauses it again
+        transport.resume_reading()  # first, because a protocol with enough data pauses it again
         served.data_received(read)
 
 
@@ -237,9 +235,9 @@ Factory = Callable[[], asyncio.Protocol]
 
 
 class SharedPort:
-    """The connections of a listener's ports before aiohttp has them.
+    """The connections of a listener's ports before aiohttp takes them.
 
-    ``inner``: the socket on which the gRPC server listens; None where no gRPC is served. ``tls``: None is plaintext.
+    ``inner``: the socket on which the gRPC server listens; None if no gRPC is served. ``tls``: None: plaintext.
     """
 
     def __init__(
@@ -255,7 +253,7 @@ class SharedPort:
 
     @property
     def unsent(self) -> int:
-        """How many gRPC clients have not received all of their answers."""
+        """The number of gRPC clients that have not received all of their answers."""
         return self._connections.unsent
 
     def before(self, http: Factory) -> Factory:
@@ -264,7 +262,7 @@ class SharedPort:
         return plain if self._tls is None else partial(Handshake, self._rules, self._connections, self._tls, plain)
 
     def send_goaway(self) -> None:
-        """Ask gRPC clients to go elsewhere. Close the listening sockets first."""
+        """Ask gRPC clients to reconnect elsewhere. Close the listening sockets first."""
         self._connections.send_goaway()
 
     async def close(self, *, grace_seconds: float) -> None:

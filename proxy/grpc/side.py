@@ -1,7 +1,6 @@
-"""The gRPC servers of a process: one for each place that calls go to, behind the ports that lead there.
+"""The gRPC servers of a process: one for each upstream, behind the ports that lead there.
 
-Each listens on a socket of its own that only our ports know, because gRPC does not tell its handlers by which port a
-call came in.
+Each listens on a socket of its own that only our ports know, because gRPC does not tell its handlers on which port a call arrived.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .plane import AskOverRest, Plane, PlaneServices
 from .upstream import UNLIMITED, Channels
 
 Leading = Callable[[Origin, str], Plane]
-"""The plane of calls that go to an origin; the text is the index behind the port, "" for backends with one upstream."""
+"""The plane of calls to an origin; the text is the index of the port, "" for backends with one upstream."""
 
 
 def side_of(
@@ -37,7 +36,7 @@ def side_of(
     gate: WriteGate | None,
     over_rest: AskOverRest,
 ) -> GrpcSide:
-    """``spoken``: the backend's own gRPC. ``gate``: of its writes, None where all pass through."""
+    """``spoken``: the backend's own gRPC. ``gate``: for its writes, None if all pass through."""
     adapter, dialect = spoken.adapter(), spoken.dialect()
     channels = Channels(
         settings.upstream,
@@ -77,9 +76,7 @@ def side_of(
 
 
 class GrpcSide:
-    """Create and end it inside the event loop. ``handshake_seconds``: how long a connection may take to show its
-    protocol.
-    """
+    """Create and end it inside the event loop. ``handshake_seconds``: how long a connection may take to show its protocol."""
 
     def __init__(
         self,
@@ -104,7 +101,7 @@ class GrpcSide:
         self._is_ending = asyncio.Event()
 
     async def behind(self, data_port: DataPort) -> InnerSocket | None:
-        """The socket for calls of this port; None where it leads to no gRPC. Raises OSError."""
+        """The socket for calls on this port; None if the port has no gRPC. Raises OSError."""
         if data_port.grpc is None:
             return None
         index = "" if data_port.index is None else data_port.index.authority
@@ -145,7 +142,7 @@ class GrpcSide:
         await server.close(grace_seconds=grace_seconds)
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Stop and wait; the shortest grace period that was given holds."""
+        """Stop and wait; of several grace periods the shortest applies."""
         self._is_ending.set()
         self.stop(grace_seconds=grace_seconds)
         await asyncio.gather(*self._stopping)

@@ -1,14 +1,13 @@
-"""Two connections tied into one: the client's bytes reach the gRPC server unchanged, and back.
+"""Joins two connections: the client's bytes reach the gRPC server unchanged, and the server's the client.
 
-A side that takes too slowly stops the other from being read, so a splice holds at most the buffers of two sockets.
-Half-closes, closes and a client's reset are carried over. The server's reset is not: a gRPC server that has sent
-everything closes with client frames unread (an acknowledgement, a ping), and a reset that follows would discard the
-last answers. HTTP/2 needs no reset to show what is cut short.
+A side that reads slowly stops reading from the other, so a splice holds at most the buffers of two sockets. Half-closes, closes and a
+client's reset are forwarded. The server's reset is not: a gRPC server that has sent everything closes with client frames unread (an
+acknowledgement, a ping), and the reset that follows would discard the last answers. HTTP/2 needs no reset to show what is incomplete.
 
-A port for gRPC alone is spliced as well. On a port of its own the core (grpcio 1.85, whatever its channel arguments) never
-ends a flood of SETTINGS, WINDOW_UPDATE, PRIORITY, heads, or of calls opened and reset, ends others without a word, and has no bound on
-what all messages inflate to, on connections or on waiting calls. Its clients fare no worse beside a flood, but it takes a core for
-as long as it likes. The splice costs 0.1 ms a call.
+A port for gRPC only is spliced as well. On a port of its own the core (grpcio 1.85, with any channel arguments) never ends a flood of
+SETTINGS, WINDOW_UPDATE, PRIORITY, heads, or of calls opened and reset, ends other floods without a reason, and has no bound on inflated
+bytes, connections or waiting calls. Other clients are not affected by a flood, but it uses a core for any length of time. The splice costs
+0.1 ms per call.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from .listener import InnerSocket, SharedConnections
 from .messages import Buffer
 from .relay import unacknowledged_bytes
 
-# gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: who takes nothing that long is gone or
-# means harm, and the other side's end would never be noticed, for it is not read. As limits.stream_idle_timeout_seconds.
+# gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: a peer that reads nothing for this long is gone or
+# malicious, and the other side's end would never be noticed, because it is not read. As limits.stream_idle_timeout_seconds.
 STALLED_SECONDS = 60.0
-# What the gRPC server has sent may still be in the socket between us: given to the client in one of our next turns.
+# Data from the gRPC server may still be in the socket between us; it reaches the client in one of our next turns.
 PAUSE_SECONDS = 0.5
 READ_BYTES = 65536
-MOST_CHECKS = 100  # then the frames are carried anyway
-HELD_SECONDS = 0.002  # until it is looked again whether calls still wait
+MOST_CHECKS = 100  # seconds; then the frames are forwarded in any case
+HELD_SECONDS = 0.002  # seconds between checks whether calls still wait
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
@@ -70,12 +69,12 @@ class End(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._given_at = 0.0
-        self.rest: memoryview | None = None  # of what was read, what has not been carried yet
-        self._checks = 0  # in a row, at calls that still wait
-        self._is_next = False  # to be carried at the next turn
+        self.rest: memoryview | None = None  # data that was read but not forwarded yet
+        self._checks = 0  # checks in a row at which calls still waited
+        self._is_next = False  # to be forwarded at the next turn
         self.is_full = False
         self.has_ended = False
-        self._has_finished = False  # it is given nothing more
+        self._has_finished = False  # nothing more may be written to it
         self.is_lost = False
 
     @property
@@ -85,7 +84,7 @@ class End(asyncio.Protocol):
 
     @property
     def is_unsent(self) -> bool:
-        """Whether it has not taken what it was given, or was given something just now."""
+        """Whether the peer has not taken all data, or some was written just now."""
         if (open_ := self._open) is None:
             return False
         if asyncio.get_running_loop().time() < self._given_at + PAUSE_SECONDS or open_.get_write_buffer_size() > 0:
@@ -129,7 +128,7 @@ class End(asyncio.Protocol):
             open_.write(data)
 
     def left_unread(self) -> bytes:
-        """What has arrived and was not read: a failed write ends reading too. Only during connection_lost."""
+        """Data that has arrived and was not read: a failed write ends reading too. Only during connection_lost."""
         read = bytearray()
         assert self.transport is not None  # noqa: S101 - what is lost was made
         with self.transport.get_extra_info("socket").dup() as same, contextlib.suppress(OSError):
@@ -143,7 +142,7 @@ class End(asyncio.Protocol):
             open_.pause_reading()
 
     def go_on(self) -> None:
-        """Resume reading, or carry the rest of the last read at the next turn; not while the other side is full."""
+        """Resume reading, or forward the rest of the last read at the next turn; not while the other side is full."""
         if (open_ := self._open) is None or not self._may_go_on:
             return
         if self.rest is None:
@@ -179,7 +178,7 @@ class End(asyncio.Protocol):
         if not open_.can_write_eof():
             open_.close()
             return
-        with contextlib.suppress(OSError):  # it was reset after its end
+        with contextlib.suppress(OSError):  # the connection was reset after its end
             open_.write_eof()
 
     def close(self) -> None:
@@ -201,23 +200,23 @@ class End(asyncio.Protocol):
 
 
 LOGGER = logging.getLogger("vecsieve.grpc")
-# The server is in this process: it lets in at once, or its backlog is full, or it is gone.
+# The server is in this process: it accepts at once, or its backlog is full, or it is gone.
 CONNECT_SECONDS = 2.0
-# Once one side has ended, gRPC has nothing more to say; the other may take what is left, as long as nginx lets it
-# (lingering_timeout 5 s, lingering_time 30 s).
+# Once one side has ended, gRPC sends nothing more; the other side may read the rest for as long as nginx allows (lingering_timeout 5 s,
+# lingering_time 30 s).
 CLOSING_SECONDS = 10.0
-# Of one client, at one turn of the loop: half a millisecond's. What is left waits for the next turn, and others have theirs.
+# Frames of one client per turn of the loop: half a millisecond. The rest waits for the next turn, so that others have theirs.
 FRAMES_A_TURN = 1000
-# For a client that floods us to read why it is cut. Nothing of it is read meanwhile.
+# Seconds for a flooding client to read why it is cut. Nothing is read from it meanwhile.
 CUT_SECONDS = 1.0
-# Calls of a client that is cut or has gone: so many are ended at once, the next behind a pause. To end one takes 0.3 ms of several
-# tasks; a thousand at once kept another client's call waiting for 0.5 s.
+# Calls of a cut or disconnected client that are ended at once; the next ones follow after a pause. Ending one takes 0.3 ms of several
+# tasks; a thousand at once delayed another client's call by 0.5 s.
 ENDED_AT_ONCE = 16
 ENDING_SECONDS = 0.01
 
 
 class Splice:
-    """One client connection and its way to ``inner``. Create it, register it, then ``begin``."""
+    """One client connection joined to ``inner``. Create it, register it, then ``begin``."""
 
     __slots__ = (
         "_client",
@@ -253,7 +252,7 @@ class Splice:
         self._goaway_at: float | None = None
         self._frames_due = b""
         self._resets_due = b""
-        self._has_frame = False  # of a client that was cut, the server has a frame that does not end
+        self._has_frame = False  # for a client that was cut, the server has an incomplete frame
         self._is_ending = False
         self._is_orderly = True
         self.is_cut = False
@@ -265,14 +264,13 @@ class Splice:
 
     @property
     def may_finish(self) -> bool:
-        """Calls may be under way."""
+        """Calls may be in progress."""
         return True
 
     @property
     def is_unsent(self) -> bool:
-        """An answered call has left the gRPC server before a slow client has the answer: it is in our buffer, or in the
-        kernel's, which discards it when the connection is cut. What a client sends before it reads GOAWAY is
-        answered too.
+        """An answered call has left the gRPC server before a slow client has the answer: it is in our buffer, or in the kernel's, which
+        discards it when the connection is cut. Calls that a client sends before it reads GOAWAY are answered too.
         """
         return self._closing is not None or self._is_leaving or self._client.is_unsent
 
@@ -294,21 +292,21 @@ class Splice:
         self.cut()
 
     def send_goaway(self) -> None:
-        """Ask the client to send no more calls here: between the server's frames, as soon as one has ended."""
+        """Ask the client to send no more calls here. The frame is sent between the server's frames."""
         if self._goaway_at is not None:
             return
         self._goaway_at = asyncio.get_running_loop().time()
         self._say(GOAWAY)
 
     def _say(self, frames: bytes) -> None:
-        """Send frames to the client between two frames of the server's, now or when one has ended."""
+        """Send frames to the client between two frames of the server's, now or at the end of the current one."""
         if self._from_server.is_between or (self.is_cut and not self._from_server.has_begun):
             self._client.take(frames)
         else:
             self._frames_due += frames
 
     def carry(self, end: End, data: Buffer) -> None:
-        """Forward what one side sent: all of the server's, as many of the client's frames as it has at a turn."""
+        """Forward what one side sent: everything from the server; from the client at most one turn's frames."""
         if end is not self._client:
             self._carry_down(data)
             return
@@ -330,11 +328,10 @@ class Splice:
             self._client.go_on()
 
     def _refuse(self, taken: memoryview) -> list[tuple[int, bytes]]:
-        """Reset calls whose messages are too large, on both sides. Returns what to insert for the gRPC server, and
-        where.
+        """Reset calls whose messages are too large, on both sides. Returns the frames to insert for the gRPC server, and their places.
 
-        It gets the reset before the frame that was too much. What the client still sends of these calls is forwarded,
-        for it counts in the connection's flow control; a server drops it (RFC 9113 5.1).
+        It gets the reset before the frame that exceeded the limit. What the client still sends of these calls is forwarded, because it
+        counts in the connection's flow control; a server drops it (RFC 9113 5.1).
         """
         insertions, frames = [], self._from_client
         if self._resets_due and frames.place is not None:
@@ -349,11 +346,11 @@ class Splice:
             elif frames.is_between:
                 insertions.append((len(taken), resets))
             else:
-                self._resets_due += resets  # behind the rest of the frame
+                self._resets_due += resets  # after the rest of the frame
         return insertions
 
     def _shed(self) -> None:
-        """Reset calls whose messages others need the memory of, while the client sends nothing."""
+        """Reset calls to free the memory of their messages, while the client sends nothing."""
         resets = b"".join(map(reset_stream, self._streams.refused()))
         self._connections.ledger.refused_message()
         self._say(resets)
@@ -375,7 +372,7 @@ class Splice:
         self._client.take(data)
 
     def _cut_flood(self) -> None:
-        """Tell the client why, and end: the gRPC server's side at once, the client's when it has had time to read it."""
+        """Tell the client why, and end: the gRPC server's side at once, the client's after it has had time to read the reason."""
         self.is_cut = True
         self._connections.ledger.cut_flood()
         self._client.hold()
@@ -392,8 +389,8 @@ class Splice:
         self._end_calls()
 
     def _end_calls(self, *, is_orderly: bool = False) -> None:
-        """End the server's side: a few calls at a time while there are many, then all. ``is_orderly``: not by a reset, unless another
-        ending is.
+        """End the server's side: if there are many calls, a few at a time. ``is_orderly``: without a reset, unless another ending is in
+        progress.
         """
         self._is_orderly = self._is_orderly and is_orderly
         self._client.rest = None
@@ -417,7 +414,7 @@ class Splice:
 
     @property
     def _may_insert(self) -> bool:
-        """Whether the server takes frames of ours: within a frame of the client's they would be its content."""
+        """Whether frames may be inserted for the server: within a frame of the client's they would become its content."""
         return not self._has_frame if self.is_cut else self._from_client.is_between
 
     def break_off(self) -> None:
@@ -431,7 +428,7 @@ class Splice:
         client.hold()
         assert client.transport is not None  # noqa: S101 - set when it was made
         client.transport.set_protocol(client)
-        # A client that vanishes without a word would keep its place for ever; aiohttp does the same for HTTP/1.
+        # A client that vanishes without closing would keep its place forever; aiohttp does the same for HTTP/1.
         client.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._connecting = self._connections.start(self._connect(read), name="vecsieve-splice")
 
@@ -441,7 +438,7 @@ class Splice:
             async with asyncio.timeout(CONNECT_SECONDS):
                 connected = await self._socket.connect()
                 await loop.create_unix_connection(lambda: self._inner, sock=connected)
-        except OSError as error:  # TimeoutError is one
+        except OSError as error:  # includes TimeoutError
             LOGGER.error("a connection could not be handed to the gRPC server: %s", type(error).__name__)  # noqa: TRY400 - a traceback would say less
             self._client.reset()
             return
@@ -450,7 +447,7 @@ class Splice:
             self._client.go_on()
 
     def ended(self, end: End) -> None:
-        """One side will send no more."""
+        """One side sends no more."""
         self._close_later()
         if end is self._client:
             self._end_calls(is_orderly=True)
@@ -465,12 +462,12 @@ class Splice:
         if end.other.is_gone:
             self._finish()
         elif self.is_cut:
-            self._end_calls()  # the client's end is its own doing; the server's leaves it its last words
+            self._end_calls()  # the client ended it itself; after the server's end its last data is still delivered
         elif end is self._inner:
             self._close_later()
             if error and not end.has_ended:
                 self._client.take(end.left_unread())
-            # Not closed yet, and read to its end: a socket closed with unread bytes is reset by the kernel.
+            # Not closed yet, and read to its end: the kernel resets a socket that is closed with unread bytes.
             self._client.go_on()
             self._client.close() if self._client.has_ended else self._client.finish()
         elif error is None:

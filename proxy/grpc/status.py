@@ -1,11 +1,11 @@
-"""How a call ended: an answer, or a failure and whose words it has. Metadata of calls: which keys are forwarded.
+"""How a call ended: an answer, or a failure and the source of its words. And which keys of metadata are forwarded.
 
-Values and tables; no call is made here. The database's words pass unchanged. The core's own words pass too, because a client would have
-read them from its own core, unless they name addresses behind us.
+Values and tables only. The database's words are forwarded unchanged. The core's own words are forwarded too, because a client would have
+got them from its own core, unless they name addresses behind us.
 
 Keys keep their number of values and their order. gRPC's core consumes `grpc-trace-bin` and `grpc-tags-bin`, so these cannot be forwarded.
-It also delivers values that it refuses to send (anything but printable ASCII under a key without `-bin`): a request with one is refused,
-because its meaning cannot be guessed; a reply loses the value and not the answer, which may be that of a write.
+It also delivers values that it refuses to send (anything but printable ASCII under a key without `-bin`). A request with such a value is
+refused, because its meaning cannot be guessed; a reply loses the value and not the answer, which may be that of a write.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..telemetry.tracing import NAME as TRACE_PARENT
 
 Pairs = tuple[tuple[str, str | bytes], ...]
 
-# HTTP/2's and gRPC's keys of one connection, encoding or deadline: each hop sets its own. `user-agent` is
-# the channel's, and `host` what an HTTP/1.1 client would have sent for the authority, which is the upstream's own.
+# Keys of HTTP/2 and gRPC for one connection, encoding or deadline: each hop sets its own. `user-agent` is the channel's; `host` is what an
+# HTTP/1.1 client would send as authority, and ours is the upstream's.
 HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -114,8 +114,7 @@ class Answer:
 class Failure:
     """A status other than 0.
 
-    ``kind``: how the exchange failed, as far as the words tell; None where the status is the database's own.
-    ``is_local``: the words are ours.
+    ``kind``: how the exchange failed, as far as the words show; None if the status is the database's own. ``is_local``: the words are ours.
     """
 
     code: int
@@ -138,8 +137,8 @@ class Failure:
         return STATUS_CODES[self.code]
 
 
-# The words of the core (grpcio 1.66 to 1.85) where no peer has spoken; first match wins. Since 1.8x nothing but the words
-# tells a status the core made from one that came over the wire.
+# The words of the core (grpcio 1.66 to 1.85) if no peer has answered; first match wins. Since 1.8x only the words tell a status of the core
+# from one that came over the wire.
 _WORDS: tuple[tuple[grpc.StatusCode, str, FailureKind], ...] = (
     (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", FailureKind.CONNECT),
     (grpc.StatusCode.UNAVAILABLE, "errors resolving ", FailureKind.DNS),
@@ -158,7 +157,7 @@ _HANDSHAKE = ("handshake", "certificate", "verification")
 
 
 def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
-    """``is_connected``: whether the connection stands, so that the words are a peer's."""
+    """``is_connected``: whether there is a connection, so that the words are a peer's."""
     details = error.details() or ""
     kind = _kind_of(error.code(), details)
     if kind in {FailureKind.CONNECT, FailureKind.DNS, FailureKind.TLS}:
@@ -171,7 +170,7 @@ def failure_of(error: grpc.aio.AioRpcError, *, is_connected: bool) -> Failure:
 
 
 def unreachable(kind: FailureKind) -> Failure:
-    """No connection, in our words: the core's name the addresses that were tried."""
+    """No connection, in our own words: the core's name the addresses that were tried."""
     return _local(grpc.StatusCode.UNAVAILABLE, WORDING[trouble_of(kind)][1], kind)
 
 
@@ -187,7 +186,7 @@ def unsendable() -> Failure:
 
 
 def local_answer(native: NativeAnswer | None) -> Answer | Failure:
-    """An answer that we make: its status is a code, its body the message, or the details of a failure."""
+    """An answer of ours: its status is a code, its body the message, or the details of a failure."""
     if native is None:
         return no_message()
     if native.status != Code.OK:
@@ -239,7 +238,7 @@ def http_status(code: int) -> int:
 
 
 def upstream_failed(metrics: Metrics, failure: Failure) -> None:
-    """Count a failed exchange with the database; a status of its own is none."""
+    """Count a failed exchange with the database; a status of the database's own is none."""
     if failure.kind is not None:
         metrics.upstream_failed(UpstreamError(failure.kind.value))
 
@@ -253,7 +252,7 @@ def answered_locally(metrics: Metrics, failure: Failure) -> None:
 
 
 def speaker(failure: Failure | None) -> Origin:
-    """Whose status ended the call: that of a broken connection is ours, whatever words the core has for it."""
+    """Who ended the call: a broken connection counts as ours, whatever words the core has for it."""
     is_ours = failure is not None and (failure.is_local or failure.kind is not None)
     return Origin.PROXY if is_ours else Origin.UPSTREAM
 
@@ -263,5 +262,5 @@ def code(failure: Failure | None) -> int:
 
 
 def status(failure: Failure | None) -> int:
-    """The HTTP status that says the same, for counting."""
+    """The equivalent HTTP status, for counting."""
     return http_status(code(failure))

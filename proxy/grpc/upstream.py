@@ -1,7 +1,7 @@
-"""Channels to the database: a few connections to each origin, each used as the ones before it have calls enough.
+"""Channels to the database: a few connections to each origin; a further one is used when the earlier ones have enough calls.
 
-A call that arrived is not retried. Relayed calls may be answered compressed, as without us; the pools of searches may
-not: packed floats hardly shrink, and a database would spend more on them than on the search.
+A call that arrived is not retried. Relayed calls may be answered compressed, as without us; the pools of searches may not: packed floats
+hardly shrink, and a database would spend more time on compression than on the search.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ..runtime.addresses import Origin
 from ..search.errors import FailureKind, UpstreamExchangeError
 from ..search.limits import Ages
 
-_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # what `openssl rehash` makes; OpenSSL looks at no other name in a folder
+_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")  # the names made by `openssl rehash`; OpenSSL reads no others in a folder
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 def system_roots() -> bytes | None:
-    """PEM of every certificate that OpenSSL trusts here, each once; None where there is none: gRPC's own list.
+    """The PEM of every certificate that OpenSSL trusts here, each once; None if there are none: gRPC's own list is used.
 
-    gRPC's list is inside its wheel and knows no private authority. SSL_CERT_FILE and SSL_CERT_DIR replace the file and
-    the folders, as everywhere.
+    gRPC's list is inside its wheel and knows no private authority. SSL_CERT_FILE and SSL_CERT_DIR replace the file and the folders, as
+    everywhere.
     """
     places = ssl.get_default_verify_paths()
     files = [Path(os.environ.get(places.openssl_cafile_env, places.openssl_cafile))]
@@ -46,7 +46,7 @@ def system_roots() -> bytes | None:
 
 
 def _certificates(path: Path) -> list[str]:
-    """The PEM blocks of a file; none of an unreadable one, as in OpenSSL."""
+    """The PEM blocks of a file; none for an unreadable one, as in OpenSSL."""
     try:
         text = path.read_text(encoding="latin-1")
     except OSError:
@@ -57,14 +57,15 @@ def _certificates(path: Path) -> list[str]:
 
 Option = tuple[str, int | str]
 
-# A call that is not retried fails while the core waits to connect again, so a database that is back is soon tried again.
+# The longest wait before reconnecting. A call that is not retried fails while the core waits, so a database that is back must soon be tried
+# again.
 FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS = 100, 1000
-# hyper, under Qdrant, took 16 MiB of metadata for years and takes 16 KiB now; grpcio's 8 KiB is less than a token may have.
+# hyper, in Qdrant, accepted 16 MiB of metadata for years and accepts 16 KiB now; grpcio's 8 KiB is less than a token may need.
 METADATA_BYTES = 1 << 20
-# Of origins that requests name; the one used longest ago is closed when its calls are over.
+# Origins named by requests; the least recently used one is closed when its calls are over.
 MOST_POOLS = 128
-# Calls on a connection before the next is used. Eight at once take a seventh less of our time on one connection than on three, and one
-# connection is never all that a busy process uses.
+# Calls on a connection before the next one is used. Eight on one connection take a seventh less of our time than on three, and a busy
+# process never uses one connection only.
 CALLS_BEFORE_NEXT = 8
 UNLIMITED = -1
 _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
@@ -73,10 +74,10 @@ _ONLY_IDENTITY = 1  # a set of bits: identity 1, deflate 2, gzip 4
 class Channels:
     """Leases channels. Create it inside the event loop and close it there.
 
-    ``message_bytes``: the largest answer that is relayed; ``pool_bytes``: that a search reads. The core refuses a
-    larger one with RESOURCE_EXHAUSTED before it is held. ``resolver``: looks origins up within its own deadline and
-    refuses those that may not be reached; the address it returned is the one dialled. None leaves names to gRPC, for
-    origins from the settings. ``roots``: PEM to trust; None is the system's.
+    ``message_bytes``: the largest answer that is relayed; ``pool_bytes``: the largest that a search reads. The core refuses a larger one
+    with RESOURCE_EXHAUSTED before it is held. ``resolver``: looks up origins within its own deadline and refuses forbidden ones; the
+    address it returned is the one dialled. None leaves names to gRPC, for origins from the settings. ``roots``: PEM to trust; None: the
+    system's.
     """
 
     def __init__(
@@ -137,17 +138,17 @@ class Channels:
         if pool is not None and now < pool.checked_at + self._settings.dns_ttl_seconds:
             return pool
         if pool is not None:
-            pool.checked_at = now  # concurrent calls use it as it is
+            pool.checked_at = now  # concurrent calls use it unchanged
         origin = key[0]
         try:
             found = await resolver.resolve(origin.host, _port(origin), socket.AF_UNSPEC)
         except OSError:
             if pool is not None and not pool.is_retired:
-                return pool  # its addresses were checked, and a connection outlives a moment without DNS
+                return pool  # its addresses were checked, and a connection survives a short failure of DNS
             raise UpstreamExchangeError(FailureKind.DNS) from None
         addresses = frozenset(result["host"] for result in found)
         known = self._pools.get(key)
-        # Load balancers answer with some of their addresses in turn: as long as one of ours is among them, it is the same.
+        # Load balancers return some of their addresses in turn: if one of ours is among them, the origin is unchanged.
         if known is not None and not known.addresses.isdisjoint(addresses):
             return known
         kept = self._keep(key, _literal_target(addresses, _port(origin)), addresses)
@@ -209,15 +210,18 @@ class Channels:
             named.append(("grpc.ssl_target_name_override", origin.host))
         return [
             *named,
-            # No policy is ever given, so this is about calls that the server says it has not looked at (REFUSED_STREAM, or
-            # beyond a GOAWAY): every client's own core sends those again. Off, an upstream that closed connections every
-            # 150 ms failed 1 of 1,779 calls; on, 0 of 1,693, each of which arrived once.
+            # No retry policy is ever given, so this is about calls that the server reports as not processed (REFUSED_STREAM, or beyond a
+            # GOAWAY): every client's own core sends those again. Disabled, an upstream that closed connections every 150 ms failed 1 of
+            # 1,779 calls; enabled, 0 of 1,693, each of which arrived once.
             ("grpc.enable_retries", 1),
-            ("grpc.use_local_subchannel_pool", 1),  # or all channels to an origin would share one connection
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels to an origin would share one connection
             ("grpc.max_send_message_length", UNLIMITED),
             ("grpc.max_metadata_size", METADATA_BYTES),
             ("grpc.absolute_max_metadata_size", METADATA_BYTES),
-            ("grpc.min_reconnect_backoff_ms", int(self._settings.connect_timeout_seconds * 1000)),  # of one attempt
+            (
+                "grpc.min_reconnect_backoff_ms",
+                int(self._settings.connect_timeout_seconds * 1000),
+            ),  # of one connection attempt
             ("grpc.initial_reconnect_backoff_ms", FIRST_BACKOFF_MS),
             ("grpc.max_reconnect_backoff_ms", LONGEST_BACKOFF_MS),
             ("grpc.dns_min_time_between_resolutions_ms", int(self._settings.dns_ttl_seconds * 1000)),
@@ -237,7 +241,7 @@ class Channels:
 
 
 class _Lease(AbstractContextManager[grpc.aio.Channel]):
-    """One call on a pool's channel, while the block lasts."""
+    """One call on a pool's channel, for the duration of the block."""
 
     __slots__ = ("_place", "_pool")
 
@@ -253,8 +257,8 @@ class _Lease(AbstractContextManager[grpc.aio.Channel]):
 
 
 class _Pool:
-    """The channels to one origin. ``addresses``: checked ones; none where gRPC resolves names. ``end``: of its age. ``left``: called as a
-    call leaves.
+    """The channels to one origin. ``addresses``: checked ones; none if gRPC resolves names. ``end``: of its age. ``left``: called when a
+    call ends.
     """
 
     def __init__(
@@ -280,7 +284,7 @@ class _Pool:
         return not any(self._calls)
 
     def take(self) -> int:
-        """The place of the first channel with few calls, else of the one with the fewest. Give it back."""
+        """The index of the first channel with few calls, else of the one with the fewest. Must be given back."""
         calls = self._calls
         place = next((place for place, count in enumerate(calls) if count < CALLS_BEFORE_NEXT), None)
         if place is None:
@@ -321,7 +325,7 @@ def _target(origin: Origin) -> str:
 
 
 def _literal_target(addresses: frozenset[str], port: int) -> str:
-    """Several addresses in gRPC's syntax, which must be of one family: IPv4 where there are both."""
+    """Several addresses in gRPC's syntax, which must be of one family: IPv4 if there are both."""
     ipv4 = sorted(address for address in addresses if ":" not in address)
     if ipv4:
         return "ipv4:" + ",".join(f"{address}:{port}" for address in ipv4)

@@ -5,7 +5,7 @@ relay        one request to the database and its answer back, streamed; writes t
 exchange     a search over HTTP: widened requests, lookups, answers; a write on its way through the write gate
 headers      which fields are forwarded, targets, and ambiguous framing
 body         a request's body: whole up to a limit, or streamed; its content coding
-answers      answers exactly as given, those that are ours, and those edited on their way
+answers      answers exactly as given, our own answers, and answers edited on their way
 routes       where requests go: one upstream, or Pinecone's many hosts
 listener     the data ports, and how connections are taken
 connections  the open client connections; what the data plane reports to the metrics
@@ -13,7 +13,7 @@ protocol     one client connection: deadlines, limits, trailers, chunks
 outflow      answers on their way to slow clients
 upstream     sends requests to the database, reads its replies
 pools        which connection a request gets
-names        where the names of databases lead
+names        the addresses of database names
 upstream_connection  one connection to the database
-tls          certificates of our own ports
+tls          certificates of the data ports
 """

@@ -1,6 +1,7 @@
-"""Answers exactly as given, those that are ours, in the backend's own error format, and those edited on their way.
+"""Answers exactly as given, our own in the backend's error format, and answers edited on their way.
 
-aiohttp's own response adds Server, Date and Content-Type, and drops a 304's length. Each of ours carries `x-vecsieve-origin: proxy`, so that an operator can tell whose error it is.
+aiohttp's own response adds Server, Date and Content-Type, and drops a 304's length. Our own answers carry `x-vecsieve-origin: proxy`, so
+that an operator can tell who answered.
 """
 
 from __future__ import annotations
@@ -25,26 +26,27 @@ if TYPE_CHECKING:
     from aiohttp.http import StreamWriter
 
 
-# Of a whole answer, for one write. A connection's buffer takes twice as much before writing pauses, so nothing waits for the client.
+# Bytes of an answer that is sent in one write. A connection's buffer takes twice as much before writing pauses, so nothing waits for the
+# client.
 AT_ONCE_BYTES = 32 * 1024
 
 
 class RawResponse(web.StreamResponse):
     """A response with the given head plus `Connection`, framed as the head says.
 
-    ``body`` is sent at the end; leave it empty to `put` the body piece by piece. ``cause``: for the log, of one of ours.
+    ``body`` is sent at the end; leave it empty to `put` the body piece by piece. ``cause``: of an own answer, for the log.
     """
 
     def __init__(self, status: int, reason: str, headers: Headers, *, body: bytes = b"", is_ready: bool = True) -> None:
         super().__init__(status=status, reason=reason, headers=headers)
         self.cause = ""
         self._tail = body
-        # True lets the head travel in one segment with the first bytes of the body; False sends it at once.
+        # True: the head is sent in one segment with the first bytes of the body; False: at once.
         self._send_headers_immediately = not is_ready
 
     @property
     def body_bytes(self) -> int:
-        """The size of a whole body that is not sent yet."""
+        """The size of a complete body that is not sent yet."""
         return len(self._tail)
 
     @property
@@ -65,7 +67,7 @@ class RawResponse(web.StreamResponse):
             writer.length = length
 
     def _settle(self, request: web.BaseRequest) -> tuple[int | None, bool]:
-        """Decide whether the connection stays. The length of the body, and whether it goes in chunks."""
+        """Decide whether the connection is kept. Returns the length of the body, and whether it is chunked."""
         headers, is_old = self.headers, request.version == HttpVersion10
         if is_old or self.status == 204:  # RFC 9112 6.1: neither may carry a transfer coding
             headers.popall("Transfer-Encoding", None)
@@ -88,7 +90,7 @@ class RawResponse(web.StreamResponse):
         return length, is_chunked
 
     def _status_line(self, request: web.BaseRequest) -> str:
-        # A refused `HTTP/2.0` or `HTTP/0.9` is answered in a version that the client may know.
+        # A refused `HTTP/2.0` or `HTTP/0.9` is answered in a version that the client probably knows.
         return f"HTTP/{'1.0' if request.version == HttpVersion10 else '1.1'} {self.status} {self.reason}"
 
     async def _write_headers(self) -> None:
@@ -98,7 +100,7 @@ class RawResponse(web.StreamResponse):
             writer.send_headers()
 
     def send_now(self, request: web.BaseRequest) -> None:
-        """Send a whole answer of ours, where the connection takes it at once; otherwise aiohttp sends it."""
+        """Send a complete answer of ours if the connection takes it at once; otherwise aiohttp sends it."""
         transport = request.transport
         is_open = transport is not None and not transport.is_closing() and not request.protocol.writing_paused
         if is_open and len(self._tail) <= AT_ONCE_BYTES:
@@ -122,7 +124,7 @@ class RawResponse(web.StreamResponse):
         self._body_length = request.writer.output_size = len(data)
 
     async def put(self, data: bytes) -> None:
-        """Write a piece of the body, however full the buffer is. Raises ConnectionError."""
+        """Write a piece of the body, even if the buffer is full. Raises ConnectionError."""
         await cast("StreamWriter", self._bound()[1]).write(data, drain=False)
 
     async def emptied(self) -> None:
@@ -140,7 +142,7 @@ class RawResponse(web.StreamResponse):
         await super().write_eof(b"" if self._must_be_empty_body else tail)
 
 
-# After these the rest of the connection cannot be trusted to be a request.
+# After these answers the rest of the connection cannot be trusted to be a request.
 CLOSING = frozenset(Trouble) - {
     Trouble.NO_INDEX,
     Trouble.HOST_REFUSED,
@@ -150,7 +152,10 @@ CLOSING = frozenset(Trouble) - {
     Trouble.UPSTREAM_TIMEOUT,
     Trouble.UPSTREAM_BROKE,
 }
-RETRY_AFTER = ("Retry-After", "1")  # seconds: the queue is full for moments, and SDKs that read it wait a whole one
+RETRY_AFTER = (
+    "Retry-After",
+    "1",
+)  # seconds: the queue is full only for moments, but SDKs that read the field wait a whole second
 
 
 class LocalAnswers:
@@ -158,12 +163,12 @@ class LocalAnswers:
         self._dialect = dialect
 
     def response(self, trouble: Trouble, path: str) -> RawResponse:
-        """``path``: the request's; it decides at most the shape of the body."""
+        """``path``: of the request; it affects at most the format of the body."""
         status, words = WORDING[trouble]
         return self.native(self._dialect.error(status, words, path=path), close=trouble in CLOSING)
 
     def native(self, native: NativeAnswer, *, close: bool = False) -> RawResponse:
-        """Send an answer already worded, such as a refused override."""
+        """Send an answer with given words, such as a refused override."""
         response = RawResponse(native.status, _phrase(native.status), _head(native), body=native.body)
         if close:
             response.force_close()
@@ -196,16 +201,16 @@ _UNDONE = frozenset({b"identity", *WINDOWS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Editing:
-    """Changes a small document on its way; what cannot be held or read is sent unchanged.
+    """Changes a small document on its way; one that cannot be held or read is sent unchanged.
 
-    ``change``: total; returns the body itself where nothing changes. ``limit_bytes``: of the body, held or decoded.
+    ``change``: total; returns the body itself if nothing changes. ``limit_bytes``: of the body, held or decoded.
     """
 
     change: Callable[[bytes], bytes]
     limit_bytes: int
 
     def answer(self, reply: UpstreamReply, held: bytes) -> RawResponse | None:
-        """The changed answer; None when it is sent unchanged. ``held``: the whole raw body."""
+        """The changed answer; None if it is sent unchanged. ``held``: the whole raw body."""
         if not 200 <= reply.status < 300:
             return None
         coding = b",".join(values(reply.raw_headers, b"content-encoding"))
@@ -226,7 +231,7 @@ def readable(raw: RawHeaders) -> RawHeaders:
 
 
 async def hold(reply: UpstreamReply, limit_bytes: int) -> tuple[list[bytes], bool]:
-    """The body's first pieces, and whether they are all of it. Raises UpstreamExchangeError when it ends early."""
+    """The body's first pieces, and whether they are complete. Raises UpstreamExchangeError when it ends early."""
     pieces: list[bytes] = []
     size = 0
     async for chunk in reply.iter():

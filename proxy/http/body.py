@@ -1,7 +1,7 @@
 """A client's request body: read whole up to a limit, streamed, or both in turn.
 
-However it is read, `chunks` gives the complete body from its first byte: a body that was read and found too large, too
-slow or irrelevant still passes through unchanged.
+In every case `chunks` gives the complete body from its first byte: a body that was read and found too large, too slow or irrelevant still
+passes through unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RequestBody:
         self._idle_seconds = idle_seconds
         self._held: list[bytes] = []
         self._is_over = False
-        length = request.headers.get("Content-Length")  # one, and of digits: headers.py refused every other
+        length = request.headers.get("Content-Length")  # one value, of digits only: headers.py refuses all others
         self.content_length = None if length is None else int(length)
         self.is_chunked = "Transfer-Encoding" in request.headers
         expected = request.headers.get("Expect", "")
@@ -38,7 +38,7 @@ class RequestBody:
 
     @property
     def exists(self) -> bool:
-        """Whether there is at least one byte, or chunks."""
+        """Whether there is at least one byte, or a chunked body."""
         return self.is_chunked or bool(self.content_length)
 
     async def whole(self, *, limit_bytes: int, deadline_seconds: float) -> bytes | None:
@@ -64,19 +64,19 @@ class RequestBody:
         return self._held[0]
 
     def replace(self, content: bytes) -> None:
-        """Send this in place of a body that was read whole."""
+        """Send this instead of a body that was read whole."""
         self._held = [content]
         self.content_length, self.is_chunked = len(content), False
 
     def keep(self, limit_bytes: int) -> None:
-        """Keep what is sent from now on, up to so many bytes."""
+        """Keep what is sent from now on, up to this many bytes."""
         self._room_bytes, self._kept = limit_bytes, []
 
     def kept(self) -> bytes | None:
-        """The whole body once it was read and sent; None where it was not, or is larger than that."""
+        """The whole body once it was read and sent; None if it was not, or is larger than the limit."""
         if not self._is_over or self._kept is None:
             return None
-        whole = b"".join(self._held or self._kept)  # what had arrived was sent at once, and is still held
+        whole = b"".join(self._held or self._kept)  # what had arrived was sent at once and is still held
         return whole if len(whole) <= self._room_bytes + sum(map(len, self._kept)) else None
 
     def _keep(self, piece: bytes) -> None:
@@ -95,7 +95,7 @@ class RequestBody:
             size += await self._hold()
 
     def arrived(self) -> bytes | None:
-        """The whole body when all of it has arrived; None while it has not, or when it failed."""
+        """The whole body if all of it has arrived; None if it has not, or failed."""
         content = self._request.content
         if not content.is_eof() or content.exception() is not None:
             return None
@@ -153,20 +153,19 @@ class RequestBody:
         writer = self._request.writer
         if writer.output_size == 0:
             await writer.write(CONTINUE)
-            writer.output_size = 0  # an interim answer is none: aiohttp's own handler resets it too
+            writer.output_size = 0  # an interim answer does not count: aiohttp's own handler resets it too
 
 
 # zlib's window bits: 16 + 15 reads gzip; 15 reads the zlib wrapper that RFC 9110 8.4.1.2 calls deflate.
 WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
-# A ratio of 100 is beyond any JSON of vectors (2 to 4); a bomb reaches 1000.
+# A ratio of 100 is above that of any JSON of vectors (2 to 4); a bomb reaches 1000.
 LARGEST_RATIO = 100
 # Small bodies may compress well: 4 KiB of blanks are harmless.
 ALWAYS_ALLOWED_BYTES = 64 * 1024
 
 
 def coding_of(lines: Sequence[bytes], undone: frozenset[bytes]) -> bytes | None:
-    """The single coding of a request's body, b"" without one; None where the database might decode another body than
-    we.
+    """The single coding of a request's body, b"" without one; None if the database might decode the body differently.
 
     ``lines``: the field's values. ``undone``: the codings that the database decodes.
     """

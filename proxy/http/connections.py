@@ -1,10 +1,9 @@
 """The open client connections of one process: how many there are, and which must close.
 
-A connection is new until its first request head is complete. Up to 80 % of the limit nothing happens. Above it each
-first request closes the oldest idle connection, and every answer says `Connection: close`. At the limit the oldest new
-connection is replaced, once it had NEW_SECONDS to send a request. So connections without requests take no place from
-clients that are served. A connection without a place is accepted and closed at once: the client knows immediately,
-where one left in the backlog would wait for its own timeout.
+A connection is new until its first request head is complete. Up to 80 % of the limit nothing happens. Above it each first request closes
+the oldest idle connection, and every answer says `Connection: close`. At the limit the oldest new connection is replaced if it had
+NEW_SECONDS to send a request. So connections without requests take no place from clients with requests. A connection without a place is
+accepted and closed at once: the client knows immediately, while one left in the backlog would wait for its own timeout.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ..search.errors import Trouble
 from ..telemetry.labels import ConnectionRejected, LocalError, Side, UpstreamError
 from ..telemetry.metrics import Metrics
 
-CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process of 4096 needs the warning earlier
-NEW_SECONDS = 1.0  # a client that connects to ask something has asked by then
-# How many connections are looked at for an idle one: looking at 4,096 for each newcomer would hold the loop.
+CROWDED_SHARE = 0.8  # Envoy's overload actions begin at 95 %; a process with 4096 connections needs them earlier
+NEW_SECONDS = 1.0  # a client that connects to send a request has sent it by then
+# How many connections are checked for an idle one: checking 4,096 for each new one would block the loop.
 LOOKED_AT = 64
 
 
@@ -46,7 +45,7 @@ class Connections:
         self._clock = clock
         # A dict for its order, oldest first.
         self._open: dict[Connection, None] = {}
-        self._new: dict[Connection, float] = {}  # since when
+        self._new: dict[Connection, float] = {}  # by the time of opening
         self._is_draining = False
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class Connections:
         self._events.connection_rejected("flood")
 
     def refused_message(self) -> None:
-        """A gRPC message inflates to more than the limit."""
+        """A gRPC message would be larger than the limit when decompressed."""
         self._events.answered_locally(Trouble.INFLATES.value)
 
     def drain(self) -> None:
@@ -130,7 +129,7 @@ class Connections:
 
 
 class Events(Protocol):
-    """Calls return at once and do not raise; the defaults ignore every event.
+    """Calls return at once and do not raise; the default methods do nothing.
 
     ``reason``: of ConnectionRejected. ``trouble``: of Trouble. ``kind``: of FailureKind, or of ClientFault for clients.
     """
@@ -155,7 +154,7 @@ class Unobserved(Events):
     """Ignores every event."""
 
 
-# Every other local answer is caused by the request: wrong, or late.
+# All other local answers are caused by the request: it is wrong, or late.
 _LOCAL: Mapping[str, LocalError] = MappingProxyType(
     {
         Trouble.NO_UPSTREAM: LocalError.NO_UPSTREAM,

@@ -39,10 +39,10 @@ from .relay import Relay, ReplyObserver
 from .routes import Asked, Heads, Routes, Unrouted
 from .upstream import Upstream
 
-REFUSAL_BYTES = 2048  # longer successes are no refusals
+REFUSAL_BYTES = 2048  # longer successes contain no refusal
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
-# RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without naming it.
+# RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
 NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 
 
@@ -139,7 +139,7 @@ class DataPlane:
         *,
         write: HttpWrite | None = None,
     ) -> RawResponse:
-        """Pass on what is no ranked search. ``write``: one that was judged."""
+        """Pass on a request that is no ranked search. ``write``: one that was judged."""
         target = asked.target
         gate, editing = (None, None) if write is None else (write.settling, write.editing)
         editing = editing or self.routes.editing(request.method, request.raw_headers, target)
@@ -161,7 +161,7 @@ class DataPlane:
         place: Place,
         policy: ResolvedPolicy,
     ) -> RawResponse:
-        """Pass on an upsert, which the write gate looks at."""
+        """Pass on an upsert, which the write gate examines."""
         assert self.gate is not None and asked.write is not None  # noqa: S101, PT018 - both gave the policy
         write = HttpWrite(
             gate=self.gate,
@@ -197,14 +197,14 @@ class DataPlane:
         try:
             raw = await search.body.whole(limit_bytes=limit, deadline_seconds=limits.body_timeout_seconds)
         except ClientBodyError:
-            raw = None  # the relay finds the same error in the body, and answers it
+            raw = None  # the relay finds the same error in the body, and answers
         if raw is None:
             return Bypass.TOO_LARGE
         plain = decoded(raw, coding, limit_bytes=limit)
         if plain is None:
             return Bypass.ENCODING
         if plain is not raw and len(plain) > TURN_BYTES:
-            await asyncio.sleep(0)  # decoding was this turn's work
+            await asyncio.sleep(0)  # decoding took this turn's time
         return HttpExchange(
             request=search.request,
             target=search.target,
@@ -220,7 +220,7 @@ class DataPlane:
         )
 
     def _coding(self, raw: RawHeaders) -> bytes | Bypass:
-        """The coding of a search's body, or why its head alone excludes it."""
+        """The coding of a search's body, or the bypass reason if its head excludes the search."""
         if wants_exact_bytes(raw):
             return Bypass.EXACT_BYTES
         coding = coding_of(values(raw, b"content-encoding"), self.backend.request_codings)
@@ -282,7 +282,7 @@ def _connection(request: web.BaseRequest) -> ClientConnection:
 
 
 def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:
-    """A relayed answer has been sent by now; one of ours is sent after the handler returns."""
+    """A relayed answer has been sent by now; one of our own is sent after the handler returns."""
     is_relayed = response is not None and response.prepared
     size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
     is_ours = response is not None and ORIGIN[0] in response.headers

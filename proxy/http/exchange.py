@@ -1,5 +1,5 @@
-"""A search over HTTP: widened requests go out with the client's head, answers come back with upstream's head. A write on its way through
-the write gate.
+"""A search over HTTP: widened requests are sent with the client's head, answers are returned with upstream's head. And a write with the
+write gate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
 
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
-# Statuses of a refusal that may be about the size of the request.
+# Statuses of refusals that may be caused by the size of the request.
 TOO_LARGE = frozenset({400, 413, 422})
 
 
@@ -61,7 +61,7 @@ class _Head:
 
 @dataclass(slots=True, kw_only=True)
 class HttpQuestions:
-    """Reads of ours beside a request whose body has been read. ``plain``: the body without its content coding.
+    """Additional reads beside a request whose body has been read. ``plain``: the body without its content coding.
 
     ``reply_body_bytes``: the largest reply that is read into memory.
     """
@@ -124,7 +124,7 @@ class HttpQuestions:
 
 @contextmanager
 def _losses(most_bytes: int) -> Iterator[None]:
-    """What may befall a reply, as LostReplyError. ``most_bytes``: the largest that is read."""
+    """Turn the failures of a reply into LostReplyError. ``most_bytes``: the largest reply that is read."""
     try:
         yield
     except UpstreamExchangeError as failure:
@@ -138,7 +138,7 @@ def _losses(most_bytes: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnQuestions:
-    """Requests of ours beside all others. ``prefix``: before the database's own paths. ``headers``: our credential."""
+    """Requests of our own, without a client. ``prefix``: before the database's own paths. ``headers``: our credential."""
 
     upstream: Upstream
     prefix: str
@@ -168,21 +168,21 @@ class OwnQuestions:
 
 
 def _is_own(key: str) -> bool:
-    """Whether metadata of this key are text of a database or a cloud: a key, or the address of a cluster."""
+    """Whether metadata with this key is text for a database or a cloud: a credential, or the address of a cluster."""
     return key.startswith("x-") and not key.endswith("-bin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestBesideGrpc:
-    """Reads beside gRPC calls, where the database answers them over REST alone. ``prefix``: before the database's own paths."""
+    """Additional REST reads beside gRPC calls, for databases that answer them over REST only. ``prefix``: before the database's own paths."""
 
     upstream: Upstream
     prefix: str
     reply_body_bytes: int
 
     async def ask(self, metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
-        """``metadata``: of the call. Its credentials are header fields of the same names, and the only ones that are sent. Raises
-        LostReplyError or RefusedReplyError.
+        """``metadata``: of the call. Its credentials become header fields of the same names; nothing else is sent. Raises LostReplyError or
+        RefusedReplyError.
         """
         kept = [(key, str(value)) for key, value in metadata if key == "authorization" or _is_own(key)]
         headers = [(key.encode(), value.encode()) for key, value in kept]
@@ -208,7 +208,7 @@ class HttpExchange(HttpQuestions):
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """As in the protocol."""
-        # The body was rewritten and the answer is read here: no content coding on either.
+        # The body was rewritten and the answer is read here: neither may have a content coding.
         headers = replaced(
             replaced(self.request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
@@ -224,7 +224,7 @@ class HttpExchange(HttpQuestions):
         return fetched
 
     def answer(self, body: bytes, report: Report) -> RawResponse:
-        """Put ``body`` behind the head of the last successful reply. Raises RejectedReplyError when there is none."""
+        """Send ``body`` with the head of the last successful reply. Raises RejectedReplyError when there is none."""
         head = self._head
         if head is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
@@ -243,7 +243,7 @@ class HttpExchange(HttpQuestions):
 
 @dataclass(slots=True, kw_only=True)
 class HttpWrite:
-    """One write whose policy has a gate, which reads it before it goes out, or beside it. The relay sends it in both cases, once.
+    """One write whose policy has a gate, which examines it before it is sent, or beside it. In both cases the relay sends it once.
 
     ``client_timeout_seconds``: as the client named it.
     """
@@ -265,8 +265,8 @@ class HttpWrite:
     _is_declined: bool = field(default=False, init=False)
 
     async def before(self) -> NativeAnswer | None:
-        """Replace the body where the gate changes it; prepare to keep it where it only observes. The answer where nothing is left to be
-        sent. Raises UpstreamExchangeError where that could not be written down.
+        """Replace the body if the gate changes it; prepare to keep it if the gate only observes. Returns the answer if nothing is left to
+        send. Raises UpstreamExchangeError if the journal could not be written.
         """
         limit = self.limits.write_body_bytes
         size = limit if self.body.content_length is None else self.body.content_length
@@ -287,7 +287,7 @@ class HttpWrite:
         try:
             plain = await self.body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
         except ClientBodyError:
-            plain = None  # the relay finds the same error in the body, and answers it
+            plain = None  # the relay finds the same error in the body, and answers
         if plain is None:
             self.gate.passed(WriteOutcome.NOT_READ)
             return None
@@ -304,12 +304,12 @@ class HttpWrite:
 
     @property
     def settling(self) -> Callable[[int], Awaitable[None]] | None:
-        """Called with the status before the client is answered; None where the write was not judged."""
+        """Called with the status before the client is answered; None if the write was not judged."""
         return None if self._change is None else self._settled
 
     @property
     def editing(self) -> Editing | None:
-        """Of the answer, where the client's differs from the database's."""
+        """How the answer is edited, if the client's differs from the database's."""
         if self._change is None or self._change.told is None:
             return None
         return Editing(change=self._answered, limit_bytes=self.limits.reply_body_bytes)
@@ -326,7 +326,7 @@ class HttpWrite:
             await self.gate.settle(self._change, self._asked, self.policy, is_success=is_success, told=self._told)
 
     def after(self, answer: RawResponse | None) -> None:
-        """Begin to observe a write that was stored. ``answer``: None where there was none. Ends what `before` began."""
+        """Begin to observe a write that was stored. ``answer``: None without one. Ends what `before` began."""
         plain = self.body.kept() if answer is not None and answer.is_success else None
         if plain is None:
             self._release()
@@ -356,5 +356,5 @@ def _success(reply: UpstreamReply, body: bytes) -> bytes:
     if not 200 <= status < 300:
         raise RefusedReplyError(status, body, is_server_error=status >= 500, may_be_size=status in TOO_LARGE)
     if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
-        raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(body))  # identity was asked for
+        raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(body))  # identity was requested
     return body

@@ -1,8 +1,8 @@
 """Header lists, targets and framing: what is forwarded, in its order, case and number, and what is refused.
 
-Lists are aiohttp's raw pairs of bytes. RFC 9110 7.6.1 names the fields of one connection; `Connection` may name more.
-Framing (`Content-Length`, `Transfer-Encoding`) and `Host` are set by the proxy, so `Connection: content-length` removes
-nothing. No field is added that the other side did not send, except the framing that the body then has.
+Lists are aiohttp's raw pairs of bytes. RFC 9110 7.6.1 names the fields of one connection; `Connection` may name more. Framing
+(`Content-Length`, `Transfer-Encoding`) and `Host` are set by the proxy, so `Connection: content-length` removes nothing. No field is added
+that the other side did not send, except the body's framing.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# Nobody may have these removed by naming them in Connection: they are what keeps two messages apart.
+# Naming them in Connection must not remove them: they keep two messages apart.
 PROTECTED = frozenset({b"content-length", b"transfer-encoding", b"host"})
-# Answered on this hop, when the body is first read: the database's interim answers are dropped.
+# Answered on this hop, when the body is first read; the database's interim answers are dropped.
 EXPECT = b"expect"
 TRACE_PARENT = NAME.encode("ascii")
-# What vouches for the bytes of a body, and is wrong when they are others. `Last-Modified` is about the data behind them, which is
-# the same, and stays.
+# Fields that certify the bytes of a body, and are wrong for a changed body. `Last-Modified` is about the data behind them, which is the
+# same, and stays.
 VOUCHING = frozenset(
     {b"content-md5", b"digest", b"content-digest", b"repr-digest", b"etag", b"signature", b"signature-input"}
 )
-# What makes a request one for exact bytes: a condition on them, a part of them, a wish that somebody vouches for them.
+# Fields that request exact bytes: a condition on them, a range of them, a certificate for them.
 EXACTING = frozenset(
     {
         b"range",
@@ -63,7 +63,7 @@ EXACTING = frozenset(
         b"x-amz-content-sha256",
     }
 )
-# aiohttp's serializer raises on these and silently drops what is not UTF-8; neither may happen halfway through.
+# aiohttp's serializer raises on these and silently drops what is not UTF-8; neither may happen in the middle of a head.
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -96,7 +96,7 @@ def values(raw: RawHeaders, name: bytes) -> list[bytes]:
 
 
 def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """The list with one field set, in the place and case of its first line, or last. None removes every line of it."""
+    """The list with one field set, in the place and case of its first line, or at the end. None removes all lines of the field."""
     result: list[tuple[bytes, bytes]] = []
     done = value is None
     for key, old in raw:
@@ -111,7 +111,7 @@ def replaced(raw: RawHeaders, name: bytes, value: bytes | None) -> list[tuple[by
 
 
 def traced(raw: RawHeaders, traceparent: str | None) -> RawHeaders:
-    """The list with this traceparent in place of the client's; unchanged for None."""
+    """The list with this traceparent instead of the client's; unchanged for None."""
     return raw if traceparent is None else replaced(raw, TRACE_PARENT, traceparent.encode("ascii"))
 
 
@@ -166,7 +166,7 @@ def wants_exact_bytes(raw: RawHeaders) -> bool:
 
 
 def framed(headers: Headers, *, length: int) -> Headers:
-    """The fields of a body of this length, in the place and case of the one that said another."""
+    """The fields of a body of this length, in the place and case of the previous length field."""
     result: Headers = []
     done = False
     for name, value in headers:
@@ -183,7 +183,7 @@ def framed(headers: Headers, *, length: int) -> Headers:
 
 
 class _Kind(IntEnum):
-    """What becomes of a field on its way."""
+    """What is done with a field."""
 
     KEPT = auto()
     HOP = auto()
@@ -207,10 +207,10 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the names of a head's fields say; nothing of the values, which may be credentials.
+    """What the names of a head's fields show; nothing of the values, which may be credentials.
 
-    ``passing``: places, kinds and names of the fields that are not of one connection alone. ``is_plain``: at most one length and one
-    host, no transfer coding. ``is_exacting``: see EXACTING and VOUCHING.
+    ``passing``: places, kinds and names of the fields that are not for one connection only. ``is_plain``: at most one length and one host,
+    no transfer coding. ``is_exacting``: see EXACTING and VOUCHING.
     """
 
     passing: tuple[tuple[int, _Kind, str], ...]
@@ -244,11 +244,11 @@ class Shape:
 
 _SHAPES: dict[tuple[bytes, ...], Shape] = {}  # clients send the same names again and again
 MOST_SHAPES = 1024
-SHAPE_BYTES = 1024  # of names; a client may send any number of them
+SHAPE_BYTES = 1024  # of names; a client may send any number of fields
 
 
 def shape_of(raw: RawHeaders) -> Shape:
-    """Of a client's head, or of a reply's."""
+    """The shape of a client's head, or of a reply's."""
     names = tuple([name for name, _ in raw])
     found = _SHAPES.get(names)
     if found is None:
@@ -270,14 +270,14 @@ def _passing(raw: RawHeaders) -> Sequence[tuple[int, _Kind, str]]:
     shape = shape_of(raw)
     named: set[bytes] = set()
     for place in shape.connections:
-        if (said := raw[place][1].lower()) != b"keep-alive":  # which is not sent on anyway
+        if (said := raw[place][1].lower()) != b"keep-alive":  # which is not sent on in any case
             named.update(token.strip() for token in said.split(b","))
     named -= HOP_BY_HOP | PROTECTED
     return [each for each in shape.passing if raw[each[0]][0].lower() not in named] if named else shape.passing
 
 
 SLASHES = re.compile(r"/{2,}")
-# Space and control characters would end the request line or a log line; anything beyond ASCII is no URI (RFC 3986 2).
+# Space and control characters would end the request line or a log line; non-ASCII bytes are no URI (RFC 3986 2).
 FORWARDABLE = re.compile(r"/[\x21-\x7e]*")
 
 
@@ -298,7 +298,7 @@ class Target:
         return self.prefix + raw
 
     def ending(self, ending: Ending) -> str:
-        """``raw`` with another ending of its path."""
+        """``raw`` with the end of its path replaced."""
         return self.raw if ending == SAME else ending.of(self.path.rstrip("/")) + self.raw[len(self.path) :]
 
 
@@ -331,9 +331,7 @@ IDENTITY = b"identity"
 
 
 def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -> Trouble | None:
-    """Why a request head is refused although the parser took it, because two parsers could read it differently; or
-    None.
-    """
+    """Why a request head is refused although the parser accepted it: two parsers could read it differently. None if it is not."""
     if version not in {HttpVersion10, HttpVersion11}:
         return Trouble.VERSION
     if method == "CONNECT":
@@ -351,9 +349,9 @@ def objection(method: str, target: str, version: HttpVersion, raw: RawHeaders) -
 def is_reply_sound(status: int, version: HttpVersion, raw: RawHeaders) -> bool:
     """Whether every reader of a reply's head finds the same end of its body.
 
-    aiohttp's client parses replies leniently. A transfer coding that we do not decode would be forwarded without its
-    framing. aiohttp 3.14.5 accepts blanks before the colon of framing fields; RFC 9112 5.1 has a proxy remove them, but
-    by then the parser has read the body by another rule, so the answer is 502, as with nginx.
+    aiohttp's client parses replies leniently. A transfer coding that is not decoded here would be forwarded without its framing. aiohttp
+    3.14.5 accepts blanks before the colon of framing fields; RFC 9112 5.1 tells a proxy to remove them, but by then the parser has read the
+    body by another rule, so the answer is 502, as with nginx.
     """
     if version not in {HttpVersion10, HttpVersion11} or not 100 <= status <= 999:
         return False
@@ -383,9 +381,9 @@ def without_identity(raw: RawHeaders) -> RawHeaders:
 def _framing_objection(version: HttpVersion, raw: RawHeaders) -> Trouble | None:
     codings, lengths, hosts = values(raw, b"transfer-encoding"), values(raw, b"content-length"), values(raw, b"host")
     if codings and lengths:
-        return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: both together may be smuggling
+        return Trouble.TWO_FRAMINGS  # RFC 9112 6.1: both together may be request smuggling
     if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
-        return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would pass the inner coding as content
+        return Trouble.TRANSFER_CODING  # aiohttp accepts `gzip, chunked` and would treat the inner coding as content
     if codings and version == HttpVersion10:
         return Trouble.OLD_CHUNKED  # RFC 9112 6.1: the framing of an HTTP/1.0 message with it is faulty
     if len(lengths) > 1 or not all(map(_is_length, lengths)):

@@ -1,7 +1,6 @@
-"""The data ports: accepts connections for aiohttp's server, with settings that are proven to be in force.
+"""The data ports: accepts connections for aiohttp's server, with settings that are tested first.
 
-One wrong keyword makes aiohttp drop all settings with only a log line; a probe connection is built and fed before the
-ports open.
+One wrong keyword makes aiohttp drop all settings with only a log line, so a probe connection is built and fed before the ports open.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ BACKLOG = 4096
 # With 64, turns of 0.1 s kept 1,000 new connections a second waiting; without a bound one process of several would take all that
 # wait for any of them.
 AT_A_TURN = 256
-# Of few connections no more than this share is on its way in at once, because each holds a descriptor before it has a place.
+# At most this share of a low connection limit is accepted at once, because each holds a descriptor before it has a place.
 ARRIVING_SHARE = 8
-# Of an answer, what the kernel holds beyond what is on its way to the client. Without it the kernel takes up to tcp_wmem (4 MiB) for each
-# client: 2,000 clients that read nothing brought a machine of 24 GiB to the limit of its TCP memory, for all its processes.
+# Bytes of an answer in the kernel beyond those on their way to the client. Without this bound the kernel takes up to tcp_wmem (4 MiB) per
+# client: 2,000 clients that read nothing used up the TCP memory of a machine with 24 GiB, for all its processes.
 UNSENT_BYTES = 128 * 1024
-OUT_OF_FILES_SECONDS = 0.1  # asyncio pauses for 1 s: by then clients ask again
+OUT_OF_FILES_SECONDS = 0.1  # asyncio pauses for 1 s: clients retry before that
 
 
 def arriving_at_most(connections: int) -> int:
-    """How many connections may be accepted and not yet registered."""
+    """How many connections may be accepted but not yet registered."""
     return max(1, min(AT_A_TURN, connections // ARRIVING_SHARE))
 
 
@@ -126,8 +125,8 @@ class Accepting:
             connection.close()
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """Out of file descriptors or socket memory: the kernel reports it at every turn until a connection ends. Logged
-        once.
+        """Pause: the process is out of file descriptors or socket memory, which the kernel reports at every turn until a connection ends.
+        Logged once.
         """
         if not self._is_out_of_files:
             self._is_out_of_files = True
@@ -152,10 +151,10 @@ async def bound(host: str, port: int) -> tuple[socket.socket, ...]:
 
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-# After an early answer the rest of a body is read and dropped this long: closing at once would reset the connection,
-# and a reset destroys the answer on its way (RFC 9112 9.6).
+# After an early answer the rest of a body is read and dropped for this long: closing at once would reset the connection, and a reset
+# destroys the answer on its way (RFC 9112 9.6).
 LINGERING_SECONDS = 10.0
-AT_ONCE_SECONDS = 0.001  # aiohttp takes a grace of 0 for one without end (helpers.ceil_timeout)
+AT_ONCE_SECONDS = 0.001  # aiohttp treats a grace period of 0 as unlimited (helpers.ceil_timeout)
 
 
 class DataServer(web.Server):
@@ -174,7 +173,7 @@ class DataServer(web.Server):
         )
 
     def __call__(self, index: Origin | None = None) -> ClientConnection:
-        """Build one connection; a wrong setting raises here. ``index``: behind its port."""
+        """Build one connection; a wrong setting raises here. ``index``: of the port."""
         return ClientConnection(self, self.rules, index, **self._settings)
 
 
@@ -195,7 +194,7 @@ class _Guard:
 
 
 class Front(Protocol):
-    """Receives a port's connections before aiohttp gets those that speak HTTP/1."""
+    """Receives a port's connections before aiohttp gets the HTTP/1 ones."""
 
     def before(self, http: Factory) -> Factory:
         """Return the protocol factory for new connections."""
@@ -211,7 +210,7 @@ class Front(Protocol):
         ...
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Wait for the connections that aiohttp does not have, then cut them."""
+        """Wait for the connections that aiohttp does not own, then cut them."""
         ...
 
 
@@ -225,7 +224,7 @@ class Listener:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The bound ports, in the order of ``data_ports``; the assigned one where 0 was given."""
+        """The bound ports, in the order of ``data_ports``; the assigned one if 0 was given."""
         return tuple(each.port for each in self.sockets)
 
     @property
@@ -270,8 +269,8 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
     }
 
 
-# What is used of aiohttp beyond its documentation: a release that renames one must stop the process with a message, not lose
-# the head's deadline silently. The range in pyproject.toml is the first guard, this is the second.
+# The names used of aiohttp beyond its documentation: a release that renames one must stop the process with a message, not silently lose the
+# head's deadline. The range in pyproject.toml is the first guard, this is the second.
 RELIED_ON: tuple[tuple[type, str], ...] = (
     (
         RequestHandler,
@@ -320,8 +319,7 @@ async def listen(
 ) -> Listener:
     """Open the data ports, all or none.
 
-    Raises IncompatibleLibraryError when aiohttp is not what we rely on or the settings are not in force; OSError when
-    an address cannot be bound.
+    Raises IncompatibleLibraryError if aiohttp is not compatible or the settings are not in force; OSError when an address cannot be bound.
     """
     audit_library()
     guard_foreign_loggers()
@@ -378,7 +376,7 @@ def _first_body(server: DataServer, rest: bytes) -> bytes | None:
     """The body that a fresh connection reads; None when it refuses the head or the body."""
     probe = server()
     head = b"POST / HTTP/1.1\r\nHost: probe\r\n" + rest
-    for at in range(0, len(head), LEAST_PIECE_BYTES):  # of more at once some would wait for the loop's next turn
+    for at in range(0, len(head), LEAST_PIECE_BYTES):  # with more at once, some would wait for the loop's next turn
         probe.data_received(head[at : at + LEAST_PIECE_BYTES])
     message, payload = probe._messages[0]  # noqa: SLF001 - audited
     if not isinstance(message, RawRequestMessage):

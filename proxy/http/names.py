@@ -1,4 +1,4 @@
-"""Where the names of databases lead: addresses, checked where a request chose the name, and kept for a while."""
+"""The addresses of database names: checked if a request chose the name, and cached for a while."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 LOGGER = logging.getLogger("vecsieve.upstream")
-# RFC 6052: a NAT64 gateway makes of the last four bytes an IPv4 address on its own side.
+# RFC 6052: a NAT64 gateway translates the last four bytes to an IPv4 address on its side.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# All that IANA has given out to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
+# All that IANA has allocated to the internet (RFC 4291 2.4). Python calls most of the rest global as well: site-local
 # addresses, and 64:ff9b:1::/48, behind which RFC 8215 lets any network translate to its own private IPv4.
 _INTERNET = ipaddress.IPv6Network("2000::/3")
 
@@ -26,8 +26,8 @@ _INTERNET = ipaddress.IPv6Network("2000::/3")
 class PublicResolver(AbstractResolver):
     """Refuses a name that a request chose unless all its addresses are public, or the settings name it.
 
-    The check is in the resolver, so the checked address is the one connected to; a name that answers differently the
-    second time (rebinding) is checked again. Routes refuse literal addresses.
+    The check is in the resolver, so the checked address is the one connected to; a name with other addresses the second time (rebinding) is
+    checked again. Routes refuse literal addresses.
     """
 
     def __init__(self, inner: AbstractResolver, *, may_be_private: Callable[[str], bool]) -> None:
@@ -42,17 +42,17 @@ class PublicResolver(AbstractResolver):
         if self._may_be_private(host) or all(is_public(result["host"]) for result in found):
             return found
         LOGGER.warning(
-            "a host that a request named has an address that is not public: no connection. If that is right, write its "
+            "a host that a request named has an address that is not public: no connection. If it is yours, write its "
             "whole name into pinecone.allowed_hosts"
         )
-        raise OSError("the name leads to an address that is not public")
+        raise OSError("the name has an address that is not public")
 
     async def close(self) -> None:
         await self._inner.close()
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is a public unicast one. False for anything that is no address."""
+    """Whether an address is a public unicast one. False for anything else."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -98,7 +98,7 @@ KNOWN_NAMES = 1000
 
 
 class Addresses:
-    """Addresses of names, kept for a while. With each use the next one comes first, so that all get their share."""
+    """Cached addresses of names. Each use starts with the next address, so that all are used equally."""
 
     def __init__(self, resolver: AbstractResolver, *, seconds: float) -> None:
         self._resolver = resolver
@@ -120,7 +120,7 @@ class Addresses:
         return result
 
     async def _ask(self, key: tuple[str, int]) -> None:
-        """Look a name up once for all who wait for it, whoever of them leaves."""
+        """Look a name up once for all who wait for it, even if some of them leave."""
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = asyncio.create_task(self._look_up(key), name="vecsieve-name")
@@ -149,7 +149,7 @@ class Addresses:
 
 
 def _look(asking: asyncio.Task[None]) -> None:
-    """Look at the error: when all who waited have left, nobody else does, and asyncio complains."""
+    """Retrieve the error: if all who waited have left, asyncio would otherwise log it."""
     if not asking.cancelled():
         asking.exception()
 

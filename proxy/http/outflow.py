@@ -1,10 +1,10 @@
 """Sends answers to clients without letting slow ones hold a place or an upstream connection.
 
-A database asked directly writes its answer into the kernel's buffer. Behind the proxy the rest of an answer waits in
-memory, within a bound per answer and one for all. An answer that does not fit stays on its upstream connection. While
-requests lack a connection, or the memory bound is exceeded, the slowest client is cut. A single slow client never is.
+A database writes its answer into the kernel's buffer. Behind the proxy the rest of an answer waits in memory, within a bound per answer and
+one for all. An answer that does not fit stays on its upstream connection. While requests lack a connection, or the memory bound is
+exceeded, the slowest client is cut. A single slow client never is.
 
-Large answers share a bound on what one turn of the loop sends of them, so that small ones are not kept waiting by many.
+Large answers share a bound on the bytes sent per turn of the loop, so that they do not delay small ones.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .connections import Events
 from .pools import Loan, Loans
 from .upstream import UpstreamReply
 
-# Of what all answers may hold: 2 MiB of 64. A hundred results with vectors of 1,536 numbers are 1.9 MB of text.
+# The bound per answer, of the bound for all: 2 MiB of 64. A hundred results with vectors of 1,536 numbers are 1.9 MB of text.
 ANSWER_SHARE = 32
-# A client that has taken so little for so long that its buffer did not empty counts as slow. Four round trips on a mobile line.
+# Seconds: a client counts as slow if its buffer did not empty for this long. Four round trips on a mobile line.
 SLOW_SECONDS = 0.1
 
-# From here an answer is large: its pieces take turns with those of others.
+# From this size on an answer is large: its pieces take turns with those of others.
 LARGE_BYTES = 256 * 1024
-# Of large answers in one turn of the loop; the last piece may exceed it. To read and write as much takes 0.2 to 0.35 ms of CPU on
-# loopback, most of it the kernel's.
+# Bytes of large answers per turn of the loop; the last piece may exceed it. Reading and writing them takes 0.2 to 0.35 ms of CPU on
+# loopback, most of it in the kernel.
 TURN_BYTES = 128 * 1024
-LOOKS = 4  # at whether a client has taken anything, in the time in which it must
+LOOKS = 4  # checks whether a client has read anything, within the time allowed
 
 
 class LargeAnswers:
-    """Lets the pieces of large answers pass, TURN_BYTES of them in one turn of the loop; twice as much in a turn that others begin.
+    """Sends the pieces of large answers, TURN_BYTES per turn of the loop; twice as much in a turn that other work begins.
 
-    Clients by the hundred that ask at once and read nothing held each turn for 0.1 to 0.3 s together, until they were known as slow. A
-    piece that waits keeps its connection to the database from being read.
+    Hundreds of clients that requested answers at once and read nothing blocked each turn for 0.1 to 0.3 s together, until they were known
+    as slow. A piece that waits stops reading from its connection to the database.
     """
 
     __slots__ = ("_is_next", "_spent", "_waiting")
@@ -52,7 +52,7 @@ class LargeAnswers:
         self._is_next = False
 
     async def take(self, size: int) -> None:
-        """Wait for a turn. An answer whose turn it was waits behind the others."""
+        """Wait for a turn. An answer that had one waits behind the others."""
         if self._spent < TURN_BYTES and not self._waiting:
             self._spend(size)
             return
@@ -77,7 +77,7 @@ class LargeAnswers:
 
 
 class Backlog:
-    """The bytes of answers that wait in memory for their clients. ``limit_bytes``: of all of them. ``large``: their turns."""
+    """The bytes of answers that wait in memory for their clients. ``limit_bytes``: for all of them. ``large``: their turns."""
 
     __slots__ = ("_limit", "_loans", "each_bytes", "large", "total_bytes")
 
@@ -89,14 +89,14 @@ class Backlog:
         self.large = LargeAnswers()
 
     def grew(self, held: int, size: int) -> bool:
-        """Let an answer that holds ``held`` bytes hold ``size``; False, and no change, where they do not fit."""
+        """Let an answer that holds ``held`` bytes hold ``size``; False, without a change, if they do not fit."""
         if size > self.each_bytes or self.total_bytes + size - held > self._limit:
             return False
         self.total_bytes += size - held
         return True
 
     def changed(self, more: int) -> None:
-        """Count ``more`` bytes, or fewer, that have already arrived, whether they fit or not."""
+        """Add ``more`` bytes (negative for fewer) that have already arrived, even if they exceed the bound."""
         self.total_bytes += more
         if more > 0:
             self._trim()
@@ -110,7 +110,7 @@ class Backlog:
         self._loans.take_back(holder)
 
     def _trim(self) -> None:
-        while self.total_bytes > self._limit and len(self._loans) > 1:  # one alone is no crowd
+        while self.total_bytes > self._limit and len(self._loans) > 1:  # a single one is never cut
             self._loans.call_in()
 
 
@@ -161,9 +161,9 @@ class Outflow:
         self.is_cut = False
 
     async def send(self, piece: bytes) -> None:
-        """Send a piece; wait while the client takes nothing and the answer finds no room in memory.
+        """Send a piece; wait while the client reads nothing and the answer finds no room in memory.
 
-        Raises TimeoutError when the client takes nothing for too long, ConnectionError when it is gone.
+        Raises TimeoutError when the client reads nothing for too long, ConnectionError when it is gone.
         """
         if max(self._length or 0, self._sent + len(piece)) > LARGE_BYTES:
             await self._backlog.large.take(len(piece))
@@ -176,9 +176,9 @@ class Outflow:
             self._release()
 
     async def end(self) -> None:
-        """End the body and wait until the client has taken it. Raises as `send`."""
+        """End the body and wait until the client has read it. Raises as `send`."""
         if self._request.protocol.writing_paused:
-            await self._emptied()  # what `write_eof` adds is an empty chunk at most
+            await self._emptied()  # `write_eof` adds at most an empty chunk
         await self._response.write_eof()
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class Outflow:
         self._release()
 
     def _look(self, deadline: asyncio.Timeout, before: int) -> None:
-        """Extend the deadline while the client takes anything."""
+        """Extend the deadline while the client reads anything."""
         loop, left = asyncio.get_running_loop(), self._left_bytes()
         if left < before:
             deadline.reschedule(loop.time() + self._stall_seconds)
@@ -233,7 +233,7 @@ class Outflow:
         return 0 if transport is None else transport.get_write_buffer_size()
 
     def _left_bytes(self) -> int:
-        """Bytes here and in the kernel; the kernel's change long before ours do."""
+        """Unsent bytes here and in the kernel; the kernel's change long before ours do."""
         transport = self._request.transport
         raw: socket.socket | None = None if transport is None else transport.get_extra_info("socket")
         if raw is None:

@@ -25,10 +25,9 @@ from .upstream_connection import BrokenExchangeError, UpstreamConnection
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """What the answer of a slow client holds and others may have.
+    """Resources that a slow client's answer holds and others may need.
 
-    ``host``: of its upstream connection. ``speed``: of its client, bytes per second. ``end``: cuts the client and frees
-    what the answer holds.
+    ``host``: of its upstream connection. ``speed``: of its client, bytes per second. ``end``: cuts the client and frees the resources.
     """
 
     host: object | None
@@ -59,7 +58,7 @@ class Loans:
         self._lent.pop(holder, None)
 
     def call_in(self, host: object | None = None) -> bool:
-        """End the loan of the slowest client, of those to ``host`` or of all; False when there is none.
+        """End the loan of the slowest client, among those to ``host`` or all; False when there is none.
 
         Of clients that have taken nothing, the one that has waited longest: the search ends there. It also ends behind LOOKED_AT clients;
         the faster ones move to the end, so that the next call looks at others.
@@ -100,7 +99,7 @@ class Census:
 
 
 class _Host:
-    """The connections of a pool to one host. It owns them. ``others``: how many of those in use are for no search."""
+    """The connections of a pool to one host. It owns them. ``others``: how many of those in use are not for searches."""
 
     __slots__ = ("_pool", "busy", "idle", "name", "opening", "others", "port", "tls")
 
@@ -111,7 +110,7 @@ class _Host:
         self.port = url.port or 0
         self.tls = (tls or _verifying()) if origin.scheme == "https" else None
         self.busy: dict[UpstreamConnection, bool] = {}  # for a search?
-        self.idle: deque[UpstreamConnection] = deque()  # the one that has idled longest is the first
+        self.idle: deque[UpstreamConnection] = deque()  # the first is the one that has been idle longest
         self.opening = 0
         self.others = 0
 
@@ -144,17 +143,16 @@ def _verifying() -> ssl.SSLContext:
 
 # RFC 8305 5: how long one address may take before the next is tried beside it.
 NEXT_ADDRESS_SECONDS = 0.25
-# Of the connections, for searches alone: an export by the hundred pages, or clients that take large answers slowly, may use all
-# others for seconds. Nothing tells such a request from a small one before its answer begins.
+# The share of connections reserved for searches: an export of a hundred pages, or clients that read large answers slowly, may use all
+# others for seconds. Such a request cannot be recognized before its answer begins.
 SEARCH_SHARE = 0.125
 
 
 class Pool:
     """Connections that send each request once. Create it inside the event loop.
 
-    The one freed last is used first, so that the others idle long enough to be closed. ``idle_seconds``: after which a connection
-    is not used again. ``tls``, ``may_be_private``, ``most``: as for `Upstream`. ``has_searches``: some of the connections
-    are kept for them.
+    The one freed last is used first, so that the others idle long enough to be closed. ``idle_seconds``: after which a connection is not
+    used again. ``tls``, ``may_be_private``, ``most``: as for `Upstream`. ``has_searches``: some of the connections are kept for them.
     """
 
     def __init__(
@@ -173,7 +171,7 @@ class Pool:
         self._addresses = Addresses(resolver, seconds=settings.dns_ttl_seconds)
         self._loop = asyncio.get_running_loop()
         self._tls = tls
-        # By host: an index that has stopped answering must not hold the connections of the others.
+        # Per host, so that an index that has stopped answering cannot hold the connections of the others.
         self._most_each = settings.pool_connections
         self._search_share = SEARCH_SHARE if has_searches else 0.0
         self._most_others = self._most_each - int(self._search_share * self._most_each)
@@ -183,8 +181,8 @@ class Pool:
         self._stall_seconds = settings.stream_idle_timeout_seconds
         self._ages = Ages(settings.pool_age_seconds, clock=time.monotonic)
         self._hosts: dict[Origin, _Host] = {}
-        # Requests without a connection, by host and whether they are searches: these queues take turns, the oldest of each is its
-        # first. They get an idle one, or None: then they may open one.
+        # Requests without a connection, by host and whether they are searches: these queues take turns, oldest request first. They get an
+        # idle connection, or None: then they may open one.
         self._waiting: dict[tuple[_Host, bool], dict[asyncio.Future[UpstreamConnection | None], None]] = {}
         self._loans = Loans()
         self._sweeping: asyncio.TimerHandle | None = None
@@ -268,7 +266,7 @@ class Pool:
             raise
 
     def _give_back(self, waiter: asyncio.Future[UpstreamConnection | None], host: _Host, is_search: bool) -> None:
-        """Leave the queue, and what was given in the meantime to others."""
+        """Leave the queue, and pass on a connection that was given in the meantime."""
         queue = self._waiting.get((host, is_search), {})
         if waiter in queue:
             del queue[waiter]
@@ -298,7 +296,7 @@ class Pool:
                 self._waiting[served] = queue  # behind the others
             if waiter.done():
                 continue
-            self._opening(*served, 1)  # before idle ones that are too old give their room to others
+            self._opening(*served, 1)  # before idle connections that are too old make room for others
             given = self._idle(*served)
             if given is not None:
                 self._opening(*served, -1)
@@ -322,7 +320,7 @@ class Pool:
         return made
 
     def _make_room(self) -> None:
-        """Close what has idled longest, where idle connections and used ones are too many together."""
+        """Close the longest idle connections if idle and used ones are too many together."""
         idle = [host.idle[0] for host in self._hosts.values() if host.idle]
         if self._most and idle and self._in_use + sum(len(host.idle) for host in self._hosts.values()) > self._most:
             min(idle, key=lambda connection: connection.idle_since).close()
@@ -336,7 +334,7 @@ class Pool:
             try:
                 async with asyncio.timeout(self._connect_seconds):
                     return await self._dialled(host, addresses)
-            except OSError as error:  # of which TimeoutError and ssl.SSLError are some
+            except OSError as error:  # includes TimeoutError and ssl.SSLError
                 pop_addr_infos_interleave(addresses)
                 if not addresses:
                     kind = FailureKind.TLS if isinstance(error, ssl.SSLError) else FailureKind.CONNECT
@@ -348,7 +346,7 @@ class Pool:
             lambda: UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end()),
             sock=raw,
             ssl=host.tls,
-            # A certificate has names without the last dot.
+            # The names in a certificate have no final dot.
             server_hostname=None if host.tls is None else host.name.rstrip("."),
         )
         return made
@@ -399,4 +397,4 @@ class Pool:
                 connection.abort()
         self._hosts.clear()
         await self._addresses.close()
-        await asyncio.sleep(0)  # a transport lets its socket go at the loop's next turn
+        await asyncio.sleep(0)  # a transport releases its socket at the loop's next turn

@@ -1,8 +1,8 @@
 """One client connection: aiohttp's, with deadlines, limits and fixed error texts.
 
-aiohttp has no deadline for a request head and no connection limit, echoes the offending bytes of a malformed request to
-the client and the log, and leaves a handler waiting when the body's chunks are malformed. Rule of this file: the only
-one that overrides aiohttp's RequestHandler; ``listener.py`` lists the names it relies on.
+aiohttp has no deadline for a request head and no connection limit, echoes the offending bytes of a malformed request to the client and the
+log, and leaves a handler waiting when the body's chunks are malformed. Only this file overrides aiohttp's RequestHandler; ``listener.py``
+lists the names that it relies on.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from ..search.limits import NEVER, Ages
 from .answers import LocalAnswers
 from .connections import Connections, Events
 
-# Of framing in one body, before it counts. Clients that give a generator to their library send a chunk for each piece of it: those of
-# a JSON encoder have 18 bytes on an average with vectors, and fewer with integers. 200,000 chunks are let through.
+# Bytes of framing in one body that are always allowed. Clients that give a generator to their library send one chunk per piece: a JSON
+# encoder's pieces have 18 bytes on average with vectors, fewer with integers. This allows 200,000 chunks.
 FRAMING_BYTES = 1024 * 1024
-# Content beside it. The framing of a chunk is 5 or 6 bytes, so chunks of more than 12 bytes on an average are never too small.
+# The required ratio of content to framing beyond that. A chunk's framing is 5 or 6 bytes, so chunks of more than 12 bytes on average are
+# never too small.
 CONTENT_A_BYTE = 2
 # Bytes fed to the parser at once; doubled while they are content, because large chunks cost little.
 LEAST_PIECE_BYTES = 4096
 LARGEST_PIECE_BYTES = 32 * 1024
-# Of framing, heads and empty lines, from one connection in one turn of the loop: 800 chunks take 2 ms. Without it libuv reads up
-# to 8 MiB of one connection in a turn.
+# Bytes of framing, heads and empty lines from one connection per turn of the loop: 800 chunks take 2 ms. Without it libuv reads up to 8 MiB
+# of one connection in a turn.
 TURN_FRAMING_BYTES = 4096
 
 
 class ChunkWatch:
     """Measures how much of a chunked request body is framing. ``piece_bytes``: how much to feed the parser next.
 
-    A peer that sends one byte per chunk makes six bytes and three calls of each: llhttp reports the start, data and end
-    of every chunk, 2.5 microseconds in all. One read of 256 KiB in such chunks held the loop for 0.13 s.
+    A chunk of one byte takes six bytes and three calls: llhttp reports the start, data and end of every chunk, 2.5 microseconds in all. One
+    read of 256 KiB in such chunks held the loop for 0.13 s.
     """
 
     __slots__ = ("_body", "_content", "_framing", "_seen", "piece_bytes")
@@ -66,7 +67,7 @@ class ChunkWatch:
         return self._framing > FRAMING_BYTES and self._content < CONTENT_A_BYTE * self._framing
 
     def fed(self, size: int, body: StreamReader | None) -> int | None:
-        """Count bytes that were fed while ``body`` was arriving; how many of them were framing, None where it has just begun."""
+        """Count bytes that were fed while ``body`` was arriving; return how many of them were framing, None if the body has just begun."""
         if body is None or body is not self._body:
             self._body, self._content, self._framing = body, 0, 0
             self._seen = 0 if body is None else body.total_bytes
@@ -83,17 +84,16 @@ class ChunkWatch:
         return framing
 
 
-# The end of a chunk or of the head, the last chunk, no trailer. A trailer that ends so would be a line without a colon.
+# The end of a chunk or of the head, the last chunk, no trailer. A trailer with this ending would be a line without a colon.
 NO_TRAILERS = b"\r\n0\r\n\r\n"
 
 
 class TrailerWatch:
     """Detects chunked bodies that may have had trailers, after which the connection must end.
 
-    aiohttp's C parser (3.14.5) clears its lists when a message begins, but not the field it is collecting: the last
-    trailer of a body becomes the first field of the next request, such as somebody else's `api-key` behind a shared
-    load balancer. The parser does not report trailers, so their absence is read off the bytes. Envoy and nginx drop
-    trailers as well.
+    aiohttp's C parser (3.14.5) clears its lists when a message begins, but not the field it is collecting: the last trailer of a body
+    becomes the first field of the next request, such as somebody else's `api-key` behind a shared load balancer. The parser does not report
+    trailers, so their absence is derived from the bytes. Envoy and nginx drop trailers as well.
     """
 
     __slots__ = ("_open", "_tail")
@@ -108,9 +108,7 @@ class TrailerWatch:
         return next((payload for message, payload in self._open if message.chunked), None)
 
     def behind(self, data: bytes, made: Sequence[tuple[Any, Any]]) -> int | None:
-        """How many of the messages parsed from ``data`` follow a body that may have had trailers; None without such a
-        body.
-        """
+        """How many of the messages parsed from ``data`` follow a body that may have had trailers; None without such a body."""
         self._tail = (self._tail + data[-len(NO_TRAILERS) :])[-len(NO_TRAILERS) :]
         messages = [*self._open, *made]
         requests = [number for number, each in enumerate(messages) if isinstance(each[0], RawRequestMessage)]
@@ -124,9 +122,9 @@ class TrailerWatch:
 
 
 LOGGER = logging.getLogger("vecsieve.http")
-# aiohttp's own wording; its class is the same as for everything else that is malformed.
+# aiohttp's own wording; its exception class is the same for all malformed requests.
 TOO_MANY_FIELDS = "Too many headers received"
-# For a handler to answer a client that floods us, and for the client to have it.
+# Seconds for a handler to answer a flooding client, and for the client to receive the answer.
 CUT_SECONDS = 1.0
 
 
@@ -142,12 +140,11 @@ class ConnectionRules:
 
 
 class ClientConnection(RequestHandler):
-    """A connection on a data port. ``index``: what is behind that port.
+    """A connection on a data port. ``index``: of that port.
 
-    A head must be complete ``head_timeout_seconds`` after its first byte. A new connection without any byte is closed
-    after the same time, without an answer that could be taken for the answer to a request just being sent. Between
-    requests a connection may idle for keep-alive's time; a fragment of a next head that came in one segment with a
-    request's end counts as idle until its next byte.
+    A head must be complete ``head_timeout_seconds`` after its first byte. A new connection without any byte is closed after the same time,
+    without an answer that could be taken for the answer to a request just being sent. Between requests a connection may idle for
+    keep-alive's time; a fragment of a next head that came in one segment with a request's end counts as idle until its next byte.
     """
 
     __slots__ = (
@@ -177,13 +174,13 @@ class ClientConnection(RequestHandler):
         self._end = NEVER if rules.ages is None else rules.ages.end()
         self._trailers = TrailerWatch()
         self._chunks = ChunkWatch()
-        self._rest = b""  # of what was read, what waits for the next turn
+        self._rest = b""  # data that was read and waits for the next turn
         self._is_next = False
         self._is_cut = False
         self._request_id: str | None = None
 
     def begin(self, request_id: str) -> bool:
-        """Note the request being answered, by its id in the log; returns whether the connection is reused."""
+        """Record the request being answered, by its id in the log; return whether the connection is reused."""
         is_reused = self._request_id is not None
         self._request_id = request_id
         return is_reused
@@ -195,7 +192,7 @@ class ClientConnection(RequestHandler):
 
     @property
     def _is_old(self) -> bool:
-        """Whether its age is over, and no pipelined request would be lost."""
+        """Whether its age is over, and closing would lose no pipelined request."""
         ages = self._rules.ages
         return ages is not None and not self._messages and ages.is_over(self._end)
 
@@ -224,7 +221,7 @@ class ClientConnection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, in pieces where many small chunks may come: each costs far more than its bytes."""
+        """Feed the parser, in pieces if many small chunks may come: each costs far more than its bytes."""
         if self._is_turned_away or self._is_cut:
             return
         if data and self._rest:
@@ -276,7 +273,7 @@ class ClientConnection(RequestHandler):
             self._resume_transport_reading()
 
     def _feed(self, data: bytes) -> int:
-        """Feed the parser and keep the head's deadline; how many of the bytes were no content of a body that was arriving."""
+        """Feed the parser and keep the head's deadline; return how many of the bytes were no content of an arriving body."""
         before = self._request_count
         was_in_body = self._is_receiving_body
         super().data_received(data)
@@ -303,14 +300,14 @@ class ClientConnection(RequestHandler):
         self._rest = b""
         self._rules.connections.cut_flood()
         self._pause_transport_reading()
-        self._lingering_time = 0.0  # nothing is waited for
+        self._lingering_time = 0.0  # nothing waits
         if self._chunks.body is not None:
             self._chunks.body.set_exception(RequestPayloadError("chunks without content"))
         self.close()
         self._loop.call_later(CUT_SECONDS, self.force_close)
 
     def _end_behind_trailers(self, data: bytes, made: int) -> None:
-        """Drop requests that could carry a trailer of the one before: answer that one, then close."""
+        """Drop requests that could contain a trailer of the previous one: answer that one, then close."""
         if self._is_last:
             return
         behind = self._trailers.behind(data, list(self._messages)[-made:] if made else ())
@@ -339,8 +336,8 @@ class ClientConnection(RequestHandler):
     def _fail_body_of_malformed_request(self) -> None:
         """Wake a handler whose body will never end.
 
-        When llhttp meets a bad chunk, aiohttp (3.14.5) queues the error as a further message and forgets the stream of
-        the request it belongs to, whose handler would wait for its idle deadline.
+        When llhttp meets a bad chunk, aiohttp (3.14.5) queues the error as a further message and forgets the stream of the request it
+        belongs to, whose handler would then wait for its idle deadline.
         """
         if not self._messages or isinstance(self._messages[-1][0], RawRequestMessage):
             return
@@ -382,13 +379,13 @@ class ClientConnection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer in fixed words; log a class and a place, never a message: it may quote a header."""
+        """Answer in fixed words; log a class and a place, never a message, which may quote a header."""
         trouble = _trouble_of(status, exc)
         if trouble is Trouble.INTERNAL:
             fields = {"request_id": self._request_id}
             LOGGER.error("a request handler failed: %s", _place_of(exc), extra={"fields": fields})
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer has begun: only closing is left")
+            raise ConnectionError("an answer has begun: the connection can only be closed")
         self._rules.events.answered_locally(trouble.value)
         return self._rules.answers.response(trouble, request.raw_path)
 

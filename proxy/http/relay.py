@@ -33,15 +33,14 @@ from .headers import Headers, RawHeaders, Target, for_client, traced, values
 from .outflow import Backlog, Outflow
 from .upstream import Upstream, UpstreamReply
 
-# A thousand of Chroma's collections in one list; reading them takes a few milliseconds.
+# A list of a thousand Chroma collections; reading it takes a few milliseconds.
 OBSERVED_BYTES = 2 * 1024 * 1024
 
 
 class ReplyObserver:
-    """Reads one reply while it passes; nothing is delayed or changed.
+    """Reads one reply while it passes, without delaying or changing it.
 
-    Oversized, truncated, failed or undecodable replies are ignored. ``learn``: total; gets the whole decoded body, at
-    most once.
+    Oversized, truncated, failed or undecodable replies are ignored. ``learn``: total; gets the whole decoded body, at most once.
     """
 
     __slots__ = ("_coding", "_expected", "_learn", "_limit_bytes", "_pieces", "_size")
@@ -63,7 +62,7 @@ class ReplyObserver:
         self._expected = int(length) if length.isdigit() else None
 
     def receive(self, piece: bytes) -> None:
-        """Add a piece before it is sent. The last one is read first: a client that has a collection's document may
+        """Add a piece before it is sent. After the last piece the body is read first, because a client that has a collection's document may
         search it at once.
         """
         if self._pieces is None:
@@ -83,10 +82,11 @@ class ReplyObserver:
 
 
 class Writes:
-    """Owns the writes whose clients are gone: a write sent whole is finished, because cutting it could undo half of it.
+    """Owns the writes whose clients have disconnected: a write that was sent completely is finished, because cutting it could undo half of
+    it.
 
-    Qdrant drops a request's work when its connection closes. A client that leaves before its body was sent whole takes
-    the write with it, as it would without a proxy.
+    Qdrant drops a request's work when its connection closes. If a client disconnects before its body was sent completely, the write is cut,
+    as it would be without a proxy.
     """
 
     def __init__(self) -> None:
@@ -96,13 +96,13 @@ class Writes:
         return len(self._left_behind)
 
     def see_through(self, rest: Coroutine[None, None, None]) -> None:
-        """Own the rest of a write: it waits for the reply's head, by which the database has done the work."""
+        """Own the rest of a write: wait for the reply's head, by which the database has done the work."""
         task = asyncio.create_task(rest, name="vecsieve-write-left-behind")
         self._left_behind.add(task)
         task.add_done_callback(self._left_behind.discard)
 
     async def close(self, *, grace_seconds: float) -> None:
-        """Wait for the writes left behind, then cut what remains."""
+        """Wait for these writes, then cut the rest."""
         if not self._left_behind:
             return
         _, late = await asyncio.wait(self._left_behind, timeout=grace_seconds)
@@ -114,7 +114,7 @@ class Writes:
 Gate = Callable[[int], Awaitable[None]]
 """Gets the status."""
 
-# On, 0 seconds: closing sends a reset, the only sign that a close-delimited body can give of being cut.
+# On, 0 seconds: closing sends a reset, the only sign by which a close-delimited body can show that it was cut.
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 
@@ -124,9 +124,7 @@ def _stay() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """Passes requests through to the database. ``stream_idle_seconds``: how long a client may take nothing of its
-    answer.
-    """
+    """Passes requests through to the database. ``stream_idle_seconds``: how long a client may read nothing of its answer."""
 
     upstream: Upstream
     answers: LocalAnswers
@@ -149,13 +147,13 @@ class Relay:
         leave: Callable[[], None] = _stay,
         added: Headers | None = None,
     ) -> RawResponse:
-        """Send the request and stream its answer. Returns the response already sent, or one of ours still to be sent.
+        """Send the request and stream its answer. Returns the response already sent, or one of our own still to be sent.
 
-        ``is_search``: a POST that only reads; it is cancelled with its client, where a write sent whole is finished.
-        ``target``: None where no route was found. ``editing``: changes the answer, which is held until it is whole.
-        ``observer``: reads an answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when
-        the client turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of
-        ours behind those of a success.
+        ``is_search``: a POST that only reads; it is cancelled with its client, while a write that was sent completely is finished.
+        ``target``: None if no route was found. ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an
+        answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when the client
+        turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of ours, after those of a
+        success.
         """
         target = Target(request.raw_path, request.raw_path) if target is None else target
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
@@ -171,21 +169,21 @@ class Relay:
             if gate is not None:
                 await gate(reply.status)
             return await self._answer(request, reply, held, observer, leg, leave, added or [])
-        except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has gone out
+        except UpstreamExchangeError as failure:  # while the answer was held: nothing of it has been sent
             leg.cut()
             return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
         finally:
             await reply.close()
 
     def refuse(self, trouble: Trouble, path: str, *, cause: str = "") -> RawResponse:
-        """Answer ourselves, counted. ``path``: as the client sent it. ``cause``: for the log."""
+        """Send our own answer, counted. ``path``: as the client sent it. ``cause``: for the log."""
         self.events.answered_locally(trouble.value)
         response = self.answers.response(trouble, path)
         response.cause = cause
         return response
 
     def refuse_body(self, failure: ClientBodyError, path: str) -> RawResponse:
-        """Answer a body that did not arrive, counted."""
+        """Answer a request whose body did not arrive, counted."""
         self.events.client_failed(failure.fault.value)
         return self.refuse(trouble_of(failure.fault), path)
 
@@ -225,7 +223,7 @@ class Relay:
             headers = [*for_client(reply.raw_headers), *(added if 200 <= reply.status < 300 else ())]
             response = RawResponse(reply.status, reply.reason, headers, is_ready=is_ready)
         if not reply.is_upload_over:
-            response.force_close()  # an early 403 or 413: what is left of the body must not be read as a request
+            response.force_close()  # an early 403 or 413: the rest of the body must not be read as a request
         if not is_edited and not (held is None and self._sent_at_once(request, response, reply, observer)):
             await self._stream(request, response, begun, reply, observer, leg, leave)
         return response
@@ -233,7 +231,7 @@ class Relay:
     def _sent_at_once(
         self, request: web.BaseRequest, response: RawResponse, reply: UpstreamReply, observer: ReplyObserver | None
     ) -> bool:
-        """Whether nothing of the answer is left to be sent: it was whole, and went out in one write."""
+        """Whether nothing of the answer is left to send: it was complete, and was sent in one write."""
         if request.protocol.writing_paused or (body := reply.at_once(AT_ONCE_BYTES)) is None:
             return False
         if observer is not None:
@@ -294,13 +292,13 @@ class Relay:
 
 
 async def _held(reply: UpstreamReply, editing: Editing) -> tuple[list[bytes], RawResponse | None]:
-    """What has come of the answer, and the changed one; None where it is not changed."""
+    """The arrived part of the answer, and the changed one; None if it is not changed."""
     begun, is_whole = await hold(reply, editing.limit_bytes)
     return begun, editing.answer(reply, b"".join(begun)) if is_whole else None
 
 
 def _break(request: web.BaseRequest, response: RawResponse) -> None:
-    """End the client's connection so that what was sent is not taken for the whole answer."""
+    """End the client's connection so that the part that was sent is not taken for the whole answer."""
     raw: socket.socket | None = request.transport.get_extra_info("socket") if request.transport is not None else None
     if response.is_close_delimited and raw is not None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
@@ -309,7 +307,7 @@ def _break(request: web.BaseRequest, response: RawResponse) -> None:
 
 
 def _abort(request: web.BaseRequest) -> None:
-    """End the client's connection now: an orderly close would wait for ever for a client that does not read."""
+    """End the client's connection now: an orderly close would wait forever for a client that does not read."""
     if request.transport is not None:
         request.transport.abort()
     request.protocol.force_close()

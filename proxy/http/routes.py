@@ -28,7 +28,7 @@ from .headers import RawHeaders, Target, matching_path, read_target, values
 
 
 class Routes(Protocol):
-    """What the data plane asks about a target. Nothing here waits."""
+    """Answers the data plane's questions about a target. Nothing here waits."""
 
     is_fixed: bool
     """Whether the same target always leads to the same place."""
@@ -43,15 +43,15 @@ class Routes(Protocol):
         ...
 
     def matching(self, target: Target) -> str | None:
-        """The path for classification; None when it is none of ours."""
+        """The path for classification; None if it is none of ours."""
         ...
 
     def beside(self, target: Target) -> Target:
-        """The target, with what stands before the database's own paths as its prefix: for further requests of ours."""
+        """The target, with everything before the database's own paths as its prefix: for further requests of ours."""
         ...
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
-        """How the answer is changed; None when it is not."""
+        """How the answer is changed; None if it is not."""
         ...
 
 
@@ -79,8 +79,8 @@ class OneUpstream:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request's head asks for. ``operation``: None where it is no ranked search. ``collection``: the one that it names.
-    ``write``: an upsert that the write gate can read.
+    """What a request's head shows. ``operation``: None if it is no ranked search. ``collection``: the one that it names. ``write``: an
+    upsert that the write gate can read.
     """
 
     target: Target
@@ -95,9 +95,9 @@ REMEMBERED_CHARACTERS = 512
 
 
 class Heads:
-    """Reads requests' heads, and remembers what it read: the same few paths come again and again.
+    """Reads the heads of requests, and caches the results, because the same few paths repeat.
 
-    Remembered are method, path, content type and version; no target with a query string, which may hold a key.
+    The key is method, path, content type and version. Targets with a query string, which may hold a key, are not cached.
     """
 
     __slots__ = ("_adapter", "_backend", "_held", "_routes", "_writes")
@@ -144,7 +144,7 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """A request that is none of ours: refused, or sent on as it is. ``target``: None where it is no path."""
+    """A request that has no route: refused, or sent on unchanged. ``target``: None if it is no path."""
 
     target: Target | None = None
     trouble: Trouble | None = None
@@ -155,11 +155,11 @@ _NAMING = re.compile(rf"/+{NAMED}(?:/([^/?]*)(.*))?")
 
 
 OriginOf = Callable[[str], Origin | None]
-"""The origin of a host that a path names; None when it may not be named."""
+"""The origin of a host that a path names; None if the path may not name it."""
 
 
 def route(target: Target, index: Origin | None, origin_of: OriginOf, rules: IndexRules) -> Target | Trouble:
-    """The target with its origin, which stays None for the control plane. ``index``: the origin of plain paths."""
+    """The target with its origin, None for the control plane. ``index``: the origin of plain paths."""
     first = target.path.lstrip("/").partition("/")[0]
     if first == NAMED:
         return _named(target, origin_of, rules)
@@ -182,16 +182,15 @@ def _named(target: Target, origin_of: OriginOf, rules: IndexRules) -> Target | T
 
 
 def prefix_of(path: str, rules: IndexRules) -> str:
-    """The part of a path before the index's own, without a closing slash; "" where there is none or it is unknown.
+    """The part of a path before the index's own, without a closing slash; "" if there is none or it is unknown.
 
-    Derived from the path alone, so that every worker finds the same, also after a restart. Paths with dots are not
-    split.
+    Derived from the path alone, so that every worker finds the same, also after a restart. Paths with dots are not split.
     """
     at, segments = 0, path.split("/")
     if any(segment.lower().replace("%2e", ".") in {".", ".."} for segment in segments):
         return ""
     for number, segment in enumerate(segments):
-        # A host behind `_i` may be called like one of these.
+        # A host behind `_i` may have one of these names.
         if segment in rules.segments and segments[number - 1] != NAMED:
             return path[:at].rstrip("/")
         at += len(segment) + 1
@@ -222,7 +221,7 @@ class IndexHosts:
         self._named: OrderedDict[str, Origin] = OrderedDict()
 
     def origin(self, text: str) -> Origin | None:
-        """The origin of a host in a path; None when it may not be named or is no host."""
+        """The origin of a host in a path; None if the path may not name it, or it is no host."""
         host = read_host(text)
         if host is None:
             return None
@@ -237,7 +236,7 @@ class IndexHosts:
         return Origin("https", host.name if port == HTTPS_PORT else host.authority)
 
     def path_of(self, written: str) -> str | None:
-        """The text after `/_i/` for a host in the control plane's answer; None when it cannot be reached so."""
+        """The text after `/_i/` for a host in the control plane's answer; None if it cannot be reached this way."""
         scheme, found, rest = written.rpartition("://")
         authority, slash, path = rest.partition("/")
         host = read_host(authority)
@@ -269,7 +268,7 @@ class IndexHosts:
 
 
 _PORT = re.compile(r":[0-9]+\Z")
-# What may be repeated inside a JSON string and a URL. Clients of Pinecone have been seen to put user names into Host.
+# Characters that may be repeated inside a JSON string and a URL. Some Pinecone clients put user names into Host.
 _AUTHORITY = re.compile(rb"(?:[^@]*@)?((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)")
 
 
@@ -300,7 +299,7 @@ class IndexRoutes:
         return target
 
     def editing(self, method: str, raw_headers: RawHeaders, target: Target) -> Editing | None:
-        """Index descriptions get hosts that lead to this proxy; otherwise a client would bypass it."""
+        """Index descriptions get hosts that lead to this proxy; otherwise clients would bypass it."""
         if target.origin is not None or not self._rules.describes(method, target.path):
             return None
         base = self._public_url or own_url(raw_headers, over_tls=self._over_tls)
@@ -317,7 +316,7 @@ class IndexRoutes:
         return Editing(change=lambda body: self._rules.rename(body, lead_here), limit_bytes=self._limit_bytes)
 
     def _port_of(self, path: str) -> int | None:
-        """The port for the host in `/_i/<path>`, when clients should use one; none leads behind a path."""
+        """The port for the host in `/_i/<path>`, if clients should use one; no port leads behind a path prefix."""
         origin = self._hosts.origin(path.removesuffix("/"))
         return None if origin is None else self._ports.get(origin)
 

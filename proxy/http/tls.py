@@ -1,4 +1,4 @@
-"""TLS of our own ports: certificates and the offered HTTP versions.
+"""TLS of the data ports: certificates and the offered HTTP versions.
 
 Every error names the setting, the file and the fault; nothing of a key is shown.
 """
@@ -19,8 +19,8 @@ WANTED = {
     CERTIFICATE: "a readable PEM file with the certificate, its issuers after it",
     KEY: "a readable PEM file with the certificate's private key",
 }
-# Whoever offers both (curl, Go's net/http, OkHttp, reqwest) is about to make REST calls, and takes HTTP/1.1; gRPC clients
-# offer h2 alone. In the other order REST calls would come to the gRPC server.
+# Clients that offer both (curl, Go's net/http, OkHttp, reqwest) are about to make REST calls, and take HTTP/1.1; gRPC clients offer h2
+# only. In the other order REST calls would reach the gRPC server.
 BOTH = ["http/1.1", "h2"]
 
 
@@ -28,7 +28,7 @@ def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLC
     """TLS 1.2 or newer. ``with_grpc``: HTTP/2 may be negotiated. Raises SettingsError."""
     _check_certificate(certificate, _pem(CERTIFICATE, certificate, marker="-----BEGIN CERTIFICATE-----"))
     if "ENCRYPTED" in _pem(KEY, key, marker="PRIVATE KEY-----"):
-        raise _refused(KEY, f"{key}: a key under a passphrase", "a key without one: nobody is there to type it")
+        raise _refused(KEY, f"{key}: a key with a passphrase", "a key without one, since nobody can type it")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # TLS 1.2: it costs the server and has no use here
@@ -43,7 +43,7 @@ def server_context(certificate: Path, key: Path, *, with_grpc: bool) -> ssl.SSLC
 
 
 def context_of(settings: Settings) -> ssl.SSLContext | None:
-    """None where the ports are plain. Raises SettingsError."""
+    """None if the ports are plain. Raises SettingsError."""
     certificate, key = settings.tls.certificate, settings.tls.key
     if certificate is None or key is None:
         return None
@@ -52,7 +52,7 @@ def context_of(settings: Settings) -> ssl.SSLContext | None:
 
 
 def renew(context: ssl.SSLContext, settings: Settings) -> None:
-    """Load the files again for new connections. Raises SettingsError, and then nothing has changed."""
+    """Load the files again for new connections. Raises SettingsError; then nothing has changed."""
     certificate, key = settings.tls.certificate, settings.tls.key
     if certificate is not None and key is not None and context_of(settings) is not None:
         context.load_cert_chain(certificate, key, password="")
@@ -69,7 +69,7 @@ def _pem(setting: str, path: Path, *, marker: str) -> str:
 
 
 def _check_certificate(path: Path, text: str) -> None:
-    """Read it alone: loaded with the key, an error does not say which file it is about."""
+    """Read the certificate alone: when it is loaded with the key, an error does not name the file."""
     alone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         alone.load_verify_locations(cadata="".join(character for character in text if character.isascii()))

@@ -1,8 +1,8 @@
 """Sends requests to the database, or to the many hosts of one, each exactly once.
 
-Nothing is ever sent again: not on a connection that turns out to be dying, and not on another. Reads share a pool whose idle
-time is below the database's own; writes use connections idle for at most ``WRITE_IDLE_SECONDS``, because a write lost on a
-dying connection cannot be sent again. The origin is the settings' unless a route names another.
+Nothing is ever sent again, even if the connection turns out to be dying. Reads share a pool whose idle time is below the database's own;
+writes use connections idle for at most ``WRITE_IDLE_SECONDS``, because a write lost on a dying connection cannot be sent again. The origin
+is the settings' unless a route names another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReplyTooLargeError(Exception):
 
 
 class NoRoomError(Exception):
-    """What arrives may not be held now. ``received_bytes``: how much was dropped."""
+    """The reply may not be held now. ``received_bytes``: how much was dropped."""
 
     def __init__(self, received_bytes: int) -> None:
         super().__init__(received_bytes)
@@ -42,7 +42,7 @@ class NoRoomError(Exception):
 
 
 class UpstreamReply:
-    """A reply whose head has arrived; its body is read once. Close it; one read to its end returns its connection."""
+    """A reply whose head has arrived; its body is read once. Close it; if it was read to its end, this returns its connection."""
 
     def __init__(self, exchange: Exchange, message: RawResponseMessage, pool: Pool, failed: Failed) -> None:
         self._exchange = exchange
@@ -72,7 +72,7 @@ class UpstreamReply:
         return not payload.is_eof() and payload.total_bytes == 0
 
     def at_once(self, limit_bytes: int) -> bytes | None:
-        """The whole body, where it has arrived and is no larger than that; it counts as read."""
+        """The whole body, if it has arrived and is no larger than ``most_bytes``; it counts as read."""
         payload = self._exchange.payload
         return payload.read_nowait() if payload.is_eof() and payload.total_bytes <= limit_bytes else None
 
@@ -84,7 +84,7 @@ class UpstreamReply:
     async def read_bounded(self, limit_bytes: int, *, fits: Callable[[int], bool] = lambda _: True) -> bytes:
         """The whole raw body. Raises ReplyTooLargeError past the limit, UpstreamExchangeError when it ends early.
 
-        ``fits``: whether so many bytes may be held, asked at their announcement and as they arrive; else NoRoomError.
+        ``fits``: whether so many bytes may be held, called for the announced length and as bytes arrive; raises NoRoomError if not.
         """
         announced = self.content_length or 0
         if announced > limit_bytes:
@@ -105,7 +105,7 @@ class UpstreamReply:
     def lend_connection(self, speed: Callable[[], float], cut: Callable[[], None]) -> None:
         """Offer the connection until `keep_connection`; the reply then ends, after ``cut``.
 
-        ``speed``: of its client, bytes per second. Does nothing when the whole reply has been received.
+        ``speed``: of its client, bytes per second. Does nothing if the whole reply has been received.
         """
         connection = self._exchange.connection
         if connection is None:
@@ -124,7 +124,7 @@ class UpstreamReply:
             self._lent = None
 
     async def close(self) -> None:
-        """Close the connection unless the body was read to its end and the request sent whole."""
+        """Close the connection unless the body was read to its end and the request was sent completely."""
         await self._exchange.close()
 
     async def _next(self) -> bytes:
@@ -141,23 +141,22 @@ Failed = Callable[[BrokenExchangeError], UpstreamExchangeError]
 __all__ = ["ReplyTooLargeError", "Upstream", "UpstreamReply", "is_write"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Measured on loopback, 2 kB PUTs one after another: 0.24 ms on a kept connection, 0.60 ms and half the throughput on a new
-# one each; elsewhere a round trip and a handshake more. One second is a fifth of what Qdrant grants (5 s), and a client's
-# own pool runs the same risk with more. Whatever happens on it, nothing is sent twice.
+# Measured on loopback, 2 kB PUTs one after another: 0.24 ms on a kept connection, 0.60 ms and half the throughput with a new one each;
+# elsewhere a round trip and a handshake more. One second is a fifth of Qdrant's keep-alive (5 s), and a client's own pool takes the same
+# risk with more. Nothing is sent twice in any case.
 WRITE_IDLE_SECONDS = 1.0
 
 
 def is_write(method: str, *, is_search: bool) -> bool:
-    """Whether a request may change something: every unknown one may."""
+    """Whether a request may change something; true for every unknown one."""
     return method not in SAFE_METHODS and not is_search
 
 
 class Upstream:
     """One database. Create it inside the event loop and close it there.
 
-    ``tls``: how to verify an https upstream; None is the system's trust store with host names checked.
-    ``may_be_private``: whether a host name may have a private address; None where no request names hosts. ``most``:
-    connections of each pool to all hosts; 0 is unbounded.
+    ``tls``: how to verify an https upstream; None is the system's trust store with host names checked. ``may_be_private``: whether a host
+    name may have a private address; None if no request names hosts. ``most``: connections of each pool to all hosts; 0 is unbounded.
     """
 
     def __init__(
@@ -257,15 +256,9 @@ class Upstream:
         pool = self._writes if is_writing else self._reads
         failed = self._failed if origin is None else self._failed_elsewhere
         deadline_at = None if deadline_seconds is None else asyncio.get_running_loop().time() + deadline_seconds
-        try:
-            connection = pool.idle(at, is_search=is_search)
-            if connection is None:
-                async with asyncio.timeout_at(deadline_at):
-                    connection = await pool.connection(at, is_search=is_search)
-        except BrokenExchangeError as error:
-            raise failed(error) from None
-        except TimeoutError:
-            raise failed(BrokenExchangeError(FailureKind.TIMEOUT)) from None
+        connection = pool.idle(at, is_search=is_search)
+        if connection is None:
+            connection = await _connection(pool, at, failed, is_search=is_search, deadline_at=deadline_at)
         exchange = Exchange(connection, upload, is_head=method == "HEAD", deadline_at=deadline_at)
         try:
             exchange.send(head, is_chunked=is_chunked)
@@ -299,3 +292,16 @@ class Upstream:
 
     def _failed_elsewhere(self, error: BrokenExchangeError) -> UpstreamExchangeError:
         return self._failed(error, "the index's host")  # a host that a request names is not for the log
+
+
+async def _connection(
+    pool: Pool, origin: Origin, failed: Failed, *, is_search: bool, deadline_at: float | None
+) -> UpstreamConnection:
+    """Wait for a connection. Raises UpstreamExchangeError."""
+    try:
+        async with asyncio.timeout_at(deadline_at):
+            return await pool.connection(origin, is_search=is_search)
+    except BrokenExchangeError as error:
+        raise failed(error) from None
+    except TimeoutError:
+        raise failed(BrokenExchangeError(FailureKind.TIMEOUT)) from None

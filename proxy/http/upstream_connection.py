@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection to the database: sends a request once, reads its reply, and is then free for the next.
 
-aiohttp's C parser reads the replies, the one that its own client uses. Each reply has a new one, because a parser keeps the
-last trailer of a body and gives it to the next head (aiohttp 3.14.5). What arrives while nothing was asked ends the
-connection: it would be read as the reply to the next request.
+aiohttp's C parser reads the replies, the one that its own client uses. Each reply has a new one, because a parser keeps the last trailer of
+a body and gives it to the next head (aiohttp 3.14.5). Data that arrives without a request ends the connection, because it would be read as
+the reply to the next request.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from aiohttp.streams import StreamReader
 from ..search.errors import ClientBodyError, ClientFault, FailureKind
 from .headers import is_forwardable, is_reply_sound
 
-# A reply field larger than this is refused; aiohttp's 8190 is less than Qdrant's own clients take.
+# A larger reply field is refused; aiohttp's 8190 is less than Qdrant's own clients accept.
 REPLY_FIELD_BYTES = 65_536
 REPLY_FIELDS = 1024
-# Of a reply, unread, before reading pauses; it resumes below this and pauses at twice as much. libuv reads 256 kB at once, and again
-# while that was full: with this one read is a turn's share of a large reply.
+# Unread bytes of a reply: above twice this number reading pauses, below it resumes. libuv reads 256 kB at once, and again while the buffer
+# was full: with this number one read is a turn's share of a large reply.
 UNREAD_BYTES = 64 * 1024
-# A body up to this size goes out in one write with its head; a larger one in slices, so that a database that stops reading is
-# noticed within one of them.
+# A body up to this size is sent in one write with its head; a larger one in slices, so that a database that stops reading is noticed within
+# one of them.
 SLICE_BYTES = 256 * 1024
 
 
 class BrokenExchangeError(Exception):
-    """Why there is no reply, or not to its end. ``number``: of the system's error, where it gave one."""
+    """Why there is no reply, or no complete one. ``number``: the system's error number, if there is one."""
 
     def __init__(self, kind: FailureKind, number: int | None = None) -> None:
         super().__init__(kind.value)
@@ -43,7 +43,7 @@ class BrokenExchangeError(Exception):
 class Upload:
     """A request body that is sent once, with a deadline for each slice that the database must take.
 
-    ``is_sent``: the whole body was handed to the connection. ``fault``: the client's failure, if that ended the source.
+    ``is_sent``: the whole body was handed to the connection. ``fault``: the client's failure, if it ended the source.
     """
 
     __slots__ = ("_length_bytes", "_stall_seconds", "fault", "is_sent", "source")
@@ -57,11 +57,11 @@ class Upload:
 
     @property
     def whole(self) -> bytes | None:
-        """The body, where all of it is at hand and small enough for one write."""
+        """The body, if all of it is available and small enough for one write."""
         return self.source if isinstance(self.source, bytes) and len(self.source) <= SLICE_BYTES else None
 
     async def send(self, connection: UpstreamConnection, *, is_chunked: bool) -> None:
-        """Send the body behind its head.
+        """Send the body after its head.
 
         Raises TimeoutError when the database stops reading, ClientBodyError as the source does, ConnectionError.
         """
@@ -76,7 +76,7 @@ class Upload:
         self.is_sent = not is_chunked or connection.write_all((LAST_CHUNK,))
 
     async def taken(self, connection: UpstreamConnection) -> None:
-        """Wait until the connection takes more. Raises TimeoutError, ConnectionError."""
+        """Wait until the connection accepts more. Raises TimeoutError, ConnectionError."""
         if connection.is_writing_paused:
             async with asyncio.timeout(self._stall_seconds):
                 await connection.drained()
@@ -91,7 +91,7 @@ class Upload:
                     yield piece
 
     def _check(self, written: int, *, is_last: bool) -> None:
-        """Refuse more or fewer bytes than declared: the rest would be read as the next request."""
+        """Refuse more or fewer bytes than declared, because the rest would be read as the next request."""
         wanted = self._length_bytes
         if wanted is not None and (written > wanted or (is_last and written < wanted)):
             raise ClientBodyError(ClientFault.MALFORMED)
@@ -117,7 +117,7 @@ def _slices(body: bytes) -> Iterator[bytes]:
 class Exchange:
     """One request and its reply.
 
-    The parser takes it for the protocol of an aiohttp connection: the reply's reader pauses and resumes it.
+    The parser uses it as the protocol of an aiohttp connection: the reply's reader pauses and resumes it.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Exchange:
 
     @property
     def connection(self) -> UpstreamConnection | None:
-        """None once the reply is whole, or lost."""
+        """None once the reply is complete, or lost."""
         return self._connection
 
     @property
@@ -167,11 +167,11 @@ class Exchange:
 
     @property
     def is_owed(self) -> bool:
-        """Whether the database is to send something now, so that its silence counts."""
+        """Whether the database must send something now, so that its silence counts."""
         return not self._is_paused and (self._message is not None or self.is_upload_over)
 
     def send(self, head: bytes, *, is_chunked: bool) -> None:
-        """Send the request, in one write where its body is at hand; the rest of it while the reply is awaited."""
+        """Send the request, in one write if its body is available; otherwise the rest of it while waiting for the reply."""
         connection, upload = self._connection, self._upload
         body = None if upload is None else upload.whole
         if connection is None or not connection.write_all(_parts(head, body, is_chunked=is_chunked)):
@@ -187,7 +187,7 @@ class Exchange:
     async def _sent(
         self, upload: Upload, connection: UpstreamConnection, *, is_chunked: bool, is_written: bool
     ) -> None:
-        """Send the body, or wait until what is written of it has been taken. A body cut short ends the connection."""
+        """Send the body, or wait until the written part has been accepted. A truncated body ends the connection."""
         try:
             if is_written:
                 await upload.taken(connection)
@@ -235,7 +235,7 @@ class Exchange:
             self._waiter.set_result(None)
 
     def feed(self, data: bytes) -> None:
-        """Read what arrived; empty reads what was left when reading paused."""
+        """Read what arrived; called with b"" for the rest after reading paused."""
         if self._parser is None:
             return
         try:
@@ -257,12 +257,12 @@ class Exchange:
             self._wake()
 
     def lost(self, error: Exception | None) -> None:
-        """The connection has ended: the end of a body that has no other, or a failure."""
+        """The connection has ended: the end of a close-delimited body, or a failure."""
         if self._message is None:
             self.fail(FailureKind.RESET, error.errno if isinstance(error, OSError) else None)
             return
         if error is None and self._parser is not None and not self._is_paused:
-            with suppress(HttpProcessingError):  # neither the length nor the last chunk has come
+            with suppress(HttpProcessingError):  # neither the announced length nor the last chunk has arrived
                 self._parser.feed_eof()
         if self.payload.is_eof():
             self._whole()
@@ -281,13 +281,13 @@ class Exchange:
         message = cast(RawResponseMessage, self._message)
         is_clean = self._is_clean and not message.should_close and self.is_upload_over
         if is_clean and self._parser is not None and self._parser.feed_eof() is not None:
-            is_clean = False  # another reply has begun behind it
+            is_clean = False  # another reply has begun after it
         self._leave(is_clean=is_clean)
 
     def _leave(self, *, is_clean: bool) -> None:
-        """Give the connection back; ended, unless the next request may use it."""
+        """Return the connection; close it unless the next request may use it."""
         connection, self._connection = self._connection, None
-        self._parser = None  # it refers to us, and a cycle costs a collection
+        self._parser = None  # it refers to this object, and a cycle costs a garbage collection
         if self._late is not None:
             self._late.cancel()
         if self._sending is not None:
@@ -300,14 +300,14 @@ class Exchange:
         self.fail(FailureKind.RESET)
 
     async def close(self) -> None:
-        """End the connection unless the reply is whole; wait until the source of the body is no longer read."""
+        """End the connection unless the reply is complete; wait until the source of the body is no longer read."""
         self.abandon()
         self._payload = None
         if self._sending is not None and not self._sending.done():
             await asyncio.wait({self._sending})
 
     def pause_reading(self) -> None:
-        """Stop: the reader has enough. Part of aiohttp's contract, as the next one."""
+        """Pause: the reader has enough. Part of aiohttp's contract, as the next method."""
         if not self._is_paused and self._parser is not None and self._connection is not None:
             self._is_paused = True
             self._parser.pause_reading()
@@ -324,7 +324,7 @@ class Exchange:
 
 
 def _may_pass(message: RawResponseMessage) -> bool:
-    """Whether the head can be forwarded as it is. A 101 that nobody asked for cannot."""
+    """Whether the head can be forwarded unchanged. A 101 that nobody requested cannot."""
     raw, reason = message.raw_headers, message.reason.encode("utf-8", "surrogateescape")
     if message.code == 101 or not is_reply_sound(message.code, message.version, raw):
         return False
@@ -332,7 +332,7 @@ def _may_pass(message: RawResponseMessage) -> bool:
 
 
 class Owner(Protocol):
-    """Of connections: a pool."""
+    """The owner of connections: a pool."""
 
     def freed(self, connection: UpstreamConnection) -> None:
         """The next request may use it."""
@@ -354,7 +354,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._drain: asyncio.Future[None] | None = None
         self._heard_at = 0.0
-        # One timer for as long as the connection is used, not one for each read: it looks when anything was heard last.
+        # One timer while the connection is used, instead of one for each read: it checks when something last arrived.
         self._timer: asyncio.TimerHandle | None = None
         self._is_gone = False
         self._is_reading_paused = False
@@ -375,11 +375,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
 
     def end(self, *, is_clean: bool) -> None:
-        """The exchange is over. ``is_clean``: the next may begin."""
+        """The exchange is over. ``is_clean``: the connection can be used again."""
         self._exchange = None
         if is_clean and self.is_open:
             if self._is_reading_paused:
-                self.resume_reading()  # a large reply was whole before its reader had enough room
+                self.resume_reading()  # a large reply was complete before its reader had enough room
             self.idle_since = self.loop.time()
             self.owner.freed(self)
         else:
@@ -389,7 +389,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._heard_at = self.loop.time()
 
     def _look(self) -> None:
-        """End an exchange whose database has been silent for too long."""
+        """End the exchange if its database has been silent for too long."""
         self._timer = None
         exchange, now = self._exchange, self.loop.time()
         if exchange is None:
@@ -402,7 +402,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._timer = self.loop.call_at(self._heard_at + self._stall_seconds, self._look)
 
     def abort(self) -> None:
-        """End now: there is nothing whole to deliver, and a peer that reads no more is not waited for."""
+        """End now: no complete data is left to deliver, and a peer that reads nothing is not waited for."""
         if self._transport is not None:
             self._transport.abort()
         self._forget()
@@ -422,7 +422,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.owner.gone(self)
 
     def write_all(self, parts: tuple[bytes, ...]) -> bool:
-        """Write in one piece; False where the connection has ended."""
+        """Write in one piece; False if the connection has ended."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return False
@@ -452,7 +452,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.resume_reading()
 
-    # asyncio's contract
+    # required by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

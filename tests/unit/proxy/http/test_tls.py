@@ -96,7 +96,7 @@ def test_the_key_of_another_certificate_is_said_to_be_that(files: Certificates, 
 
 def test_a_key_under_a_passphrase_is_refused_and_nobody_is_asked(files: Certificates, tmp_path: Path) -> None:
     locked = with_passphrase(files.key, tmp_path / "locked.key")
-    assert "a key without one: nobody is there to type it" in said(files.leaf, locked)
+    assert "a key without one, since nobody can type it" in said(files.leaf, locked)
 
 
 @pytest.mark.parametrize("damaged", ["leaf", "key"])
