@@ -1,6 +1,6 @@
-"""Who may ask listeners of ours: holders of a token, and on loopback only requests that name this machine as their host.
+"""Who may use VecSieve's own listeners: holders of a token, and on loopback only requests that name this machine as their host.
 
-The second rule keeps pages of other sites away: a name of theirs may lead to 127.0.0.1, but a browser then sends that name.
+The second rule keeps out pages of other sites: their name may resolve to 127.0.0.1, but a browser then sends that name as the host.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def names_this_machine(host: str | None) -> bool:
 
 
 def is_held(token: bytes, authorization: str | None) -> bool:
-    """Whether a request's Authorization is this token, as `Bearer TOKEN`. The time does not depend on where they differ."""
+    """Whether a request's Authorization is this token, as `Bearer TOKEN`. Compares in constant time."""
     given = (authorization or "").encode("utf-8", "surrogateescape")
     return hmac.compare_digest(given, b"Bearer " + token)
 
 
 def token_in(file: str | None, setting: str, *, shortest: int = SHORTEST_TOKEN) -> bytes | None:
-    """The content of a token file; None without one. ``setting``: what names the file. Raises SettingsError."""
+    """The content of a token file; None without one. ``setting``: the setting that names the file. Raises SettingsError."""
     if file is None:
         return None
     try:

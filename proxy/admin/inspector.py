@@ -1,8 +1,8 @@
 """The inspector's JSON under `/api/`: recent searches, doubtful pairs, collections, cost, settings; and judgements of pairs.
 
-Who may read: on loopback, requests that name this machine as their host, so that no page of another site reaches it through a
-name of its own; elsewhere, and on loopback too where a token is set, holders of the token. The cost is read off the metrics that
-are counted anyway, of one process or of all workers.
+Who may read: on loopback, requests that name this machine as their host, so that no page of another site can reach it through its own name;
+elsewhere, and also on loopback if a token is set, holders of the token. The cost is read from the existing metrics, of one process or of
+all workers.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .recent import kept_by
 from .whatif import Change, ChangeError
 from .whatif import in_one as all_judged
 
-MOST_JUDGED = 10_000  # pairs whose verdict the page remembers
-NAME_CHARACTERS = 2048  # of a collection, in a query
+MOST_JUDGED = 10_000  # pairs whose verdict is remembered
+NAME_CHARACTERS = 2048  # length of a collection's name in a query
 BODY_BYTES = 4096
 TOKEN_FILE = "explain.token_file"  # noqa: S105 - the name of a setting
 LARGEST = 2**53
 
 
 class RefusedError(Exception):
-    """A request that gets no answer: its status, and fixed words."""
+    """A request that is refused: its status, and fixed words."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
@@ -52,7 +52,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What counts of a request: ``field``: a header by its name; ``body``: of a POST."""
+    """The relevant parts of a request: ``field``: a header by its name; ``body``: of a POST."""
 
     method: str
     path: str
@@ -61,7 +61,7 @@ class Asked:
     body: bytes = b""
 
     def number(self, name: str) -> int:
-        """A whole number of the query, 0 without one. Raises RefusedError."""
+        """A whole number of the query; 0 if it is missing. Raises RefusedError."""
         return _whole(parse_qs(self.query).get(name, ["0"])[0])
 
 
@@ -76,7 +76,7 @@ class InForce:
 
 
 class Inspector:
-    """Answers `/api/…` and `/explain`. ``ask``: the processes that serve."""
+    """Answers `/api/…` and `/explain`. ``ask``: asks the serving processes."""
 
     def __init__(self, ask: Ask, in_force: InForce, registry: CollectorRegistry) -> None:
         settings = in_force.settings
@@ -90,7 +90,7 @@ class Inspector:
         self._judged = Lru[tuple[object, ...], bool](MOST_JUDGED)
 
     def allow(self, asked: Asked) -> None:
-        """Raises RefusedError unless this request may read."""
+        """Raise RefusedError unless this request may read."""
         if self._is_loopback and not names_this_machine(asked.field("Host")):
             raise RefusedError(403, "the Host of a request must be this machine's: localhost, 127.0.0.1 or [::1]")
         if self._token is not None and not is_held(self._token, asked.field("Authorization")):
@@ -138,7 +138,7 @@ class Inspector:
         return read_cost(self._registry)
 
     async def settings(self, asked: Asked) -> object:
-        """The effective settings without secrets; of ``?collection=`` the rule that matches, and its policy."""
+        """The effective settings without secrets; for ``?collection=`` the rule that matches, and its policy."""
         settings = self._in_force.settings
         shown = {"settings": _dumped(settings), "defaults": _dumped(Settings()), "keep": kept_by(settings)}
         names = parse_qs(asked.query, keep_blank_values=True).get("collection")
@@ -156,7 +156,7 @@ class Inspector:
         return {"judgements": None if self._judgements is None else str(self._judgements), "pairs": pairs}
 
     async def whatif(self, asked: Asked) -> object:
-        """What the policy of the query would have done with the pools that are kept."""
+        """The results that the policy in the query would have given for the kept pools."""
         try:
             change = Change.of({name: values[0] for name, values in parse_qs(asked.query).items()})
         except ChangeError as error:
@@ -173,7 +173,7 @@ class Inspector:
         return {**found[0], **self._ruled("rule_number", name), "measure": self._measure(name)}
 
     async def _judge(self, asked: Asked) -> object:
-        """Append one verdict to the file. The pair is named by its search and its rank there, never by ids of the request."""
+        """Append one verdict to the file. The request names a pair by its search and rank, never by ids."""
         if self._judgements is None:
             raise RefusedError(404, "judgements are off: explain.judgements names their file")
         _same_site(asked)
@@ -196,7 +196,7 @@ class Inspector:
         return {"judged": is_right}
 
     def _measure(self, collection: str) -> str:
-        """What similarities are under the collection's policy: probabilities under the calibrated rule."""
+        """The unit of similarities under the collection's policy: probabilities under the calibrated rule."""
         return "probability" if self._policy(collection).threshold is None else "similarity"
 
     def _policy(self, collection: str) -> PolicySettings:
@@ -204,7 +204,7 @@ class Inspector:
         return settings.policy if number is None else policy_of(settings.policy, settings.rules[number])
 
     def _ruled(self, key: str, collection: str) -> dict[str, object]:
-        """The number of the rule that decides, and its name where it has one."""
+        """The number of the deciding rule, and its name if it has one."""
         number = self._rule(collection)
         return {key: number, "rule_name": None if number is None else self._in_force.settings.rules[number].name}
 
@@ -238,7 +238,7 @@ def _whole(text: str) -> int:
 
 
 def _same_site(asked: Asked) -> None:
-    """Raises RefusedError for what a page of another site may send."""
+    """Raises RefusedError for a request that a page of another site may send."""
     origin, site = asked.field("Origin"), asked.field("Sec-Fetch-Site")
     if origin is not None and origin.partition("://")[2] != asked.field("Host"):
         raise RefusedError(403, "the request comes from another site")
@@ -269,7 +269,7 @@ def _append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-# Members of the answer: the counter and the label that it is given by.
+# For each member of the answer: its counter and label.
 COUNTERS = {
     "outcomes": ("searches_total", "outcome"),
     "bypassed": ("bypass_total", "reason"),
@@ -292,7 +292,7 @@ TIMES = {
 
 
 def read_cost(registry: CollectorRegistry) -> dict[str, object]:
-    """Counts since the start, without those that are 0; times in milliseconds."""
+    """Counts since the start, except those that are 0; times in milliseconds."""
     samples = _by_name(registry)
     return {
         **{name: _times(samples, metric) for name, metric in TIMES.items()},
@@ -310,7 +310,7 @@ def _by_name(registry: CollectorRegistry) -> dict[str, list[Sample]]:
 
 
 def _counts(samples: Iterable[Sample], label: str) -> dict[str, int]:
-    """By the label's value, the largest first."""
+    """By the label's value, largest first."""
     counts: dict[str, int] = defaultdict(int)
     for sample in samples:
         counts[sample.labels[label]] += int(sample.value)
@@ -332,7 +332,7 @@ def _times(samples: dict[str, list[Sample]], metric: str) -> dict[str, float | i
 
 
 def _percentile(buckets: dict[float, float], wanted: float) -> float | None:
-    """Interpolated within its bucket, as Prometheus does; the last bound where it is beyond it."""
+    """Interpolated within its bucket, as Prometheus does; the last bound for values beyond it."""
     below, start = 0.0, 0.0
     for bound, reached in sorted(buckets.items()):
         if reached >= wanted and reached > below:

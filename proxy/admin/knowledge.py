@@ -1,8 +1,7 @@
-"""What one process knows of its recent searches: answers to the inspector's questions, as JSON-ready dictionaries.
+"""The recent searches of one process: answers to the inspector's questions, as JSON-ready dictionaries.
 
-With several workers the admin process asks each of them over a socket of its own in their private directory. A question is one line of
-JSON; the answer is JSON up to the end of the connection. Only this user may enter the directory, as with the files of the metrics
-beside it.
+With several workers the admin process asks each of them over a socket in their private directory. A question is one line of JSON; the
+answer is JSON up to the end of the connection. Only the same user may enter the directory, which also holds the metrics' files.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .rejudging import KeptPool
 from .whatif import UNCHANGED, Change, judged
 
 Answer = dict[str, Any]
-MOST_ROWS = 200  # of a list; a person reads fewer
+MOST_ROWS = 200  # entries of a list; a person reads fewer
 BY_VECTOR = "distance"
 EXACT = 2**53  # a browser rounds larger whole numbers
 
@@ -45,9 +44,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``number``: of a search; for SEARCHES the one after which they are wanted. ``rank``: of a candidate, for PAIR.
-    ``change``: for WHATIF.
-    """
+    """``number``: of a search; for SEARCHES, only later ones are returned. ``rank``: of a candidate, for PAIR. ``change``: for WHATIF."""
 
     kind: Kind
     number: int = 0
@@ -56,11 +53,11 @@ class Question:
 
 
 Ask = Callable[[Question], Awaitable[list[Answer]]]
-"""Asks every process that serves; one that does not answer is left out."""
+"""Asks every serving process; one that does not answer is left out."""
 
 
 class Knowledge:
-    """Answers for one process. Doubtful pairs are kept beyond their searches while somebody looks at them."""
+    """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use."""
 
     __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent")
 
@@ -73,11 +70,11 @@ class Knowledge:
         self._doubtful: list[Answer] = []
 
     async def ask(self, question: Question) -> list[Answer]:
-        """As `Ask`, of this process alone."""
+        """As `Ask`, for this process only."""
         return [await self.answer(question)]
 
     async def answer(self, question: Question) -> Answer:
-        """Between two records other tasks have their turn: a ring of large searches takes long to read."""
+        """Lets other tasks run between two records: a ring of large searches takes long to read."""
         found: Answer
         match question.kind:
             case Kind.SEARCHES:
@@ -101,7 +98,7 @@ class Knowledge:
         return found
 
     async def _whatif(self, change: Change) -> Answer:
-        """Beside the loop, one at a time."""
+        """Runs beside the loop, one at a time."""
         async with self._judging:
             started, size = time.perf_counter(), self._pools.size_bytes
             found = await asyncio.to_thread(judged, self._pools.held(), change)
@@ -124,7 +121,7 @@ class Knowledge:
         return found
 
     async def _look(self) -> None:
-        """Add the pairs of the searches since the last look; keep the nearest to their cut, one of each pair."""
+        """Add the pairs of the searches since the last call; keep those nearest to their cut, one for each pair."""
         fresh = [each for each in self._recent.newest() if each.number > self._looked_at]
         self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
         found: list[Answer] = []
@@ -140,7 +137,7 @@ class Knowledge:
         return next((pair for pair in pairs if (pair["search"], pair["rank"]) == (number, rank)), None)
 
     def _pairs(self, held: Numbered, *, only_by_cut: bool = True) -> list[Answer]:
-        """What was left out, each with the result that it was left out for."""
+        """The candidates that were left out, each with the result that represents it."""
         record, pool = held.seen.record(), self._pool(held)
         at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
         at |= {each.rank: each for each in record.left_out}
@@ -163,7 +160,7 @@ class Knowledge:
         ]
 
     def _explained(self, pair: Answer) -> Answer:
-        """With what weighed: a search's pool may be kept later than its pairs are looked at, and sooner forgotten."""
+        """Adds the weights of the rule: a search's pool may be kept later than its pairs are read, and dropped earlier."""
         held = self._recent.numbered(pair["search"])
         if held is not None and not pair["weighed"]:
             pair["weighed"] = _weighed(self._pool(held), pair["rank"], pair["a"]["rank"], pair["cut"])
@@ -179,13 +176,13 @@ class Knowledge:
         return row
 
     def _pool(self, held: Numbered) -> KeptPool | None:
-        """The kept pool of a search; of a batch one search alone has one."""
+        """The kept pool of a search; in a batch only one search has one."""
         pool = self._pools.numbered(held.number)
         return pool if pool is not None and np.array_equal(pool.scores, held.seen.scores, equal_nan=True) else None
 
 
 def doubtful_first(pairs: list[Answer]) -> list[Answer]:
-    """The smallest margin first, without a margin the least alike; of pairs that read alike the first, which is the newest."""
+    """The smallest margin first, without margins the lowest similarity; among equal pairs the first, which is the newest."""
     distinct: dict[tuple[str, ...], Answer] = {}
     for pair in pairs:
         sides = (str(side["id"] if side["text"] is None else side["text"]) for side in (pair["a"], pair["b"]))
@@ -200,7 +197,7 @@ def _doubt(pair: Answer) -> tuple[bool, float, bool, float]:
 
 
 def _weighed(pool: KeptPool | None, rank: int, standing: int, cut: float | None) -> list[Answer]:
-    """The two subjects that weighed most in a probability; none where the rule gave none, or the pool was not kept."""
+    """The two subjects with the largest weights in a probability; none if the rule gave none, or the pool was not kept."""
     if pool is None or cut is None:
         return []
     return [{**asdict(each), "weight": round(each.weight, 2)} for each in pool.why(rank, standing)]
@@ -211,7 +208,7 @@ def _side(each: Kept | LeftOut) -> Answer:
 
 
 def _shown(value: Any) -> Any:
-    """The same with whole numbers that a browser would round as text."""
+    """The same, with whole numbers as text if a browser would round them."""
     if isinstance(value, dict):
         return {name: _shown(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -220,8 +217,8 @@ def _shown(value: Any) -> Any:
 
 
 async def egress_of(ask: Ask) -> bytes:
-    """The body of `/egress`: the figures of all processes, of the month that the latest of them is in. A worker that does
-    not answer in time is missing.
+    """The body of `/egress`: the figures of all processes for the latest month among them. A worker that does not answer in time is
+    missing.
     """
     answers = await ask(Question(Kind.EGRESS))
     month = max((answer["month"] for answer in answers), default=None)
@@ -272,8 +269,8 @@ def collections_in_one(answers: list[Answer]) -> Answer:
     return {"bucket_seconds": BUCKET_SECONDS, "members": MEMBERS, "collections": rows}
 
 
-TIMEOUT_SECONDS = 2.0  # a worker that is stuck is left out: the page has the others
-LONG_SECONDS = 15.0  # for a thousand pools, on a busy machine
+TIMEOUT_SECONDS = 2.0  # seconds; a worker that is stuck is left out, and the page shows the others
+LONG_SECONDS = 15.0  # seconds for a thousand pools, on a busy machine
 LINE_BYTES = 4096
 
 
@@ -282,7 +279,7 @@ def _socket(directory: Path, place: int) -> Path:
 
 
 async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> asyncio.Server:
-    """Answer the admin process from now on. A socket that a killed predecessor left is replaced."""
+    """Answer the admin process from now on. A socket left by a killed predecessor is replaced."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -300,7 +297,7 @@ async def open_to_admin(directory: Path, place: int, knowledge: Knowledge) -> as
 
 
 def asking(directory: Path, workers: int) -> Ask:
-    """Asks all workers at once."""
+    """Ask all workers at once."""
 
     async def ask(question: Question) -> list[Answer]:
         asked = (_one(_socket(directory, place), question) for place in range(workers))

@@ -1,7 +1,7 @@
-"""Recent pools kept for the question what another policy would do: a sample of the searches, taken after their answers.
+"""Recent pools kept to try other policies on: a sample of the searches, taken after their answers.
 
-Taking a pool compares all of its pairs: 13 to 21 ms for 40 candidates with texts, in the thread for long work. So at most one in five
-seconds is taken after a first hundred: less than half a percent of a core. Texts, vectors and payloads are dropped with it (rejudging.py).
+Taking a pool compares all of its pairs: 13 to 21 ms for 40 candidates with texts, in the thread for long work. So after a first hundred at
+most one in five seconds is taken: less than half a percent of a core. Texts, vectors and payloads are then dropped (rejudging.py).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .rejudging import KeptPool, keeping
 MOST_POOLS = 1000
 MOST_BYTES = 8 * 1024 * 1024  # a pool of 40 takes 7.4 kB, one of 100 takes 38
 LARGEST_POOL = 100  # candidates
-MOST_WAITING = 8  # replies that are held for it
+MOST_WAITING = 8  # replies that are held meanwhile
 LARGEST_REPLY = 1 << 20  # a larger reply takes too long to read again
 BURST, PER_SECOND = 100, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """``number``: of the search in Recent, 0 where there is none."""
+    """``number``: of the search in Recent, 0 without one."""
 
     collection: str
     number: int
@@ -39,7 +39,7 @@ class Sampled:
 
 
 class _Waiting(NamedTuple):
-    """``records``: what the feature memory has of the payloads; None where the pool has them itself."""
+    """``records``: the payload records of the feature memory; None if the pool has them itself."""
 
     search: Search
     pool: Pool
@@ -50,9 +50,9 @@ class _Waiting(NamedTuple):
 
 
 class Pools:
-    """The last pools, bounded in number and bytes. ``keep``: whether any are taken. Made inside the event loop; close it.
+    """The last pools, bounded in number and bytes. ``keep``: whether any are taken. Create it inside the event loop; close it.
 
-    ``clock``: monotonic seconds. ``work``: closed after this.
+    ``clock``: monotonic seconds. ``work``: closed after this object.
     """
 
     __slots__ = ("_allowed", "_at", "_bytes", "_clock", "_held", "_most_bytes", "_task", "_waiting", "_work", "keep")
@@ -69,7 +69,7 @@ class Pools:
         self._task: asyncio.Task[None] | None = None
 
     def offer(self, attempt: Attempt, number: int) -> None:
-        """Take the pools of an improved answer, if there is room for them. Returns at once."""
+        """Take the pools of an improved answer if there is room. Returns at once."""
         has_lost_rows = attempt.asked is not None and not attempt.known
         if attempt.reply is None or has_lost_rows or attempt.reply_bytes > LARGEST_REPLY or not self._may():
             return
@@ -83,7 +83,7 @@ class Pools:
                 self._waiting.append(_Waiting(search, rows_own, records, attempt.policy, collection, number))
                 if self._task is None or self._task.done():
                     self._task = asyncio.get_running_loop().create_task(self._take())
-                return  # one of a batch stands for it
+                return  # one search represents a batch
 
     def resize(self, *, keep: bool) -> None:
         self.keep = keep
@@ -92,11 +92,11 @@ class Pools:
             self._bytes = 0
 
     def held(self) -> list[Sampled]:
-        """All that are kept, the newest first."""
+        """All kept pools, newest first."""
         return list(reversed(self._held))
 
     def numbered(self, number: int) -> KeptPool | None:
-        """The pool of this search, where it was taken."""
+        """The pool of this search, if it was taken."""
         return next((each.pool for each in reversed(self._held) if each.number == number), None)
 
     @property
@@ -115,7 +115,7 @@ class Pools:
         return is_due
 
     def is_due(self) -> bool:
-        """Whether the next pool that is offered is taken."""
+        """Whether the next offered pool is taken."""
         if not self.keep:
             return False
         now = self._clock()
@@ -124,7 +124,7 @@ class Pools:
         return self._allowed >= 1.0 and len(self._waiting) < MOST_WAITING
 
     async def _take(self) -> None:
-        """One pool after another, beside the loop."""
+        """Take one pool after another, beside the loop."""
         while self._waiting:
             search, pool, records, policy, collection, number = self._waiting.popleft()
             await asyncio.sleep(0)

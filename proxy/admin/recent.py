@@ -26,10 +26,10 @@ from ..telemetry.reports import Figures, Report
 from .pools import Pools
 
 DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
-TEXT_CHARACTERS = 600  # of a text, to judge by
+TEXT_CHARACTERS = 600  # characters of a text that are kept, enough to judge by
 
 Id = int | str | None
-"""As the database names it; None where the adapter cannot tell or the identifier is neither text nor number."""
+"""In the database's type; None if the adapter has no ids, or the id is neither text nor number."""
 
 
 class LeftOutBy(StrEnum):
@@ -37,8 +37,8 @@ class LeftOutBy(StrEnum):
 
     CAPPED = "capped"  # its document or its source has as many results as the policy allows
     SHOWN = "shown_before"  # an earlier list of the request or an earlier turn showed it, or a copy
-    OVER_BUDGET = "over_budget"  # better results have spent the budget for texts
-    NOT_CHOSEN = "not_chosen"  # beyond what was asked for, or passed over by the diversifier
+    OVER_BUDGET = "over_budget"  # better results used up the token budget
+    NOT_CHOSEN = "not_chosen"  # beyond what was requested, or passed over by the diversifier
 
 
 _LEFT_OUT: Mapping[int, LeftOutBy] = {
@@ -50,11 +50,10 @@ _LEFT_OUT: Mapping[int, LeftOutBy] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The result that a candidate is a copy of, and the rule that says so.
+    """The result of which a candidate is a copy, and the rule that decided.
 
-    ``rank``: of that result. ``similarity``: by that rule; None where the two were not compared. ``cut``: what the similarity
-    had to reach; None where no cut decided. ``margin``: similarity - cut. ``evidence``: all
-    of it in words.
+    ``rank``: of that result. ``similarity``: by that rule; None if the two were not compared. ``cut``: the required similarity; None if no
+    cut decided. ``margin``: similarity - cut. ``evidence``: all of it in words.
     """
 
     of: Id
@@ -69,11 +68,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A result. ``rank``: in the database's own order, 0 the best. ``collapsed_ids``: its copies.
+    """A result. ``rank``: in the database's own order, 0 is the best. ``collapsed_ids``: its copies.
 
-    ``copy``: set where another result represents its cluster. ``kept_apart_by``: the guard that prevented a merge.
-    ``text``: its start; None unless the settings ask for texts and it has one. ``overlaps``: results that are chunks which overlap
-    with it, where the policy marks them.
+    ``copy``: set if another result represents its cluster. ``kept_apart_by``: the guard that prevented a merge. ``text``: its start; None
+    without a text, or unless the settings ask for texts. ``overlaps``: results that are overlapping chunks, if the policy marks them.
     """
 
     id: Id
@@ -88,7 +86,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A candidate that is no result. ``copy``: set exactly where it was collapsed; its reason is then ``reason``."""
+    """A candidate that is no result. ``copy``: set exactly if it was collapsed; ``reason`` is then that of the copy."""
 
     id: Id
     rank: int
@@ -101,9 +99,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One search. Holds no vector, query or credential, and payload only as ``text``. ``acted``: False where the
-    database's own results were left unchanged; ``restrained``: because vectors alone would have merged most of the pool. ``short``: results
-    fewer than asked for, although copies were left.
+    """One search. Holds no vector, query or credential, and payload only as ``text``. ``acted``: False if the database's own results were
+    left unchanged; ``restrained``: because vectors alone would have merged most of the pool. ``short``: results fewer than requested,
+    although copies were left.
     """
 
     backend: str
@@ -125,7 +123,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is kept of one search: no vector, no query, and payload only as the starts of ``texts``."""
+    """The kept data of one search: no vector, no query, and payload only as the starts of ``texts``."""
 
     operation: Operation
     top_k: int
@@ -141,7 +139,7 @@ class Seen:
 
     @property
     def size_bytes(self) -> int:
-        """About what it holds."""
+        """Approximate memory use."""
         texts = sum(len(text) + 50 for text in self.texts or () if text is not None)
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
@@ -161,7 +159,7 @@ class Seen:
         )
 
     def record(self) -> Record:
-        """What became of every candidate: results in answer order, the others by rank."""
+        """What happened to every candidate: results in answer order, the others by rank."""
         reading = _Reading(self)
         kept = self.selection.keep.tolist()
         return Record(
@@ -184,14 +182,14 @@ class Seen:
 
     @property
     def has_drops_by_cut(self) -> bool:
-        """Whether a cut, and no equal text, collapsed a candidate: those are the ones to doubt."""
+        """Whether a cut, not an equal text, collapsed a candidate: only such drops can be doubtful."""
         chosen = self.selection
         by_cut = np.isfinite(chosen.cuts) | (chosen.links == Link.DISTANCE)
         return bool(np.any(by_cut & (chosen.fates == Fate.COLLAPSED)))
 
 
 def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
-    """One per widened search of an improved answer. ``report``: of it."""
+    """One for each widened search of an improved answer. ``report``: of that answer."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     pools = attempt.reply.pools
     searches = zip(attempt.call.searches, pools, attempt.selections, report.figures, attempt.plan, strict=True)
@@ -202,7 +200,7 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
                 top_k=search.top_k,
                 offset=search.offset,
                 ids=pool.ids,
-                scores=pool.scores.copy(),  # it may be a view of more
+                scores=pool.scores.copy(),  # it may be a view of a larger array
                 selection=selection,
                 figures=figures,
                 outcome=report.outcome,
@@ -213,7 +211,7 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
 
 
 def _texts(attempt: Attempt, place: int, pool: Pool) -> tuple[str | None, ...] | None:
-    """The starts of the texts that selection compared; None where the policy reads none."""
+    """The starts of the texts that selection compared; None if the policy reads none."""
     known, policy = attempt.known[place] if attempt.known else None, attempt.policy
     records = None if known is None else known.records
     if records is None:
@@ -291,7 +289,7 @@ _EVIDENCE: Mapping[Link, str] = {
 
 
 def evidence(link: Link, similarity: float, cut: float) -> str:
-    """Why two results are copies, for people: "same text", "contained", "near (0.87, cut 0.84)"."""
+    """Why two results are copies, in words: "same text", "contained", "near (0.87, cut 0.84)"."""
     words = _EVIDENCE.get(link, "near")
     if link in {Link.IDENTICAL, Link.NONE} or not math.isfinite(similarity):
         return words
@@ -310,9 +308,9 @@ def _id(raw: bytes) -> Id:
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
-# A search of 50 candidates holds about 6 kB, one of 1000 about 100 kB, and a thousand of those no room.
+# A search of 50 candidates takes about 6 kB, one of 1000 about 100 kB; a thousand of the latter would be too much.
 MOST_BYTES = 4 * 1024 * 1024
-PLACES = 256  # the most workers there are
+PLACES = 256  # the most workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,30 +322,29 @@ class Numbered:
     seen: Seen
 
 
-KEPT_IN_PRIVATE = 50  # 300 kB, and as many as a person looks through
+KEPT_IN_PRIVATE = 50  # 300 kB, and as many as a person reads
 
 
 def kept_by(settings: Settings) -> int:
-    """How many searches are kept: `explain.keep`, or what none stands for there."""
+    """How many searches are kept: `explain.keep`, or its default."""
     if settings.explain.keep is None:
         return KEPT_IN_PRIVATE if settings.admin_is_private else 0
     return settings.explain.keep
 
 
-# How much of each collection's answers is repeats, over the last hour, in memory: for the inspector's curve. Prometheus has the long
-# run, without names of collections; this has the names, and no more than an hour.
+# The share of repeats in each collection's answers over the last hour, in memory, for the inspector's curve. Prometheus has longer periods
+# without names of collections; this has the names for an hour.
 
 BUCKET_SECONDS = 10
-BUCKETS = 360  # an hour; a collection's take 40 kB
-MOST_COLLECTIONS = 64  # the least recently searched one goes
+BUCKETS = 360  # an hour; one collection takes 40 kB
+MOST_COLLECTIONS = 64  # the least recently searched one is dropped
 MEMBERS = ("searches", "changed", "results", "repeats", "candidates", "collapsed")
-NOTHING = (0,) * len(MEMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One search in numbers. ``repeats``: results of the database's own page that repeat a better one of it;
-    ``changed``: whether the answer differs from that page.
+    """One search in numbers. ``repeats``: results of the database's own page that repeat a better one on it; ``changed``: whether the
+    answer differs from that page.
     """
 
     collection: str
@@ -369,54 +366,42 @@ class Trends:
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
-        self._held: OrderedDict[str, _Buckets] = OrderedDict()
+        self._held: OrderedDict[str, dict[int, tuple[int, ...]]] = OrderedDict()
 
     def add(self, search: Summary, at: float) -> None:
-        """Count one search of that time."""
-        buckets = self._held.get(search.collection)
-        if buckets is None:
-            buckets = self._held[search.collection] = _Buckets()
+        """Count one search that ended at this time."""
+        buckets = self._held.setdefault(search.collection, {})
         self._held.move_to_end(search.collection)
         while len(self._held) > MOST_COLLECTIONS:
             self._held.popitem(last=False)
         counts = (1, search.changed, search.results, search.repeats, search.candidates, search.collapsed)
-        buckets.add(int(at) // BUCKET_SECONDS, counts)
+        number = int(at) // BUCKET_SECONDS
+        before = buckets.get(number, (0,) * len(counts))
+        buckets[number] = tuple([one + more for one, more in zip(before, counts, strict=True)])
+        if len(buckets) > BUCKETS:
+            del buckets[next(iter(buckets))]  # the oldest
 
     def as_rows(self) -> list[dict[str, object]]:
-        """By collection, its buckets with searches in the last hour: [start in seconds, *MEMBERS]."""
-        last = int(self._now()) // BUCKET_SECONDS
-        return [{"collection": name, "buckets": buckets.since(last - BUCKETS)} for name, buckets in self._held.items()]
-
-
-class _Buckets:
-    """A ring of buckets: each has its own number, by which one of an earlier round is told."""
-
-    __slots__ = ("_counts", "_numbers")
-
-    def __init__(self) -> None:
-        self._numbers = [-1] * BUCKETS
-        self._counts: list[tuple[int, ...]] = [NOTHING] * BUCKETS
-
-    def add(self, number: int, counts: tuple[int, ...]) -> None:
-        place = number % BUCKETS
-        before = self._counts[place] if self._numbers[place] == number else NOTHING
-        self._numbers[place] = number
-        self._counts[place] = tuple([one + more for one, more in zip(before, counts, strict=True)])
-
-    def since(self, number: int) -> list[list[int]]:
-        later = sorted((each, place) for place, each in enumerate(self._numbers) if each > number)
-        return [[each * BUCKET_SECONDS, *self._counts[place]] for each, place in later]
+        """Per collection, its buckets with searches in the last hour: [start in seconds, *MEMBERS]."""
+        first = int(self._now()) // BUCKET_SECONDS - BUCKETS
+        return [
+            {
+                "collection": name,
+                "buckets": [[each * BUCKET_SECONDS, *buckets[each]] for each in sorted(buckets) if each > first],
+            }
+            for name, buckets in self._held.items()
+        ]
 
 
 class Recent:
     """The last searches, bounded in number and bytes, and their trends. ``now``: seconds since the epoch.
 
-    ``keep``: how many, 0 is off. ``texts``: whether the starts of texts are kept as well.
-    Numbers grow with time, across restarts as well, and no two workers give the same one: milliseconds since the epoch times
-    256, and the worker's ``place``. They fit the 53 bits that a browser's numbers have.
+    ``keep``: how many, 0 is off. ``texts``: whether the starts of texts are kept as well. Numbers grow with time, also across restarts, and
+    are unique among workers: milliseconds since the epoch times 256, plus the worker's ``place``. They fit the 53 bits of a browser's
+    numbers.
     """
 
-    __slots__ = ("_bytes", "_held", "_most_bytes", "_now", "_number", "_sizes", "keep", "texts", "trends")
+    __slots__ = ("_bytes", "_held", "_most_bytes", "_now", "_number", "keep", "texts", "trends")
 
     def __init__(
         self,
@@ -432,47 +417,44 @@ class Recent:
         self._now = now
         self._most_bytes = most_bytes
         self._held: deque[Numbered] = deque()
-        self._sizes: deque[int] = deque()
         self._bytes = 0
         self._number = place
 
     def take(self, attempt: Attempt, report: Report) -> None:
-        """Add the searches of an improved answer, where any are kept. ``report``: of it."""
+        """Add the searches of an improved answer, unless ``keep`` is 0. ``report``: of that answer."""
         for seen in seen_of(attempt, report, texts=self.texts) if self.keep else ():
             self.add(seen)
 
     def add(self, seen: Seen) -> None:
-        """Add a search and drop the oldest; one larger than the bound is not held."""
+        """Add a search and drop the oldest; one larger than the bound is not kept."""
         at = self._now()
         self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
         self._held.append(Numbered(self._number, round(at, 3), seen))
-        self._sizes.append(size := seen.size_bytes)
-        self._bytes += size
+        self._bytes += seen.size_bytes
         self._shrink()
         self.trends.add(seen.summary(), at)
 
     def resize(self, keep: int, *, texts: bool) -> None:
-        """Take these settings; without texts, those that are held go."""
+        """Apply these settings; without texts, kept searches with texts are dropped."""
         self.keep = keep
         if self.texts and not texts:
             self._held.clear()
-            self._sizes.clear()
             self._bytes = 0
         self.texts = texts
         self._shrink()
 
     @property
     def last(self) -> int:
-        """The number of the search that was added last; before the first, the worker's place."""
+        """The number of the last added search; before the first, the worker's place."""
         return self._number
 
     @property
     def reached(self) -> int:
-        """Every search that was added until now has at most this number, and later ones have a larger one."""
+        """An upper bound of all numbers so far; later ones are larger."""
         return max(self._number, int(self._now() * 1000) * PLACES - 1)
 
     def newest(self) -> list[Numbered]:
-        """All that are held, the newest first."""
+        """All kept searches, newest first."""
         return [*reversed(self._held)]
 
     def numbered(self, number: int) -> Numbered | None:
@@ -480,8 +462,7 @@ class Recent:
 
     def _shrink(self) -> None:
         while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
-            self._held.popleft()
-            self._bytes -= self._sizes.popleft()
+            self._bytes -= self._held.popleft().seen.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

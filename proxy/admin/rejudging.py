@@ -1,9 +1,10 @@
-"""A pool kept so that other policies can choose from it later: what was compared, pair by pair, without texts and vectors.
+"""A pool kept so that other policies can select from it later: the comparison of each pair, without texts and vectors.
 
-``keeping`` takes a pool's evidence once, ``rejudged`` chooses by any threshold, certainty, diversifier, caps or gate. The same
-policy gives the same page as ``select`` and ``paging``, but for: representatives other than the best-ranked; near-text signals other
-than the policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; what fills a page, where a selection
-knows doubts beyond the cut by their bounds; texts of one template that a selection reads against a third one alone; pages beyond the first 50 ranks by another linkage than leader. 7 bytes a pair, 11 where the metric is not cosine: a pool of 40 is 7 to 8.4 kB.
+``keeping`` computes a pool's evidence once, ``rejudged`` selects by any threshold, certainty, diversifier, caps or gate. The same policy
+gives the same page as ``select`` and ``paging``, except for: representatives other than the best-ranked; near-text signals other than the
+policy's own and the containment of the preset exact; doubts within 1.5e-5 of the cut; the filling of a page, if a selection knows doubts
+beyond the cut only by their bounds; texts of one template that a selection compares only with a third one; pages beyond the first 50 ranks
+by another linkage than leader. A pair takes 7 bytes, 11 if the metric is not cosine: a pool of 40 takes 7 to 8.4 kB.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ from ..selection.values import (
     finished,
 )
 
-# Of a pair, as bits: equal texts or overlapping spans make them copies, tenants or a guard keep them apart; near by the signals of the
-# policy that chose, near by those of the preset exact; equal texts, which fill no page; most of one text in the other by the
-# calibrated rule, which needs no nearness then.
+# Bits of a pair: equal texts or overlapping spans make them copies; tenants or a guard keep them apart; near by the signals of the policy
+# that selected, near by those of the preset exact; equal texts, which do not fill a page; one text contains most of the other by the
+# calibrated rule, which then needs no close vectors.
 COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL, INSIDE = 1, 2, 4, 8, 16, 32, 64
-_LEVELS = 65534  # of a doubt; the number above is "not compared"
+_LEVELS = 65534  # levels of a doubt; the number above means "not compared"
 _EXACT = resolved(policy_of(PolicySettings(), RuleSettings(preset="exact")), mode=None).selection.text
 
 _ANYTHING = Certain(first=0.0, last=0.0)
@@ -64,14 +65,13 @@ Numbers = npt.NDArray[np.int16]
 class KeptPool:
     """p pairs of n candidates, in the order of ``np.triu_indices(n, 1)``.
 
-    ``doubt``: uint16 of the calibrated rule with texts, however far the vectors are apart. ``relative``: float32 distances over the pool's typical one.
-    ``cosine``: float32 cosine distances; None where the relative ones give them. ``bits``: uint8. ``has_texts``: whether texts
-    were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None where it is unknown. ``median``: the
-    typical distance in the metric's own measure. ``largest``: as in RelativeDistances; ``narrowed``: where clusters lean on vectors.
-    ``policy``: the one that chose.
-    ``offset``: of a page that is read of one list, else None. ``documents``, ``sources``: (n,) numbers in place of names, -1 for
-    none; None where they are not known. ``standing``: (n,) the result that each candidate repeats by the calibrated rule, itself for none;
-    ``features``: (c, f) of the c candidates that repeat one, by rank; both None where another rule chose.
+    ``doubt``: uint16 of the calibrated rule with texts, for any distance of the vectors. ``relative``: float32 distances divided by the
+    pool's typical one. ``cosine``: float32 cosine distances; None if they follow from the relative ones. ``bits``: uint8. ``has_texts``:
+    whether texts were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None if unknown. ``median``: the typical
+    distance in the metric's own measure. ``largest``: as in RelativeDistances; ``narrowed``: for clusters that rely on vectors. ``policy``:
+    the one that selected. ``offset``: of a page of one list, else None. ``documents``, ``sources``: (n,) numbers instead of names, -1 for
+    none; None if unknown. ``standing``: (n,) the result that each candidate repeats by the calibrated rule, itself for none; ``features``:
+    (c, f) of the c candidates that repeat one, by rank; both None if another rule selected.
     """
 
     top_k: int
@@ -94,7 +94,7 @@ class KeptPool:
     features: npt.NDArray[np.float16] | None = None
 
     def why(self, row: int, standing: int) -> tuple[Weighed, ...]:
-        """What weighed most in the probability that candidate ``row`` repeats candidate ``standing``; () where it is not known."""
+        """The largest weights in the probability that candidate ``row`` repeats candidate ``standing``; () if unknown."""
         if self.standing is None or self.features is None or not 0 <= row < len(self.standing):
             return ()
         if self.standing[row] != standing:
@@ -106,7 +106,7 @@ class KeptPool:
 
     @property
     def size_bytes(self) -> int:
-        """About what it holds."""
+        """Approximate memory use."""
         return (
             700
             + (0 if self.features is None else self.features.nbytes)
@@ -125,7 +125,7 @@ class Page:
 
 
 def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int | None = None) -> Steps[KeptPool]:
-    """The evidence of a pool, in steps. It compares all pairs in full, which costs more than choosing a page."""
+    """Compute the evidence of a pool, in steps. It compares all pairs completely, which costs more than selecting a page."""
     relaxed = replace(
         policy,
         text=None if policy.text is None else replace(policy.text, near=()),
@@ -133,12 +133,12 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         linkage=Linkage.LEADER,
         when=When.ALWAYS,
         caps=_ONE_EACH,
-        representative=Strategy.CENTROID,  # pairs are then judged in full, and none by a bound
+        representative=Strategy.CENTROID,  # pairs are then judged completely, none by a bound
     )
     measured = distances_of(candidates, relaxed)
     assert isinstance(measured, RelativeDistances)  # noqa: S101 - the calibrated rule reads no others
     narrowed = measured.narrowed(candidates.vectors, policy.chance)
-    # What chance allows depends on the clusters, and these on the policy: it is asked when a page is chosen.
+    # The bound for closeness by chance depends on the clusters, and these on the policy: it is computed when a page is selected.
     grouped = yield from group_by(replace(narrowed, largest=math.inf), candidates, relaxed, top_k, None)
     yield
     pairs = np.triu_indices(candidates.size, 1)
@@ -171,7 +171,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
 
 
 def _explained(kept: KeptPool, candidates: Candidates, relative: FloatMatrix) -> KeptPool:
-    """With what the rule weighed of each candidate and the result that it repeats."""
+    """The pool with the rule's features of each candidate and the result that it repeats."""
     labels = rejudged(kept, kept.policy).labels
     standing = best_ranked(labels)[labels]
     copies = rows = np.flatnonzero(standing != np.arange(len(standing)))
@@ -191,7 +191,7 @@ def _explained(kept: KeptPool, candidates: Candidates, relative: FloatMatrix) ->
 def _bits(
     candidates: Candidates, policy: Policy, grouped: Grouped, pairs: tuple[Indices, Indices]
 ) -> Steps[npt.NDArray[np.uint8]]:
-    """What is known of the pairs (p,) for any policy."""
+    """The policy-independent bits of the pairs (p,)."""
     bits = np.zeros(len(pairs[0]), np.uint8)
     if candidates.tenants is not None:
         bits[candidates.tenants[pairs[0]] != candidates.tenants[pairs[1]]] |= TENANT
@@ -217,7 +217,7 @@ def _bits(
 
 
 def _of_templates(texts: Texts, compared: Mask) -> Steps[Mask]:
-    """Which of the compared pairs (n, n) are made from one template, whoever of the two leads."""
+    """Which of the compared pairs (n, n) are made from one template, in either order."""
     apart = np.zeros_like(compared)
     for row, columns in enumerate(compared):
         others = columns.nonzero()[0]
@@ -265,7 +265,7 @@ def rejudged(pool: KeptPool, policy: Policy) -> Page:
 
 
 def _page_of_list(pool: KeptPool, policy: Policy, labels: Indices, standing: Indices) -> Page:
-    """The page of one list of representatives in rank order, behind which the others follow (paged.py)."""
+    """The page of one list of representatives in rank order, followed by the other candidates (paged.py)."""
     assert pool.offset is not None  # noqa: S101 - asked before
     start, end = pool.offset, pool.offset + pool.top_k
     listed = np.sort(standing)
@@ -276,8 +276,8 @@ def _page_of_list(pool: KeptPool, policy: Policy, labels: Indices, standing: Ind
 
 
 def _clustered(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMatrix, Indices]:
-    """What was clustered (n, n), with what a guard keeps apart, and the clusters (n,). What chance allows is narrowed as ``group`` does
-    it, where some candidate shares a cluster by its vector alone; of a list it always is (paged.py).
+    """The clustered matrix (n, n), with forbidden pairs, and the clusters (n,). The bound for closeness by chance is narrowed as in
+    ``group``, if some candidate shares a cluster because of its vector only; for a list it always is (paged.py).
     """
     largest = pool.largest if pool.offset is None else pool.narrowed
     distance, labels = _settled(pool, policy, largest, reads=reads)
@@ -293,7 +293,7 @@ def _clustered(pool: KeptPool, policy: Policy, *, reads: bool) -> tuple[FloatMat
 
 
 def _settled(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) -> tuple[FloatMatrix, Indices]:
-    """The same where chance allows ``largest``."""
+    """The same with the bound ``largest`` for closeness by chance."""
     n = len(pool.scores)
     distance, cut, slack = _compared(pool, policy, largest, reads=reads)
     linkage = Linkage.LEADER if isinstance(policy.threshold, Certain) else policy.linkage
@@ -314,7 +314,7 @@ def _settled(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) -> 
 
 
 def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) -> tuple[FloatMatrix, list[float], float]:
-    """What is clustered (n, n), the cuts by how many results stand, and the possible error of a distance."""
+    """The matrix to cluster (n, n), the cuts by the number of results so far, and the possible error of a distance."""
     n, threshold = len(pool.scores), policy.threshold
     unit = pool.median or 1.0
     shown_unit = unit if pool.is_cosine else 1.0
@@ -334,7 +334,7 @@ def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) ->
 
 
 def _doubts(pool: KeptPool, largest: float) -> FloatMatrix:
-    """The doubt of its pairs (p,) where chance allows ``largest``."""
+    """The doubts of its pairs (p,) with the bound ``largest`` for closeness by chance."""
     apart = np.where(np.isinf(pool.relative), np.float32(1.0), pool.relative)
     doubt = (pool.doubt / np.float32(_LEVELS)).astype(np.float32)
     return np.where((apart > largest) & (pool.bits & INSIDE == 0) & (pool.doubt > 0), np.float32(1.0), doubt)
@@ -351,7 +351,7 @@ def _linking(pool: KeptPool, policy: Policy) -> int:
 
 
 def _numbered(names: Names | None) -> Numbers | None:
-    """Equal names, equal numbers (n,)."""
+    """Numbers (n,), equal for equal names."""
     if names is None or not any(name is not None for name in names):
         return None
     known: dict[str, int] = {}
@@ -365,7 +365,7 @@ def _named(numbers: Numbers | None) -> Names | None:
 def _choice(
     pool: KeptPool, policy: Policy, choices: Indices, labels: Indices, raw: FloatMatrix, distance: FloatMatrix
 ) -> Choice:
-    """What a diversifier chooses from. In place of the vectors, two numbers each that have the same cosine to the query."""
+    """The input of a diversifier. Instead of the vectors, two numbers each with the same cosine to the query."""
     is_fixed = isinstance(policy.threshold, Fixed)
     apart = _square(len(pool.scores), _cosines(pool)) if is_fixed else raw
     apart = np.where(np.isinf(distance), np.float32(np.inf), np.where(distance == 0.0, np.float32(0.0), apart))
@@ -390,7 +390,7 @@ def _choice(
 
 
 def _as_levels(doubt: FloatMatrix) -> npt.NDArray[np.uint16]:
-    """Rounded down, so that a doubt that is allowed stays so; only none is 0. Infinite ones have a bit beside."""
+    """Rounded down, so that an allowed doubt stays allowed; only no doubt is 0. Infinite ones have a bit of their own."""
     known = np.where(np.isfinite(doubt), np.clip(doubt, 0.0, 1.0), 1.0)
     levels: npt.NDArray[np.uint16] = np.maximum(np.floor(known * _LEVELS), known > 0.0).astype(np.uint16)
     return levels

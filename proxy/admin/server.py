@@ -1,4 +1,4 @@
-"""The inspector's page: files of this package, from memory, under a policy that lets them load nothing from elsewhere."""
+"""The inspector's page: files of this package, served from memory, with a policy that forbids loading anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-# For everything that a browser may be led to: no guessing of types, no frame, no address of ours in a request elsewhere.
+# For every page that a browser may open: no guessing of types, no frames, no referrer to other sites.
 GUARDS = (
     ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
     ("X-Content-Type-Options", "nosniff"),
@@ -56,7 +56,7 @@ _FILES = (
 
 @cache
 def page_file(path: str) -> tuple[bytes, str] | None:
-    """The content and the type of what is at this path of the admin port; None where no file of the page is."""
+    """The content and type of the file at this path of the admin port; None if there is none."""
     name = "index.html" if path == "/" else path.removeprefix("/static/")
     if path != "/" and (not path.startswith("/static/") or name not in _FILES):
         return None
@@ -64,7 +64,7 @@ def page_file(path: str) -> tuple[bytes, str] | None:
     return content, _TYPES[name[name.rindex(".") :]]
 
 
-LIFE_SECONDS = 10.0  # a probe gives up after 3, Prometheus after 10
+LIFE_SECONDS = 10.0  # seconds: a probe gives up after 3, Prometheus after 10
 CONNECTIONS = 64  # enough for a prober, two scrapers and a person; clients of the data port cannot take them
 HEAD_BYTES = 8192
 
@@ -80,7 +80,7 @@ def answer(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse:
 
 
 class AdminConnection(RequestHandler):
-    """Closed at its deadline in any case; refused when there are too many."""
+    """Closed at its deadline in any case; refused if there are too many."""
 
     __slots__ = ("_admin", "_end", "_is_admitted")
 
@@ -154,8 +154,8 @@ NO_SUCH_PAGE = b"not found: / /livez /readyz /metrics /status /explain /egress /
 class Pages:
     """The content of the pages. Each function is called per request, on the loop, and must be quick.
 
-    ``is_ready``: whether new requests should come here. ``metrics``: the exposition for an Accept field. ``inspector``: the
-    last searches. ``egress``: their cost in bytes per collection.
+    ``is_ready``: whether the process accepts new requests. ``metrics``: the exposition for an Accept field. ``inspector``: the last
+    searches. ``egress``: their cost in bytes per collection.
     """
 
     is_ready: Callable[[], bool]
@@ -166,7 +166,7 @@ class Pages:
 
 
 class AdminServer:
-    """The admin listener. ``life_seconds``: the deadline of one connection. ``connections``: how many are open."""
+    """The admin listener. ``life_seconds``: the deadline of one connection. ``connections``: the most open ones."""
 
     __slots__ = ("_pages", "_server", "_sockets", "connections", "life_seconds")
 
@@ -178,7 +178,7 @@ class AdminServer:
         self._sockets: asyncio.Server | None = None
 
     async def start(self, where: tuple[str, int] | socket.socket) -> None:
-        """Listen on (host, port), where port 0 is any free port, or on a bound socket. Raises OSError when it cannot be bound."""
+        """Listen on (host, port), where port 0 is any free port, or on a bound socket. Raises OSError if it cannot be bound."""
         server, loop = web.Server(self._answer), asyncio.get_running_loop()
         connection = partial(AdminConnection, server, self)
         if isinstance(where, socket.socket):

@@ -1,6 +1,6 @@
-"""The status page: what an operator may see of a running process. It shows no credential, collection, path or header.
+"""The status page for operators of a running process. It shows no credential, collection, path or header.
 
-The numbers are read from the metrics, so one process and several workers are read the same way.
+The numbers are read from the metrics, in the same way for one process and for several workers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ WORST_FIRST = (BreakerState.OPEN, BreakerState.PROBING, BreakerState.CLOSED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What changes only on a reload. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
+    """Facts that change only on a reload. ``upstream``: host and port only. ``index_ports``: the ports of single Pinecone indexes."""
 
     version: str
     backend: str
@@ -113,7 +113,7 @@ def read_status(
 
 
 def state_of(board: Board) -> State:
-    """The state of the whole proxy: ready while one worker is."""
+    """The state of the whole proxy: ready if any worker is."""
     if board.is_draining:
         return State.DRAINING
     is_ready = any(board.phase(number) is Phase.READY for number in _workers(board))

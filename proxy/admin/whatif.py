@@ -1,6 +1,6 @@
-"""What another policy would do with recent pools: the change that is asked about, and its outcome in numbers.
+"""The effect of another policy on recent pools: the change in question, and its outcome in numbers.
 
-The pools are those of pools.py. Each is judged twice, by the policy that chose and by the changed one.
+The pools are those of pools.py. Each is judged twice, by the policy that selected and by the changed one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from .pools import Sampled
 from .rejudging import KeptPool, Page, rejudged
 
 MOST_EXAMPLES = 20
-BREATHE = 16  # pools, after which other threads may have the interpreter
+BREATHE = 16  # pools, after which other threads may run
 PRESET_NAMES = tuple(PRESETS)
 MOST_OF_A_NAME = 100  # results of one document or source
 
 
 class ChangeError(ValueError):
-    """What is wrong with a change, in words that show no more than the name of a member."""
+    """An invalid change. The message shows at most the name of a member."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """None leaves a member as it is. At most one of ``preset``, ``certainty``, ``threshold`` and ``relative``.
+    """None leaves a member unchanged. At most one of ``preset``, ``certainty``, ``threshold`` and ``relative``.
 
-    ``certainty``: of the second result; ``last``: from the eighth on, None for the same. ``mmr_lambda``: of MMR.
-    ``per_document``, ``per_source``: at most so many results. ``collection``: only its pools.
+    ``certainty``: for the second result; ``last``: from the eighth on, None for the same. ``mmr_lambda``: of MMR. ``per_document``,
+    ``per_source``: the most results. ``collection``: only its pools.
     """
 
     preset: str | None = None
@@ -49,7 +49,7 @@ class Change:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Change:
-        """From texts. Raises ChangeError."""
+        """Parse texts. Raises ChangeError."""
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise ChangeError(f"{unknown[0][:40]}: wanted one of {', '.join(names)}")
@@ -76,7 +76,7 @@ class Change:
         return made
 
     def applied(self) -> Callable[[Policy], Policy]:
-        """What makes the changed policy of one that chose."""
+        """A function from the policy that selected to the changed one."""
         whole = None
         if self.preset is not None:
             rule = RuleSettings.model_validate({"preset": self.preset})
@@ -140,7 +140,7 @@ COUNTED = (
 
 
 def judged(pools: Iterable[Sampled], change: Change) -> dict[str, Any]:
-    """JSON-ready: by collection the counts of COUNTED, and the searches that would differ most. For a thread of its own."""
+    """JSON-ready: by collection the counts of COUNTED, and the searches that would differ most. Runs in a thread of its own."""
     apply, counts, examples = change.applied(), dict[str, list[int]](), list[dict[str, Any]]()
     changed: dict[int, Policy] = {}  # pools share few policies
     for number, sampled in enumerate(pools):
@@ -201,5 +201,5 @@ def _counted(pool: KeptPool, now: Page, then: Page) -> tuple[int, ...]:
 
 
 def _only(one: Page, other: Page) -> list[int]:
-    """Ranks that are results of the first page alone."""
+    """Ranks that are results of the first page only."""
     return sorted(set(one.keep.tolist()) - set(other.keep.tolist()))

@@ -1,8 +1,8 @@
 """What a process tells about itself.
 
-labels      the closed sets behind every label, log field and report
+labels      the closed sets of every label, log field and report
 instruments how a metric is declared: its name, help, labels and variable at once
-metrics     every metric, and the ways to record
+metrics     every metric, and the methods that record several at once
 exposition  the text a scrape gets, of one process or of several workers
 reports     the figures of one call, from which metrics, log and header are written
 requests    one request, counted when it ends

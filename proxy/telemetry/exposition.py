@@ -48,7 +48,7 @@ def own_registry() -> CollectorRegistry:
 
 
 def shared_registry(directory: Path, *, backend: str, rules: Iterable[str] = ()) -> CollectorRegistry:
-    """A registry that merges the files of all workers in ``directory`` at every scrape. ``rules``: as theirs."""
+    """A registry that merges the files of all workers in ``directory`` at every scrape. ``rules``: the same as theirs."""
     if not directory.is_dir():
         raise ValueError(f"metrics directory: saw {directory}, which is not a directory")
     registry = CollectorRegistry()
@@ -77,9 +77,9 @@ def _reads_open_metrics(accept: str) -> bool:
     return False
 
 
-# With several workers each has a file of its numbers, which the admin process adds up. A file is named after the worker's place:
-# a restarted worker continues its counters, and the number of files stays. Gauges and words describe a process and end with it:
-# they count as long as the file of its words is there.
+# With several workers each has a file of numbers, which the admin process adds up. A file is named after the worker's place: a restarted
+# worker continues its counters, and the number of files is constant. Gauges and words describe a process and end with it: they count only
+# while the file of its words exists.
 
 MEMORY_FILES = Path("/dev/shm")  # noqa: S108 - a private directory is made in it; a disk would write back what changes all the time
 NUMBERS, WORDS = ".numbers", ".words"
@@ -104,7 +104,7 @@ class WorkerFiles:
     place: int
 
     def numbers(self, count: int) -> Numbers:
-        """A mapped file: an addition reaches the admin process at once, and survives a killed worker."""
+        """A mapped file: an addition is visible to the admin process at once, and survives a killed worker."""
         with _file(self.directory, self.place, NUMBERS).open("a+b") as file:
             file.truncate(count * NUMBER_BYTES)
             return memoryview(mmap.mmap(file.fileno(), count * NUMBER_BYTES)).cast("d")
@@ -113,7 +113,7 @@ class WorkerFiles:
         file = _file(self.directory, self.place, WORDS)
         written = file.with_suffix(".new")
         written.write_text(json.dumps(words), encoding="ascii")
-        written.replace(file)  # a scrape reads the old words or the new ones, whole
+        written.replace(file)  # a scrape reads either the old words or the new ones
 
 
 def forget_gauges(directory: Path, place: int) -> None:
@@ -133,9 +133,9 @@ _MERGE: Mapping[GaugeMode, Callable[[Sequence[float]], float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # a registry finds it by its identity
+@dataclass(frozen=True, slots=True, eq=False)  # a registry identifies it by its identity
 class _Workers:
-    """What a registry collects of all workers together; nothing as long as no worker has begun."""
+    """The collector for all workers; empty until one has started."""
 
     directory: Path
     layout: Layout
@@ -156,7 +156,7 @@ class _Workers:
         return self.layout.read(Reading(totals, told, {}, each))
 
     def _words(self, name: str) -> dict[str, tuple[str, ...]] | None:
-        """None of a worker that has ended."""
+        """None for a worker that has ended."""
         with suppress(FileNotFoundError):
             said = json.loads((self.directory / f"{name}{WORDS}").read_bytes())
             return {metric: tuple(values) for metric, values in said.items()}

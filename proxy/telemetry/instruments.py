@@ -7,9 +7,9 @@
 
 The attribute has the metric's name without the prefix. On the class it is the declaration, on an instance the instrument.
 
-An instrument adds to a number in a list: a search records thirty of them, and with the library's own instruments, which take a
-lock and a dictionary for each, that cost as much as its answer's header and framing together. A scrape reads the list. With
-several workers the list is a file that all of them share (exposition.py).
+An instrument adds to a number in a list. A search records thirty of them, and the library's own instruments, with a lock and a dictionary
+for each, cost as much as its answer's header and framing together. A scrape reads the list. With several workers the list is a shared file
+(exposition.py).
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ from vecsieve.adapters.backends import BACKENDS, Backend
 PREFIX = "vecsieve_"
 
 GaugeMode = Literal["livesum", "livemax", "livemin", "each"]
-"""How the gauges of several workers are merged; ``each``: not at all, and a label tells the worker."""
+"""How the gauges of several workers are merged; ``each``: not at all, with a label for the worker."""
 
 Numbers: TypeAlias = "list[float] | memoryview[float]"
-"""The numbers of one process, of which every series has its own."""
+"""The numbers of one process; each series has its own."""
 
 Words = Mapping[str, tuple[str, ...]]
-"""The label values of each series that is told by words, by the metric's name."""
+"""The label values of each series that is described by words, by the metric's name."""
 
 
 class Store(Protocol):
-    """Where the numbers of a process lie."""
+    """Stores the numbers of a process."""
 
     def numbers(self, count: int) -> Numbers:
-        """So many numbers: 0, or those of the process before."""
+        """A list of this many numbers: 0, or those of the previous process."""
 
     def say(self, words: Words) -> None:
-        """Keep the words, which are few and change seldom."""
+        """Store the words, which are few and seldom change."""
 
 
 class Private:
-    """Numbers that nobody else reads."""
+    """Numbers in the memory of this process only."""
 
     def numbers(self, count: int) -> Numbers:
         return [0.0] * count
 
     def say(self, words: Words) -> None:
-        """They are read where they are."""
+        """Nothing to do: they are read in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label and all its values; none where they are not known before the process runs.
+    """A label and all its values; none if they are unknown before the process runs.
 
-    ``narrow``: the values in a process for one backend, where they are fewer: other series stay 0, and are not shown.
+    ``narrow``: the values in a process for one backend, if they are fewer: other series stay 0 and are not shown.
     """
 
     name: str
@@ -92,28 +92,28 @@ BACKEND = Label("backend", tuple(BACKENDS), lambda backend: (backend.name,))
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What labels can say in one process. ``named``: values that the settings add to a label, by its name."""
+    """The label values of one process. ``named``: values that the settings add to a label, by its name."""
 
     backend: Backend
     named: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, backend: str, **named: Iterable[str]) -> Domain:
-        """Raises KeyError for a backend that does not exist."""
+        """Raises KeyError for an unknown backend."""
         return cls(BACKENDS[backend], {name: tuple(values) for name, values in named.items()})
 
     def shown(self, label: Label) -> tuple[str, ...]:
-        """The values of which there are series from the start."""
+        """The values of the series that exist from the start."""
         return (*label.values_for(self.backend), *self.named.get(label.name, ()))
 
     def recorded(self, label: Label) -> tuple[str, ...]:
-        """Every value that may be recorded, those that are shown first."""
+        """All values that may be recorded, those that are shown first."""
         shown = self.shown(label)
         return shown if label == BACKEND else tuple(dict.fromkeys((*shown, *label.values)))
 
 
 class Instrument:
-    """One series, or all series of a metric, of which ``labels`` finds one."""
+    """One series, or all series of a metric, from which ``labels`` selects one."""
 
     __slots__ = ("_at", "_numbers", "_series")
 
@@ -163,7 +163,7 @@ class Gauge(Counter):
 
 
 class Histogram(Instrument):
-    """A count for each bucket alone, then one beyond the last bound, then the sum of what was observed."""
+    """A count for each bucket, then one for values beyond the last bound, then the sum of all values."""
 
     __slots__ = ("_bounds", "_exemplars", "_sum_at")
 
@@ -174,7 +174,7 @@ class Histogram(Instrument):
         self._exemplars = exemplars
 
     def observe(self, value: float, trace_id: str | None = None) -> None:
-        """``trace_id``: of a recorded trace, to which the bucket then leads."""
+        """``trace_id``: of a recorded trace, to which the bucket's exemplar leads."""
         numbers, at = self._numbers, self._at + bisect_left(self._bounds, value)
         numbers[at] += 1
         numbers[self._sum_at] += value
@@ -183,7 +183,7 @@ class Histogram(Instrument):
 
 
 class Info:
-    """A series of value 1 that is told by its labels: only the last one is shown."""
+    """A series of value 1 that is described by its labels: only the last one is shown."""
 
     __slots__ = ("_name", "_say", "_words")
 
@@ -202,7 +202,7 @@ Made = TypeVar("Made", Counter, Gauge, Histogram, Info)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process keeps beside its declarations."""
+    """Data of a process beside its declarations."""
 
     domain: Domain
     numbers: Numbers
@@ -243,14 +243,16 @@ class Spec(ABC, Generic[Made]):
     def __get__(self, metrics: Instruments | None, owner: type[Instruments]) -> Self | Made:
         if metrics is None:
             return self
-        raise AttributeError(self.name)  # an instance holds its instruments in its own __dict__, which comes first
+        raise AttributeError(
+            self.name
+        )  # an instance holds its instruments in its own __dict__, which is searched first
 
     def series(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
         """The label values of every series that a process may record."""
         return tuple(product(*(domain.recorded(label) for label in self.labels)))
 
     def read(self, reading: Reading, domain: Domain, at: int) -> Metric:
-        """The samples. ``at``: where the numbers of the first series begin."""
+        """The samples. ``at``: the index of the first series' numbers."""
         name = PREFIX + self.name
         metric = Metric(name.removesuffix("_total") if self.kind == "counter" else name, self.help, self.kind)
         names = [label.name for label in self.labels]
@@ -280,7 +282,7 @@ class NumberSpec(Spec[Numbered]):
             values: self._one(held, at + place * self.width) for place, values in enumerate(self.series(held.domain))
         }
         if self.labels in {(), (BACKEND,)}:
-            return next(iter(found.values()))  # recorded without naming the one series
+            return next(iter(found.values()))  # recorded without naming the only series
         made = self._one(held, at)
         made.has(found)
         return made
@@ -318,7 +320,7 @@ class GaugeSpec(NumberSpec[Gauge]):
 
 
 class WorkerGaugeSpec(GaugeSpec):
-    """A gauge that every worker has for itself, told apart by a label; a process that serves alone does not show it."""
+    """A gauge of each worker, with a label for the worker; a process that serves alone does not show it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, Label("worker"), mode="each")
@@ -363,7 +365,7 @@ class HistogramSpec(NumberSpec[Histogram]):
 
 
 class InfoSpec(Spec[Info]):
-    """A gauge of 1 whose labels are what it says; their values are known when the process runs."""
+    """A gauge of 1 that is described by its labels; their values are known when the process runs."""
 
     kind = "gauge"
     width = 0
@@ -384,7 +386,7 @@ AnySpec = CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the numbers of each metric begin in a process."""
+    """The index of each metric's numbers in a process."""
 
     domain: Domain
     begins: tuple[tuple[AnySpec, int], ...]
@@ -400,7 +402,7 @@ class Layout:
         return cls(domain, tuple(begins), at)
 
     def gauges(self) -> Iterator[tuple[GaugeMode, range]]:
-        """How the numbers of each gauge are merged, and where they lie."""
+        """How the numbers of each gauge are merged, and their indices."""
         for spec, at in self.begins:
             if isinstance(spec, GaugeSpec):
                 yield spec.mode, range(at, at + len(spec.series(self.domain)))
@@ -412,10 +414,10 @@ class Layout:
 
 
 class Instruments:
-    """The instruments of one process, made from the declarations of its class. ``backend``: the one of this process.
+    """The instruments of one process, made from the declarations of its class. ``backend``: of this process.
 
-    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``. All are used by the event
-    loop's thread alone, except counters that are declared as threaded.
+    An instrument whose only label is the backend is bound to it: ``metrics.candidates.observe(50)``. All are used by the event loop's
+    thread only, except counters that are declared as threaded.
     """
 
     backend: str
@@ -426,7 +428,7 @@ class Instruments:
         held = Held(domain, kept.numbers(layout.size), {}, {}, kept.say)
         for _, places in layout.gauges():
             for place in places:
-                held.numbers[place] = 0.0  # what the process before held has ended with it
+                held.numbers[place] = 0.0  # the previous process's values ended with it
         vars(self)["backend"] = domain.backend.name
         for spec, at in layout.begins:
             vars(self)[spec.name] = spec.made(held, at)
@@ -434,7 +436,7 @@ class Instruments:
         registry.register(_Process(layout, held))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name}: instruments are made once and not exchanged")
+        raise AttributeError(f"{name}: instruments cannot be replaced")
 
     @classmethod
     def declared(cls) -> tuple[AnySpec, ...]:

@@ -1,7 +1,7 @@
-"""The closed sets behind every metric label, log field and report.
+"""The closed sets of every metric label, log field and report.
 
-Nothing else may become a label value, so no client, collection or upstream can add a time series. The names of backends
-and operations come from their rows (adapters/backends.py).
+Nothing else may become a label value, so no client, collection or upstream can add a time series. The names of backends and operations come
+from their rows (adapters/backends.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..selection.values import Link, Veto
 
 
 class LabelEnum(StrEnum):
-    """A member of a closed set. It is found in a dictionary as its value is: Python's own enumerations hash their members' names,
-    in Python code, and a search looks up thirty.
+    """A member of a closed set. It hashes like its value: Python's own enumerations hash their members' names, in Python code, and a search
+    looks up thirty.
     """
 
     __hash__ = str.__hash__
@@ -25,10 +25,10 @@ class LabelEnum(StrEnum):
 class Outcome(LabelEnum):
     """What happened to a request."""
 
-    DEDUP = "dedup"  # selection answered, also when it had nothing to change
-    SHADOW = "shadow"  # upstream's own bytes; the pipeline ran beside them
-    BYPASS = "bypass"  # a classified search deliberately left alone
-    PASSTHROUGH = "passthrough"  # nothing an adapter classifies
+    DEDUP = "dedup"  # selection answered, even if it changed nothing
+    SHADOW = "shadow"  # upstream's own bytes; the pipeline ran beside it
+    BYPASS = "bypass"  # a classified search that was deliberately not changed
+    PASSTHROUGH = "passthrough"  # a request that no adapter classifies
     FAIL_OPEN = "fail_open"  # VecSieve failed; the client got the plain answer
 
 
@@ -40,31 +40,31 @@ class FailOpen(LabelEnum):
 
     OVERFETCH_STATUS = "overfetch_status"  # the widened request was refused
     OVERFETCH_TIMEOUT = "overfetch_timeout"
-    OVERFETCH_RESET = "overfetch_reset"  # connect failure, reset or cut before the whole reply was in
+    OVERFETCH_RESET = "overfetch_reset"  # connect failure, reset or cut before the whole reply had arrived
     TOO_LARGE = "too_large"  # the reply passed its byte cap
     MALFORMED = "malformed"  # a 2xx reply that could not be read with certainty
-    NO_VECTORS = "no_vectors"  # no candidate came with a vector
-    NOT_FOUND_VECTOR = "not_found_vector"  # the vector to compare by is not in this collection
-    OVERLOAD = "overload"  # more searches in flight than selection takes on
+    NO_VECTORS = "no_vectors"  # no candidate had a vector
+    NOT_FOUND_VECTOR = "not_found_vector"  # the vector to compare by does not exist in this collection
+    OVERLOAD = "overload"  # more searches in flight than selection accepts
     MEMORY = "memory"
     BREAKER = "breaker"
-    BUDGET = "budget"  # a further read of our own would exceed the budget for them
+    BUDGET = "budget"  # a further read of our own would exceed its budget
     SLOW = "slow"  # widened requests may be slower than the client's own, and the budget has no room for both
     INTERNAL = "internal"
 
 
 class Bypass(LabelEnum):
-    """Why the proxy leaves a classified search alone; adapters add their own ``Reason``."""
+    """Why a classified search was not changed; adapters add their own ``Reason``."""
 
     DISABLED = "disabled"  # mode off, by policy or by the request
-    ENCODING = "encoding"  # a content coding that we or the database do not read
+    ENCODING = "encoding"  # a content coding that VecSieve or the database does not read
     EXACT_BYTES = "exact_bytes"  # a condition, a range, a digest or a signature in the client's head
-    TOO_LARGE = "too_large"  # the request body passed its cap
-    REPLY_TOO_LARGE = "reply_too_large"  # the widened reply is expected to pass its cap
+    TOO_LARGE = "too_large"  # the request body exceeded its cap
+    REPLY_TOO_LARGE = "reply_too_large"  # the widened reply is expected to exceed its cap
     WINDOW_TOO_LARGE = "window_too_large"  # offset + top_k leaves no room to widen
     SHADOW_NOT_SAMPLED = "shadow_not_sampled"
     BUDGET = "budget"  # this month's egress budget is spent
-    QUOTA = "quota"  # the database refused for want of quota a moment ago
+    QUOTA = "quota"  # the database recently refused for lack of quota
 
 
 BypassReason = Bypass | Reason
@@ -82,7 +82,7 @@ class Stage(LabelEnum):
 
 
 class CodeClass(LabelEnum):
-    """The first digit of a status; NONE when the client got no status at all."""
+    """The first digit of a status; NONE if the client got no status."""
 
     INFORMATIONAL = "1xx"
     SUCCESS = "2xx"
@@ -133,16 +133,16 @@ class AttemptKind(LabelEnum):
 
 
 class Retry(LabelEnum):
-    """Why a client's own request followed a widened one: the only request that is sent again, and only once."""
+    """Why a client's own request followed a widened one: the only request that is ever sent again, once."""
 
     REFUSED = "refused"
     TIMEOUT = "timeout"
-    RESET = "reset"  # connect failure, reset or cut before the whole reply was in
-    UNUSABLE = "unusable"  # a reply that could not be answered from
+    RESET = "reset"  # connect failure, reset or cut before the whole reply had arrived
+    UNUSABLE = "unusable"  # a reply from which no answer could be made
 
     @classmethod
     def of(cls, reason: FailOpen) -> Retry:
-        """Maps the failure of a widened request."""
+        """The label for the failure of a widened request."""
         return _RETRIES.get(reason, cls.UNUSABLE)
 
 
@@ -157,18 +157,18 @@ _RETRIES: Mapping[FailOpen, Retry] = {
 class OwnRead(LabelEnum):
     """Reads that VecSieve adds to those of clients."""
 
-    GROW = "grow"  # a larger pool, the first having too few distinct results
+    GROW = "grow"  # a larger pool, because the first had too few distinct results
     RECALL = "recall"  # the vectors of a pool that memory lacked
-    LOOKUP = "lookup"  # the vectors that a search cannot bring
-    RETRIEVERS = "retrievers"  # the further lists of a fusion that the database cannot be asked for in one batch
+    LOOKUP = "lookup"  # the vectors that a search cannot return
+    RETRIEVERS = "retrievers"  # the further lists of a fusion that the database cannot return in one batch
     REPLAY = "replay"  # the client's own search after a widened one that failed
-    HEDGE = "hedge"  # the client's own search beside a widened one that is late
-    SHADOW = "shadow"  # a measurement
-    NEIGHBOURS = "neighbours"  # of points to be stored
+    HEDGE = "hedge"  # the client's own search beside a late widened one
+    SHADOW = "shadow"  # a measurement of mode shadow
+    NEIGHBOURS = "neighbours"  # neighbours of points to be stored
 
 
 class WriteTier(LabelEnum):
-    """How alike a point of a write is to the most similar one."""
+    """How similar a point of a write is to the most similar other one."""
 
     EXACT = "exact"
     SEMANTIC = "semantic"
@@ -177,22 +177,22 @@ class WriteTier(LabelEnum):
 
 
 class WriteOutcome(LabelEnum):
-    """What became of a write that the gate looks at."""
+    """What the gate did with a write."""
 
     JUDGED = "judged"
-    UNSUPPORTED = "unsupported"  # a form that is not read, or no vectors
+    UNSUPPORTED = "unsupported"  # an unknown form, or no vectors
     NOT_READ = "not_read"  # encoded, signed, too large, or sent too slowly
     OVERLOAD = "overload"  # too many bytes of writes are held
     LATE = "late"  # the neighbours did not come in time
     REFUSED = "refused"  # the database refused the query for neighbours
-    WITHHELD = "withheld"  # it refused for want of quota a moment ago, or kept failing
+    WITHHELD = "withheld"  # it recently refused for lack of quota, or kept failing
     FAILED = "failed"
 
 
 class EventSink(LabelEnum):
-    """Who listens to events of writes."""
+    """The listeners to events of writes."""
 
-    READER = "reader"  # of the API's feed
+    READER = "reader"  # readers of the API's feed
     WEBHOOK = "webhook"
 
 
@@ -200,14 +200,14 @@ class Delivery(LabelEnum):
     """How a request of the webhook ended."""
 
     DELIVERED = "delivered"
-    FAILED = "failed"  # it is repeated, at most twice
+    FAILED = "failed"  # repeated at most twice
 
 
 class Withheld(LabelEnum):
     """Why a read of our own was not sent."""
 
-    BUDGET = "budget"  # it would have passed the share of what clients read
-    REFUSED = "refused"  # the database refused for want of quota, and not long ago
+    BUDGET = "budget"  # it would have exceeded the share of the clients' reads
+    REFUSED = "refused"  # the database recently refused for lack of quota
 
 
 class UpstreamError(LabelEnum):
@@ -224,7 +224,7 @@ class UpstreamError(LabelEnum):
 
 
 class LocalError(LabelEnum):
-    """Errors the database would not have given; they count against the objective."""
+    """Errors that the database would not have caused; they count against the service level objective."""
 
     BAD_REQUEST = "bad_request"
     INTERNAL = "internal"
@@ -242,8 +242,8 @@ class Shed(LabelEnum):
 class ConnectionRejected(LabelEnum):
     """Why the proxy closed a client connection."""
 
-    LIMIT = "limit"  # there were too many
-    CROWDED = "crowded"  # it idled, and room was needed
+    LIMIT = "limit"  # there were too many connections
+    CROWDED = "crowded"  # it was idle, and room was needed
     HEAD_TIMEOUT = "head_timeout"
     SILENT = "silent"  # it sent nothing
     FLOOD = "flood"  # it sent more empty frames or chunks than any real client
@@ -254,27 +254,27 @@ class MemoryRecall(LabelEnum):
     """How much of a call's pools was in the feature memory."""
 
     WHOLE = "whole"
-    PARTIAL = "partial"  # a lookup brought the rest
+    PARTIAL = "partial"  # a lookup fetched the rest
     NONE = "none"  # too little: the pools were fetched again, with vectors
 
 
 class VectorFetchOutcome(LabelEnum):
-    """What a vector fetch ended in; on all but FOUND the pool is compared by its texts."""
+    """The outcome of a vector fetch; for all but FOUND the pool is compared by its texts."""
 
     FOUND = "found"
     STATUS = "status"  # refused
     TIMEOUT = "timeout"
-    RESET = "reset"  # connect failure, reset or cut before the whole reply was in
-    TOO_LARGE = "too_large"  # the reply passed its byte cap
+    RESET = "reset"  # connect failure, reset or cut before the whole reply had arrived
+    TOO_LARGE = "too_large"  # the reply exceeded its byte cap
     MALFORMED = "malformed"
     BREAKER = "breaker"  # not sent: too many failed
-    WITHHELD = "withheld"  # not sent: the database refused for want of quota, and not long ago
+    WITHHELD = "withheld"  # not sent: the database recently refused for lack of quota
 
 
 class FusionOutcome(LabelEnum):
-    """What became of a fusion under the policy ``per_retriever``; adapters add why one was not divided."""
+    """What happened to a fusion under the policy ``per_retriever``; adapters add the reasons for not dividing one."""
 
-    DIVIDED = "divided"  # each list was rid of its copies before the fusion
+    DIVIDED = "divided"  # copies were removed from each list before the fusion
 
 
 class Divergence(LabelEnum):
@@ -312,7 +312,7 @@ _COLLAPSES: Mapping[int, Collapse] = {
 
 
 class Guard(LabelEnum):
-    """What kept a candidate from being collapsed: the vetoes of selection."""
+    """The guard that kept a candidate from being collapsed."""
 
     TENANT = "tenant"
     SOURCE = "source"
@@ -338,7 +338,7 @@ class Named(LabelEnum):
     """Whether the name behind a collection id was known."""
 
     KNOWN = "known"
-    UNKNOWN = "unknown"  # only what stands before the name ruled
+    UNKNOWN = "unknown"  # only the part of the path before the name was known
 
 
 class Drifted(LabelEnum):
@@ -349,11 +349,11 @@ class Drifted(LabelEnum):
 
 
 class RuleLabel(LabelEnum):
-    """The rules of the settings that have no name of their own; no rule may be called like this."""
+    """Labels of rules without a name; no rule may have one of these names."""
 
     DEFAULT = "default"  # none matched
     UNNAMED = "unnamed"
-    OTHER = "other"  # its name came by a reload
+    OTHER = "other"  # its name was added by a reload
 
 
 class BreakerState(LabelEnum):
@@ -361,14 +361,14 @@ class BreakerState(LabelEnum):
 
     CLOSED = "closed"  # yes
     OPEN = "open"  # no: upstream failed too often
-    PROBING = "probing"  # one is, to find out
+    PROBING = "probing"  # one search is, as a probe
 
 
 class UpstreamConnection(LabelEnum):
     """The state of a connection to the database."""
 
     BUSY = "busy"  # HTTP/1: carries a request, or is being opened for one
-    IDLE = "idle"  # HTTP/1: kept for the next
+    IDLE = "idle"  # HTTP/1: kept for the next request
     SHARED = "shared"  # gRPC: carries any number of calls
 
 
@@ -398,14 +398,14 @@ class OverrideName(LabelEnum):
 
 
 class Across(StrEnum):
-    """Whether the lists of one request are told from one another."""
+    """Whether results of one list of a request are left out of later lists."""
 
     OFF = "off"
     BATCH = "batch"
 
 
 class CollapsedIn(StrEnum):
-    """Where a client wants to be told which results stand for which others."""
+    """Where a client wants the copies of each result to be listed."""
 
     OFF = "off"
     HEADER = "header"

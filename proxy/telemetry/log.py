@@ -1,10 +1,10 @@
 """Logging: where lines go, how records of other libraries are redacted, and the access log.
 
-A line is one JSON object of at most 2 KiB. An access line has values of closed sets and numbers only: no path, query,
-header, collection or message, except the database's own address where it cannot be reached. Trace ids are left out because they come from a header; the request id is random and ours.
-Our own loggers (`vecsieve.*`) log fixed words and fields of closed sets. Of records of other loggers only the place and the
-class of the exception remain: aiohttp logs the bytes of a malformed request, and asyncio prints the message of an exception
-that nobody awaited. No message of an exception and no local variable is ever printed.
+A line is one JSON object of at most 2 KiB. An access line has values of closed sets and numbers only: no path, query, header, collection or
+message, except the database's own address if it cannot be reached. Trace ids are left out because they come from a header; the request id
+is random and ours. Our own loggers (`vecsieve.*`) log fixed words and fields of closed sets. Records of other loggers are reduced to the
+place and the class of the exception, because aiohttp logs the bytes of a malformed request, and asyncio prints the message of an exception
+that was never awaited. No message of an exception and no local variable is ever printed.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS",
 class Access(NamedTuple):
     """One ended request. ``status`` None: the client got none. ``report``: of a classified search.
 
-    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request; None
-    where that is unknown. ``cause``: why the database gave no answer.
+    ``is_loopback``, ``is_reused``: whether the client is on this machine, and whether its connection had carried a request; None if
+    unknown. ``cause``: why the database gave no answer.
     """
 
     request_id: str
@@ -261,7 +261,7 @@ class Access(NamedTuple):
 
     @property
     def is_trouble(self) -> bool:
-        """Whether an operator should look: no answer, a 5xx, an answer of the proxy, or a search that fell back.
+        """Whether an operator should look at it: no answer, a 5xx, an answer of the proxy, or a search that fell back.
 
         A 4xx of the database is its answer to the client, which no operator can fix.
         """
@@ -355,7 +355,13 @@ class _SinkHandler(logging.Handler):
         except (TypeError, ValueError, KeyError):
             # The arguments do not fit the format: logging would print both to standard error.
             self._sink.put(
-                encode({"level": "error", "logger": record.name, "msg": "a record that does not fit its words"})
+                encode(
+                    {
+                        "level": "error",
+                        "logger": record.name,
+                        "msg": "a log record whose arguments do not fit its format",
+                    }
+                )
             )
             return
         self._sink.put(line.encode("ascii") + b"\n")

@@ -401,7 +401,7 @@ class Metrics(Instruments):
         self._noted(each)
 
     def _noted(self, each: Figures) -> None:
-        """What most searches have none of."""
+        """Figures that most searches do not have."""
         if each.capped:
             self.results_capped_total.inc(each.capped)
         if each.over_budget:

@@ -27,7 +27,7 @@ from .tracing import Clock
 
 # The file with the header fields for the collector: read at the start, never shown.
 SETTING = "tracing.headers_file"
-WANTED = "a readable file with one `name: value` a line"
+WANTED = "a readable file with one `name: value` per line"
 _LINE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)[ \t]*")
 
 
@@ -40,7 +40,7 @@ def _fields(file: str) -> Iterator[tuple[str, str]]:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        seen = error.strerror if isinstance(error, OSError) and error.strerror else "no text in UTF-8"
+        seen = error.strerror if isinstance(error, OSError) and error.strerror else "a file that is not UTF-8 text"
         raise SettingsError([Problem(SETTING, f"{file}: {seen}", WANTED)]) from None
     for number, line in enumerate(text.splitlines(), 1):
         found = _LINE.fullmatch(line)
@@ -87,7 +87,7 @@ class SpanWords:
 
 
 LOGGER = logging.getLogger("vecsieve.tracing")
-PATH = "/v1/traces"  # behind a collector's URL (OTLP's specification)
+PATH = "/v1/traces"  # appended to a collector's URL (OTLP's specification)
 SEND_SECONDS = 10.0  # one batch with its retries; the default of the SDK
 BATCH_SECONDS = 5.0  # how long a span waits for others; the default of the SDK
 BATCH_SPANS = 256  # half of the SDK's default: the encoding thread holds the GIL for 25 us a span
@@ -95,7 +95,7 @@ FLUSH_SECONDS = 0.9  # a silent collector must not delay the exit of an idle pro
 POLL_SECONDS = 0.01
 
 Dropped = Callable[[int], object]
-"""Counts spans that no collector took; called from any thread."""
+"""Counts spans that no collector accepted; called from any thread."""
 
 Readable = Any
 """The SDK's ReadableSpan, which may be imported inside functions only."""
@@ -112,7 +112,7 @@ class Exporter(Protocol):
 
 
 def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recording:
-    """Tracing as the settings say; ``tracing.endpoint`` must be set. Raises SettingsError for an unreadable file."""
+    """Tracing according to the settings; ``tracing.endpoint`` must be set. Raises SettingsError for an unreadable file."""
     origins = origins_of(settings)
     words = SpanWords(settings.backend, tuple(origin.host for origin in origins))
     # The SDK's log lines quote the collector's answers, once per batch.
@@ -200,9 +200,9 @@ class _Taken:
             return
         self._is_refused = not is_accepted
         if is_accepted:
-            LOGGER.info("the collector takes spans again")
+            LOGGER.info("the collector accepts spans again")
         else:
-            LOGGER.warning("the collector takes no spans: they are dropped")
+            LOGGER.warning("the collector accepts no spans: they are dropped")
 
 
 def _readable(words: SpanWords) -> Callable[[Span], Readable]:

@@ -24,13 +24,13 @@ from .tracing import Mark
 class Figures(NamedTuple):
     """One search in numbers.
 
-    ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates
-    by reason, those that occur. ``short``: results fewer than asked for, although the pool has more: copies that may not fill the page.
-    ``vetoed_by``: candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for
-    texts was spent; ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of
-    a pool whose scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``:
-    results whose cluster is already represented. ``mmr_swaps``: representatives that rank order would not have chosen.
-    ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
+    ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates by reason, those
+    that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``vetoed_by``:
+    candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
+    ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
+    scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
+    represented. ``mmr_swaps``: representatives that rank order would not have chosen. ``score_loss``: change of the mean score against the
+    backend's own page, as a share of that mean; 0 when unknown.
     """
 
     candidates: int
@@ -64,11 +64,11 @@ class Counts(NamedTuple):
 class Report(NamedTuple):
     """One intercepted call. ``bypass`` is set for outcome bypass, ``fail_open`` for fail_open, else None.
 
-    ``recall``: for calls sent without vectors, whether memory had them. ``vector_fetch``: for calls whose vectors a
-    second request fetches, its outcome; ``extra_read_units``: the cost of those requests, included in the answer.
-    ``searches``, ``top_k``: totals; None where the body was not read. ``upstream_seconds``: spent waiting for upstream,
-    all attempts. ``rule``: of the policy, by its name or RuleLabel. ``stages``: seconds by stage; ``marks``: when, for traces.
-    ``collapsed_ids``: as ``collapsed_value`` has them, None where the client did not ask.
+    ``recall``: for calls sent without vectors, whether memory had them. ``vector_fetch``: for calls whose vectors a second request fetches,
+    its outcome; ``extra_read_units``: the cost of those requests, included in the answer. ``searches``, ``top_k``: totals; None if the body
+    was not read. ``upstream_seconds``: spent waiting for upstream, all attempts. ``rule``: of the policy, by its name or RuleLabel.
+    ``stages``: seconds by stage; ``marks``: when, for traces. ``collapsed_ids``: as in ``collapsed_value``, None if the client did not
+    request them.
     """
 
     backend: str
@@ -99,7 +99,7 @@ class Report(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """Of all its searches."""
+        """The sums over all its searches."""
         if len(self.figures) == 1:
             (only,) = self.figures
             return Counts(only.candidates, only.clusters, only.returned, only.collapsed)

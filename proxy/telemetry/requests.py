@@ -78,7 +78,7 @@ class _Searching:
         self._recorder.searches(-1)
 
 
-# The system's own source of randomness would be a call of the kernel for each request.
+# The system's own source of randomness would need a system call for each request.
 _IDS = random.Random()  # noqa: S311 - tells requests apart in a log, and is no secret
 
 
@@ -138,7 +138,7 @@ class RequestRecord:
         self.outcome = Outcome.SHADOW
 
     def shed(self, reason: Shed) -> None:
-        """There was no room for the request."""
+        """The request was refused for lack of room."""
         self._recorder.shed(reason)
 
     def overridden(self, names: Iterable[OverrideName]) -> None:

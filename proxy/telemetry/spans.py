@@ -1,11 +1,11 @@
-"""Tracing that is on: which requests are recorded, and their spans.
+"""Tracing enabled: which requests are recorded, and their spans.
 
-The sampled flag of a request's traceparent decides; without a traceparent the settings' ratio does. The headers of an
-unrecorded request are forwarded byte for byte. So is a malformed traceparent; the span of such a request starts its own
-trace, of which the database gets no traceparent.
+The sampled flag of a request's traceparent decides; without a traceparent the settings' ratio does. The headers of an unrecorded request
+are forwarded byte for byte. So is a malformed traceparent; the span of such a request starts its own trace, and the database gets no
+traceparent of it.
 
-No field of a span holds text: spans are numbers, flags and members of closed sets. Names and addresses are looked up in
-tables made from the settings. So no path, collection, key, query or exception message can be exported.
+No field of a span holds text: spans are numbers, flags and members of closed sets. Names and addresses are looked up in tables made from
+the settings. So no path, collection, key, query or exception message can be exported.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Code(IntEnum):
 
 
 class Kind(Enum):
-    """What a span stands for."""
+    """The kind of a span."""
 
-    REQUEST = "request"  # of a client
+    REQUEST = "request"  # a request of a client
     LEG = "leg"  # a request to the database
-    STAGE = "stage"  # of a search
+    STAGE = "stage"  # a stage of a search
 
 
 class Method(StrEnum):
@@ -108,7 +108,7 @@ class Span:
 
 
 def known_status(status: int | None) -> int | None:
-    """None for what is no status of three digits."""
+    """None for a number that is no status of three digits."""
     return status if status is not None and 100 <= status <= 999 else None
 
 

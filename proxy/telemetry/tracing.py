@@ -1,4 +1,4 @@
-"""The interface of tracing that the planes use, the stopwatch of stages, and tracing that is off.
+"""The tracing interface of the planes, the stopwatch of stages, and disabled tracing.
 
     begin ─► Trace ─► leg ─► Leg, one per request to the database ── its traceparent goes out with it
                   ─► staged, the parts of the work between
@@ -105,7 +105,7 @@ class Laps:
         self._add = add
         self._clock = clock
         self._last = 0.0
-        self._seconds = 0.0  # of the present stage, in blocks before this one
+        self._seconds = 0.0  # seconds of the current stage, in earlier blocks
 
     def __enter__(self) -> Callable[[str], None]:
         """Returns ``over``."""
@@ -272,7 +272,7 @@ UNTRACED: Trace = _Untraced()
 
 
 class NoTracing:
-    """Tracing that is off."""
+    """Disabled tracing."""
 
     def begin(self, _parents: Sequence[str]) -> Trace:
         return UNTRACED

@@ -1,10 +1,10 @@
-"""The write gate, off by default: upserts are compared with what is stored before they go out, or beside it.
+"""The write gate, off by default: upserts are compared with stored points before they are sent, or beside it.
 
-gate     one write: its neighbours asked for, judged, changed, counted
-reads    what the gate asks of the database
-judging  which points of a write are copies of stored ones, or of points before them
-plans    what is left of a write without its copies, and what the journal gets
-merging  which of two copies stays, and what it then holds
-events   what became of points, for those who listen
-journal  the points that were left out, removed or changed, on disk before their write goes out
+gate     one write: queries for its neighbours, verdicts, changes, counts
+reads    the gate's queries to the database
+judging  which points of a write are copies of stored points, or of earlier points of the write
+plans    the write without its copies, and the journal's rows
+merging  which of two copies stays, and its content
+events   what happened to points, for listeners
+journal  points that were left out, removed or changed, on disk before their write is sent
 """

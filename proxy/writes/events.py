@@ -1,7 +1,8 @@
-"""What became of points that were written, told to those who listen: readers of the API's feed, and a webhook.
+"""Events of written points for listeners: readers of the API's feed, and a webhook.
 
-An event is of one write and one kind, and names its points by id. It has no texts, vectors or payloads. It is encoded once for
-all, and only while somebody listens. Nobody who listens can slow a write: each has a bounded queue, and what does not fit is dropped and counted.
+An event belongs to one write, has one kind, and names its points by id. It has no texts, vectors or payloads. It is encoded once for all
+listeners, and only if there are any. No listener can slow a write: each has a bounded queue, and events that do not fit are dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from msgspec import Meta, Raw, Struct
 from ..telemetry.labels import EventSink, WriteTier
 
 MOST_READERS = 16
-READER_BYTES = 1024 * 1024  # of events that wait for a reader: 10,000 points
-PREFIX = b"whsec_"  # of a secret in base64, as Standard Webhooks writes it
+READER_BYTES = 1024 * 1024  # points of events that wait for a reader
+PREFIX = b"whsec_"  # bytes of a secret in base64, as Standard Webhooks writes it
 
 
 class EventName(StrEnum):
-    DUPLICATE_FOUND = "duplicate-found"  # points that are copies; what became of them, the other events tell
-    ADDED = "added"  # stored as they came
+    DUPLICATE_FOUND = "duplicate-found"  # points that are copies; the other events report what happened to them
+    ADDED = "added"  # stored unchanged
     SKIPPED = "skipped"  # left out; they are in the journal
-    MERGED = "merged"  # stored in the place of copies, or with what these had
+    MERGED = "merged"  # stored in place of copies, or with values of copies
     EVICTED = "evicted"  # stored points that were removed; they are in the journal
     SWEEP_COMPLETE = "sweep-complete"
 
@@ -41,7 +42,7 @@ Id = Annotated[Raw, Meta(extra_json_schema=_ID)]
 
 
 class EventPoint(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A point of an event. `duplicateOf`: the original of a copy; of an evicted or skipped point the one that stands for it."""
+    """A point of an event. `duplicateOf`: for a copy, its original; for an evicted or skipped point, the point that represents it."""
 
     id: Id
     duplicate_of: Id | None = None
@@ -50,7 +51,7 @@ class EventPoint(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of points of one write; of a sweep, numbers. ``at``: UTC, ISO 8601."""
+    """What happened to points of one write; for a sweep, numbers. ``at``: UTC, ISO 8601."""
 
     event: EventName
     at: str
@@ -60,12 +61,12 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def moment(now: float) -> str:
-    """When an event was. ``now``: seconds since the epoch."""
+    """The time of an event. ``now``: seconds since the epoch."""
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
 
 
 def batch(events: Sequence[bytes], dropped: int) -> bytes:
-    """The body of a request of the webhook."""
+    """The body of a webhook request."""
     return b'{"events":[%s],"dropped":%d}' % (b",".join(events), dropped)
 
 
@@ -77,14 +78,14 @@ class Told(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a listener got. ``dropped``: how many did not fit since the last time."""
+    """Events that a listener received. ``dropped``: how many did not fit since the last time."""
 
     events: list[Told]
     dropped: int
 
 
 class Listener:
-    """The queue of one who listens. ``sink``: for the count of what is dropped."""
+    """The queue of one listener. ``sink``: the label for dropped events."""
 
     def __init__(self, sink: EventSink, most_bytes: int, dropped: Callable[[EventSink, int], None]) -> None:
         self._sink = sink
@@ -105,24 +106,24 @@ class Listener:
         self._changed.set()
 
     def drop(self, count: int) -> None:
-        """So many events did not reach the listener."""
+        """Count events that did not reach the listener."""
         self._dropped += count
         self._counted(self._sink, count)
 
     def end(self) -> None:
-        """No more events come; those that wait can still be taken."""
+        """No more events come; waiting ones can still be taken."""
         self._is_over = True
         self._changed.set()
 
     def forget(self) -> None:
-        """Drop what waits."""
+        """Drop the waiting events."""
         if self._waiting:
             self.drop(len(self._waiting))
             self._waiting.clear()
             self._held = 0
 
     async def take(self, *, most_bytes: int = READER_BYTES, seconds: float | None = None) -> Taken | None:
-        """The events that wait, at least one of them; none after so many seconds, and None at the end."""
+        """The waiting events, at least one; none after ``seconds``, and None at the end."""
         if not self._waiting and not self._is_over:
             self._changed.clear()
             with suppress(TimeoutError):
@@ -141,7 +142,7 @@ class Listener:
 
 
 class Feed:
-    """The events of one process, for all who listen to it. ``now``: seconds since the epoch."""
+    """The events of one process, for all its listeners. ``now``: seconds since the epoch."""
 
     def __init__(self, *, now: Callable[[], float], dropped: Callable[[EventSink, int], None]) -> None:
         self._now = now
@@ -159,13 +160,13 @@ class Feed:
         return len(self._readers)
 
     def listener(self, sink: EventSink, most_bytes: int) -> Listener:
-        """One more, for as long as the process lives."""
+        """Add a listener for the life of the process."""
         made = Listener(sink, most_bytes, self._dropped)
         self._listeners.add(made)
         return made
 
     def reader(self) -> Listener | None:
-        """One more, until it `leave`s; None where there are too many, or the process ends."""
+        """Add a reader until it calls `leave`; None if there are too many, or the process ends."""
         if self._is_over or len(self._readers) >= MOST_READERS:
             return None
         made = self.listener(EventSink.READER, READER_BYTES)
@@ -177,7 +178,7 @@ class Feed:
         self._listeners.discard(reader)
 
     def hang_up(self) -> None:
-        """End all readers: the process ends."""
+        """End all readers, because the process ends."""
         self._is_over = True
         for reader in self._readers:
             reader.end()
@@ -190,7 +191,7 @@ class Feed:
 
 
 def key_of(secret: bytes) -> bytes:
-    """The key of a webhook's secret."""
+    """The key in a webhook's secret."""
     if secret.startswith(PREFIX):
         with suppress(NotBase64Error):
             return b64decode(secret[len(PREFIX) :], validate=True)

@@ -1,8 +1,8 @@
-"""The journal of points that were left out of writes, deleted or changed: everything that is needed to store them as they were.
+"""The journal of points that were left out of writes, deleted or changed: everything needed to store them as they were.
 
-A file of SQLite in WAL mode with ``synchronous=FULL``: a row is on the disk when its transaction returns. A point has a row before the
-rest of its write goes out, in state PENDING; the row is settled when the database has answered, and before the client is. So every
-point that was acknowledged is stored, or is DONE here. What a process that was killed left PENDING was never acknowledged.
+A SQLite file in WAL mode with ``synchronous=FULL``: a row is on disk when its transaction returns. A point has a row in state PENDING
+before the rest of its write is sent; the row is settled after the database has answered, and before the client is answered. So every
+acknowledged point is stored, or is DONE here. Rows that a killed process left PENDING were never acknowledged.
 
 All work on the file is done in one thread beside the loop. Several processes may share the file.
 """
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from ..runtime.loop import LongWork
 
 FORMAT = 1
-BUSY_SECONDS = 2.0  # for another process's transaction
+BUSY_SECONDS = 2.0  # seconds to wait for another process's transaction
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ CREATE TABLE IF NOT EXISTS points (
 )
 """
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
-# Added later: files without them get them, and programs that do not know them read and write the file as before.
+# Added later: files without these columns get them, and programs that do not know them can still use the file.
 _ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
-# The same point again is the same row, with its latest survivor. One that is DONE stays so; one that was restored, or refused, is
-# left out anew.
+# The same point again is the same row, with its latest survivor. A row that is DONE stays so; one that was restored or refused is left out
+# again.
 _ENTER = """
 INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point, kind, became)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -57,35 +57,35 @@ SET state = CASE state WHEN 'done' THEN 'done' ELSE excluded.state END, at = exc
 """
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
-_MOST = 1000  # rows that are read at once: an SQL statement takes so many values everywhere
+_MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
 
 
-NO_ID = b"null"  # of a point whose id the database would have made
+NO_ID = b"null"  # of a point whose id the database would have created
 
 
 class JournalError(Exception):
-    """The file cannot be read or written. The message names no content."""
+    """The file cannot be read or written. The message contains no content."""
 
 
 class State(StrEnum):
     PENDING = "pending"  # the database has not answered
-    DONE = "done"  # the client was told that it is stored, or is about to be
+    DONE = "done"  # the client was told that it is stored, or soon will be
     REFUSED = "refused"  # the database refused the rest of the write
     UNDONE = "undone"  # it was stored after all
-    REJECTED = "rejected"  # we refused the write, and the client was told
+    REJECTED = "rejected"  # VecSieve refused the write and told the client
 
 
 class Kind(StrEnum):
     LEFT_OUT = "left_out"  # it is not stored
-    REMOVED = "removed"  # it was stored, until a new point took its place or a sweep deleted it
-    CHANGED = "changed"  # it was stored, and not as it came
+    REMOVED = "removed"  # it was stored, until a new point replaced it or a sweep deleted it
+    CHANGED = "changed"  # it was stored, but changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A point that is not stored. ``partition``: the part of the collection that the write named, as it spelled it, b"" without one.
-    ``id``, ``survivor``: JSON. ``point``: as the backend takes a point; the client's own bytes, unless it was stored. ``became``: what is
-    stored in place of a changed point, None of others.
+    """A point that is not stored. ``partition``: the part of the collection that the write named, in its spelling, b"" without one. ``id``,
+    ``survivor``: JSON. ``point``: in the form that the backend accepts; the client's own bytes, unless it was stored. ``became``: what is
+    stored in place of a changed point, None for others.
     """
 
     collection: str
@@ -100,7 +100,7 @@ class LeftOut:
 
     @property
     def hash(self) -> bytes:
-        """Of the content: what makes two rows the same point."""
+        """Of the content; rows with equal hashes are the same point."""
         return blake2b(self.point, digest_size=16).digest()
 
 
@@ -114,7 +114,7 @@ class Row(LeftOut):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a row is of, without its content. ``size``: bytes of that."""
+    """The description of a row, without its content. ``size``: bytes of the content."""
 
     number: int
     collection: str
@@ -147,14 +147,16 @@ class Book:
         run("BEGIN IMMEDIATE")
         run(_SCHEMA)
         run(_BY_ID)
-        known = {name for _, name, *_ in run("PRAGMA table_info(points)")}  # another process may have been here
+        known = {
+            name for _, name, *_ in run("PRAGMA table_info(points)")
+        }  # another process may have added it in the meantime
         for name in _ADDED.keys() - known:
             run(f"ALTER TABLE points ADD COLUMN {name} {_ADDED[name]}")
         run(f"PRAGMA user_version = {FORMAT}")
         run("COMMIT")
 
     def enter(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:
-        """Write down points in one transaction."""
+        """Record points in one transaction."""
         rows = [
             (
                 state,
@@ -175,13 +177,13 @@ class Book:
         self._all(_ENTER, rows)
 
     def settle(self, points: Sequence[LeftOut], state: State) -> None:
-        """Give points that are PENDING their state."""
+        """Set the final state of points that are PENDING."""
         rows = [(state, each.collection, each.partition, each.hash) for each in points]
         where = "collection = ? AND partition = ? AND hash = ? AND state = 'pending'"
         self._all(f"UPDATE points SET state = ? WHERE {where}", rows)  # noqa: S608 - the text is above
 
     def undone(self, numbers: Iterable[int]) -> None:
-        """These points were stored."""
+        """Mark points as stored."""
         self._all("UPDATE points SET state = 'undone' WHERE number = ?", [(number,) for number in numbers])
 
     def heads(
@@ -192,7 +194,7 @@ class Book:
         ids: Sequence[bytes] | None = None,
         rejected: bool = False,
     ) -> list[Head]:
-        """Of the points that are DONE, the oldest first. ``ids``: JSON; None for all. ``rejected``: with those whose clients were told."""
+        """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``rejected``: includes those of refused writes."""
         where, values = "(state = 'done' OR (? AND state = 'rejected')) AND at >= ?", [rejected, since]
         chosen: list[object] = [*values]
         if collection is not None:
@@ -203,13 +205,13 @@ class Book:
         return [Head(*row) for row in self._found(question, chosen)]
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
-        """These rows, the oldest first."""
+        """These rows, oldest first."""
         question = f"SELECT {_COLUMNS} FROM points WHERE number IN ({_marks(numbers)}) ORDER BY at, number"  # noqa: S608 - the same
         names = _COLUMNS.split(", ")
         return [Row(**dict(zip(names, row, strict=True))) for row in self._found(question, numbers)]
 
     def left_out(self, *, collection: str | None = None, since: float = 0.0, id: bytes | None = None) -> list[Row]:  # noqa: A002 - as the option
-        """The points that are DONE, the oldest first. ``id``: JSON."""
+        """The points that are DONE, oldest first. ``id``: JSON."""
         heads = self.heads(collection=collection, since=since, ids=None if id is None else [id])
         return [
             row for at in range(0, len(heads), _MOST) for row in self.rows([h.number for h in heads[at : at + _MOST]])
@@ -235,7 +237,7 @@ class Book:
 
 
 def _made_private(path: Path) -> None:
-    """A new file is for its owner alone: it holds texts. SQLite gives its other files the same mode."""
+    """Only the owner may read a new file, because it holds texts. SQLite gives its other files the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
@@ -254,7 +256,7 @@ def _fenced(work: Callable[[], T]) -> T:
 
 
 class Journal:
-    """The file, for the event loop. It is opened with the first point; ``now``: seconds since the epoch."""
+    """The file, for the event loop. Opened for the first point; ``now``: seconds since the epoch."""
 
     def __init__(self, path: Path, *, now: Callable[[], float]) -> None:
         self._path = path
@@ -263,15 +265,15 @@ class Journal:
         self._book: Book | None = None
 
     async def enter(self, points: Sequence[LeftOut], state: State) -> None:
-        """The points are on the disk when this returns. Raises JournalError, or TimeoutError."""
+        """Record points; they are on disk when this returns. Raises JournalError, or TimeoutError."""
         await self._work.run(partial(self._enter, points, state, self._now()))
 
     async def settle(self, points: Sequence[LeftOut], state: State) -> None:
-        """So is their state. Raises JournalError, or TimeoutError."""
+        """Settle points; their state is on disk when this returns. Raises JournalError, or TimeoutError."""
         await self._work.run(partial(self._settle, points, state))
 
     async def close(self) -> None:
-        """Finish what was begun."""
+        """Finish the work that was begun."""
         try:
             await self._work.run(self._closed)
         finally:

@@ -1,8 +1,8 @@
-"""Which of two points that are copies stays, and what it then holds: the policies of mode merge. Pure.
+"""Which of two copies stays, and its content: the policies of mode merge. Pure.
 
-The copies of one original are a family. Its points come one after another, as the write has them, and each takes the place of the one
-that stayed so far, or is left out. A new point never changes a stored one: where it wins it is stored under its own id, and the stored
-one is removed. So nothing that another client writes meanwhile is overwritten.
+The copies of one original are a family. Its points are processed in the order of the write: each replaces the current survivor, or is left
+out. A new point never changes a stored one: if the new point wins, it is stored under its own id, and the stored one is removed. So no
+concurrent write of another client is overwritten.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..search.candidates import Moment, moment, number
 T = TypeVar("T")
 Payload: TypeAlias = Mapping[str, object]
 Stays: TypeAlias = "Literal['stored', 'incoming'] | Payload"
-"""Which payload stays, or the payload that takes the place of both."""
+"""Which payload stays, or a payload that replaces both."""
 
 STORED: Final = "stored"
 INCOMING: Final = "incoming"
 
 
 class CustomPolicyError(Exception):
-    """A custom policy returned what cannot be stored."""
+    """A custom policy returned a value that cannot be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A point of a family. ``row``: its place in the write; None of a stored one. ``point``: alone, as JSON, of this ``form``."""
+    """A point of a family. ``row``: its place in the write; None for a stored one. ``point``: only this point, as JSON in this ``form``."""
 
     id: bytes
     row: int | None
@@ -40,15 +40,13 @@ class Copy:
     form: Form = PLAIN
 
     def payload(self) -> dict[str, object]:
-        """Empty where there is none. Numbers keep their kind."""
+        """Empty without one. Numbers keep their type."""
         return self.form.payload_of(json.loads(self.point))
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A family: who stays, and who does not. ``survivor.point`` holds what is stored; ``sent`` is what the client sent of it, where that
-    differs.
-    """
+    """A family: the survivor and the others. ``survivor.point``: the stored content; ``sent``: the client's version, if it differs."""
 
     survivor: Copy
     gone: tuple[Copy, ...]
@@ -57,7 +55,7 @@ class Settled:
 
 def settled(family: Sequence[Copy], settings: WriteSettings, texts: Sequence[str]) -> Settled:
     """``family``: at least one, the original first. ``texts``: the names or dotted paths of texts in payloads. Raises CustomPolicyError,
-    and whatever a custom policy raises.
+    and any exception of a custom policy.
     """
     choose = policy_of(settings, texts)
     survivor, sent = family[0], family[0].point
@@ -86,11 +84,11 @@ def _merged(stored: Copy, incoming: Copy, payload: Payload, texts: Sequence[str]
 
 
 Policy = Callable[[Payload, Payload], Stays]
-"""Gets the payload that is stored and the one that comes."""
+"""Arguments: the stored and the incoming payload."""
 
 
 def policy_of(settings: WriteSettings, texts: Sequence[str]) -> Policy:
-    """The policy that the settings name."""
+    """The policy named in the settings."""
 
     def newest(stored: Payload, incoming: Payload) -> Stays:
         ages = _both(stored, incoming, settings.timestamps, moment)
@@ -180,7 +178,7 @@ def _at(payload: Payload, path: str) -> object:
 def _both(
     stored: Payload, incoming: Payload, names: Sequence[str], read: Callable[[bytes], T | None]
 ) -> tuple[T, T] | None:
-    """What both have under the first name that both have it under."""
+    """The values of both under the first name that both have."""
     for name in names:
         one, other = (read(json.dumps(_at(each, name)).encode()) for each in (stored, incoming))
         if one is not None and other is not None:
@@ -189,5 +187,5 @@ def _both(
 
 
 def _is_later(one: Moment, other: Moment) -> bool:
-    """False where the two are of different kinds, which cannot be compared."""
+    """False if the two are of different types, which cannot be compared."""
     return one[0] is other[0] and one > other

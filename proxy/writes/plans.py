@@ -1,8 +1,8 @@
-"""What becomes of a write whose copies are not stored: its points in the journal, and what is left of it. Pure.
+"""Plans for writes whose copies are not stored: the journal's rows, and the rest of the write. Pure.
 
-A point whose id is stored, or comes twice in the write, is an update: it is stored as it came, since left out the old content would
-stay, and it takes no other point's place. Then of two writers that store copies of each other at once, one at most removes the other's:
-the one that read the database after the other had written.
+A point whose id is stored, or occurs twice in the write, is an update. It is stored unchanged, because leaving it out would keep the old
+content, and it replaces no other point. So if two writers store copies of each other at once, at most one removes the other's: the one that
+read the database after the other had written.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .journal import NO_ID, Kind, LeftOut
 from .judging import Verdict
 from .merging import Copy, Settled, settled
 
-TOLD = 5  # copies that a refusal names
+TOLD = 5  # copies that the message of a refusal names
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A write with one verdict for each point."""
+    """A write with one verdict per point."""
 
     points: NewPoints
     verdicts: Sequence[Verdict]
 
     def notes(self) -> Mapping[int, bytes]:
-        """What is told of each copy, by its place in the write."""
+        """The notes for each copy, by its place in the write."""
         return {
             row: b'{"duplicate_of":%s,"similarity":%.4f,"tier":"%s"}' % (each.of, each.similarity, each.tier.encode())
             for row, each in enumerate(self.verdicts)
@@ -42,7 +42,7 @@ class Judged:
         }
 
     def told(self) -> list[EventPoint]:
-        """The copies, as events tell of them."""
+        """The copies, for events."""
         return [
             _told(own, each.of, each.tier, each.similarity)
             for own, each in zip(self.points.ids, self.verdicts, strict=True)
@@ -50,15 +50,15 @@ class Judged:
         ]
 
     def copies(self) -> list[int]:
-        """The places of copies whose id comes once."""
+        """The places of copies whose id occurs once."""
         often = Counter(self.points.ids)
         return [
             row for row, each in enumerate(self.verdicts) if each.of is not None and often[self.points.ids[row]] == 1
         ]
 
     def concerned(self, *, is_merging: bool) -> list[bytes]:
-        """The ids that must be looked up in the database: of the copies, and of their originals where they are merged. Raises
-        UnsupportedError where those are made by the database: what is merged could not be restored by its id.
+        """The ids that must be looked up in the database: of the copies, and of their originals if they are merged. Raises UnsupportedError
+        for ids that the database creates, because a merged point could not be restored by its id.
         """
         if is_merging and not self.points.has_ids:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -71,8 +71,8 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``rows``: of the journal. ``body``: what is left of the write; None where nothing is. ``removed``: stored points by their ids.
-    ``gone``: the places of points that are left out, with that of an original in the same write, None for a stored one; in the
+    """``rows``: of the journal. ``body``: the rest of the write; None if nothing is left. ``removed``: stored points by their ids.
+    ``gone``: the places of points that are left out, each with the place of its original in the same write, None for a stored one; in the
     order of ``rows``.
     """
 
@@ -83,7 +83,7 @@ class Plan:
 
 
 def without_copies(verbs: LeavesPointsOut, write: Operation, judged: Judged, known: Mapping[bytes, bytes]) -> Plan:
-    """All copies are left out. ``known``: by id the stored points, of those that are concerned. Raises UnsupportedError."""
+    """Leave out all copies. ``known``: the stored points by id, of those in ``concerned``. Raises UnsupportedError."""
     points = judged.points
     rows = [row for row in judged.copies() if points.ids[row] not in known]
     places = {identifier: row for row, identifier in enumerate(points.ids)}
@@ -124,7 +124,7 @@ def _row(  # noqa: PLR0913 - the columns
 
 
 def told(row: LeftOut) -> EventPoint:
-    """A point that another one stands for."""
+    """A point that is represented by another one."""
     return _told(row.id, row.survivor, WriteTier(row.tier), row.similarity)
 
 
@@ -133,7 +133,7 @@ def _told(own: bytes, other: bytes, tier: WriteTier, similarity: float) -> Event
 
 
 def refusal(rows: Sequence[LeftOut], count: int) -> str:
-    """Why a write of so many points is refused."""
+    """The message for a refused write of ``count`` points."""
     each = [f"{row.id.decode()} of {row.survivor.decode()} ({row.tier}, {row.similarity:.4f})" for row in rows[:TOLD]]
     more = f" and {len(rows) - TOLD} more" if len(rows) > TOLD else ""
     return f"{len(rows)} of {count} points are copies, which are rejected here: {', '.join(each)}{more}. Nothing was stored"
@@ -148,8 +148,8 @@ def merged(
     *,
     waits: bool,
 ) -> Plan:
-    """Of each family one point stays. ``known``: as of `without_copies`, whole. ``waits``: else the write may still fail when it has been
-    answered, and nothing is removed for it. Raises UnsupportedError, and what a policy raises.
+    """Keep one point of each family. ``known``: as in `without_copies`, with their content. ``waits``: whether the database answers after
+    the write is done; otherwise it may still fail, so nothing is removed for it. Raises UnsupportedError, and exceptions of a policy.
     """
     points, rows = judged.points, []
     gone: dict[int, int | None] = {}
@@ -171,7 +171,7 @@ def merged(
 
 
 def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes]) -> list[list[Copy]]:
-    """The copies of each original, which comes first unless it was removed meanwhile."""
+    """The copies of each original, which comes first unless it was removed in the meantime."""
     points = judged.points
     places = {identifier: row for row, identifier in enumerate(points.ids)}
 

@@ -142,7 +142,7 @@ async def test_spans_that_the_collector_refuses_are_counted_and_told_once(caplog
     await handover.close()
     assert 256 <= sum(dropped) <= 600
     said = [record.message for record in caplog.records]
-    assert said == ["the collector takes no spans: they are dropped", "the collector takes spans again"]
+    assert said == ["the collector accepts no spans: they are dropped", "the collector accepts spans again"]
 
 
 async def test_an_exporter_that_raises_loses_its_spans_and_nothing_else() -> None:
@@ -220,7 +220,7 @@ def test_what_is_no_field_is_told_by_its_line_and_not_shown(line: str, tmp_path:
     with pytest.raises(SettingsError) as refused:
         headers_of(str(file))
     assert str(refused.value) == (
-        f"tracing.headers_file: wanted a readable file with one `name: value` a line; saw {file}: something else in line 2"
+        f"tracing.headers_file: wanted a readable file with one `name: value` per line; saw {file}: something else in line 2"
     )
 
 
@@ -228,5 +228,5 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file"):
         headers_of(str(tmp_path / "absent"))
     (tmp_path / "bytes").write_bytes(b"a: \xff\n")
-    with pytest.raises(SettingsError, match="no text in UTF-8"):
+    with pytest.raises(SettingsError, match="a file that is not UTF-8 text"):
         headers_of(str(tmp_path / "bytes"))
