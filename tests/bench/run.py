@@ -16,6 +16,7 @@ from rich.console import Console
 
 from bench.bench_client import bench_client
 from bench.bench_engine import bench_engine
+from bench.bench_large_memory import bench_large_memory
 from bench.bench_memory import bench_memory
 from bench.bench_optimize import bench_optimize
 from bench.bench_search import bench_grpc, bench_search
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Callable[[Effort], Iterator[Section]]] = {
     "grpc-upload": bench_grpc_upload,
     "engine": bench_engine,
     "memory": bench_memory,
+    "memory-large": bench_large_memory,
     "writes": bench_writes,
 }
 OUTPUT = Path(".bench/latest.json")

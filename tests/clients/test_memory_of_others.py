@@ -18,6 +18,7 @@ from support import weaviate_planted
 from support.stack import exchange, serve
 from support.weaviate_front import answered, fronted
 from support.weaviate_messages import message_type, single
+from support.weaviate_model import Stored
 from support.weaviate_talks import search
 from vecsieve.proxy.search.memory.points import WINDOW
 
@@ -174,6 +175,39 @@ def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict
         ]
         asked = [message_type("SearchRequest").FromString(each).metadata for each in server.searches[before:]]
         assert [each.vector or bool(each.vectors) for each in asked] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "own", [None, {"operator": 1, "value_text": "o0", "target": {"property": "owner"}}], ids=["no filter", "a filter"]
+)
+def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, tmp_path: Path) -> None:
+    off = tmp_path / "off.yaml"
+    off.write_text("memory: {bytes: 0}\n")
+    question = search(
+        collection="Copied",
+        limit=6,
+        near_vector={"vectors": [single(weaviate_planted.VECTOR)]},
+        metadata={"uuid": True},
+        filters=own,
+    )
+    with weaviate_planted.planted() as server, ExitStack() as opened:
+        warm = opened.enter_context(fronted(server, "on"))
+        cold = opened.enter_context(fronted(server, "on", "--config", str(off)))
+        for _ in range(WINDOW):
+            answered(warm, [question])
+        for number in range(3):
+            vector = [0.9**place + 0.01 * number * (place % 3) for place in range(weaviate_planted.DIMENSION)]
+            server.collections["Copied"].store(
+                Stored(id=f"{number:032x}", properties={"text": f"new {number}", "owner": "o0"}, vector=vector)
+            )
+        before = len(server.searches)
+        one, other = (timeless_weaviate(answered(place, [question])[0].messages[0]) for place in (warm, cold))
+        lean, looked_up, with_vectors = map(message_type("SearchRequest").FromString, server.searches[before:])
+        again = timeless_weaviate(answered(warm, [question])[0].messages[0])
+    assert one == other == again
+    assert [lean.metadata.vector, looked_up.metadata.vector, with_vectors.metadata.vector] == [False, True, True]
+    (ids,) = [each for each in (looked_up.filters, *looked_up.filters.filters) if each.target.property == "_id"]
+    assert sorted(ids.value_text_array.values) == [f"{number:032x}" for number in range(3)]
 
 
 def timeless_weaviate(reply: bytes) -> bytes:

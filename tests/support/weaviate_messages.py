@@ -47,7 +47,11 @@ MESSAGES: Mapping[str, str] = {
     "GroupBy": "1 path string*",
     "SortBy": "2 path string*",
     "Rerank": "1 property string",
-    "Filters": "1 operator int32 | 4 value_text string",
+    "Filters": (
+        "1 operator int32 | 3 filters Filters* | 4 value_text string? | 5 value_int int64? | 9 value_text_array Texts"
+        " | 20 target FilterTarget"
+    ),
+    "FilterTarget": "1 property string",
     "Targets": "1 target_vectors string* | 2 combination int32",
     "Selection": "1 mmr Mmr",
     "Mmr": "1 limit uint32? | 2 balance float?",

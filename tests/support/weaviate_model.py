@@ -1,7 +1,8 @@
 """A model of Weaviate's searches, small and exact, after its source (1.39): what is asked, in what order, how it is answered.
 
 It knows collections with an unnamed vector, with named ones, and tenants; cosine distances; keywords as words in common.
-What it leaves out (filters, references, modules) it passes over or refuses; it is no database.
+Of filters it knows AND, EQUAL of a text or an integer, and CONTAINS_ANY of texts. What else it leaves out (references, modules) it
+passes over or refuses; it is no database.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ QUERY_DEFAULTS_LIMIT = 10
 QUERY_MAXIMUM_RESULTS = 10_000
 QUERY_HYBRID_MAXIMUM_RESULTS = 100
 TOOK = 0.25  # so that two replies to one message are one
+
+
+EQUAL, AND, CONTAINS_ANY = 1, 7, 12  # operators of filters
 
 
 class RefusalError(Exception):
@@ -119,6 +123,8 @@ class Collection:
     def ranked(self, request: Any) -> list[Hit]:
         """The hits of a search, the best first."""
         those = [stored for stored in self.objects if stored.tenant == request.tenant]
+        if request.HasField("filters"):
+            those = [stored for stored in those if passes(stored, request.filters)]
         if request.HasField("near_vector"):
             return self._near(
                 those, query_of(request.near_vector), self._target(request.near_vector), request.near_vector
@@ -259,3 +265,16 @@ def _spell_list(value: Any, things: list[Any]) -> None:
     value.list_value.SetInParent()
     if things:
         _LISTS[type(things[0])](value.list_value, things)
+
+
+def passes(stored: Stored, filters: Any) -> bool:
+    """Whether an object passes a filter. Raises RefusalError."""
+    if filters.operator == AND:
+        return all(passes(stored, each) for each in filters.filters)
+    name = filters.target.property
+    value = stored.id if name == "_id" else stored.properties.get(name)
+    if filters.operator == CONTAINS_ANY:
+        return value in filters.value_text_array.values
+    if filters.operator == EQUAL:
+        return bool(value == (filters.value_text if filters.HasField("value_text") else filters.value_int))
+    raise RefusalError(f"unknown operator {filters.operator}")
