@@ -48,9 +48,10 @@ sweep: .venv/.installed
 killed-sweep: .venv/.installed
 	PYTHONHASHSEED=0 PYTHONPATH=tests:. $(BIN)/python -m prove.killed_sweep $(or $(POINTS),20000)
 
-# Upserts with 30 % copies through the write gate (skip, merge) under kill -9, restarts of the database and broken connections.
+# Upserts with 30 % copies through the write gate (skip, merge, reject) under kill -9, restarts of the database and broken connections: every
+# database, an hour or more. ONLY="chroma milvus:skip"; TOGETHER=3: up to so many points in a write; WEAVIATE_SERVER=path, or an emulator.
 killed-gate: .venv/.installed
-	PYTHONPATH=tests:. $(BIN)/python -m prove.killed_gate $(or $(UPSERTS),10000)
+	PYTHONPATH=tests:. $(BIN)/python -m prove.killed_gate $(or $(UPSERTS),10000) $(or $(TOGETHER),1) $(ONLY)
 
 # The join of `vecsieve sweep --runner ray`, by Daft alone and on a Ray of its own: the pairs that DuckDB finds. 600 MB beside the environment.
 runners: .venv/.installed

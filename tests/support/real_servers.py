@@ -20,6 +20,7 @@ from support.stack import exchange
 
 WEAVIATE = "WEAVIATE_SERVER"
 QDRANT = "QDRANT_SERVER"
+WEAVIATE_PORTS = 6  # beside that of REST
 START_SECONDS = 120.0  # a cold start on a busy machine; usual is one to five
 STOP_SECONDS = 20.0
 # So that searches by text, reranking and generated text can be asked for: one asks support.word_model, two need no model.
@@ -45,40 +46,46 @@ def program(variable: str) -> str | None:
     return str(path)
 
 
-@contextmanager
-def weaviate(path: str, settings: Mapping[str, str] | None = None) -> Iterator[RealServer]:
-    """Weaviate for the block: one node, anonymous access, no telemetry. ``settings``: its environment variables beside those.
+def weaviate_command(
+    path: str, rest: int, ports: Sequence[int], folder: str
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """The command and its environment variables: one node, anonymous access, no telemetry. ``ports``: WEAVIATE_PORTS of them, gRPC's first.
 
     Its gRPC port listens on every interface, whatever it is told: tests.real_servers runs it in a network of its own.
     """
-    rest, grpc, gossip, data, raft, internal, profiling = free_ports(7)
+    grpc, gossip, data, raft, internal, profiling = map(str, ports)
+    environment = {
+        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
+        "DISABLE_TELEMETRY": "true",
+        "PERSISTENCE_DATA_PATH": folder,
+        "DEFAULT_VECTORIZER_MODULE": "none",
+        "GRPC_PORT": grpc,
+        "CLUSTER_HOSTNAME": "node1",
+        "CLUSTER_IN_LOCALHOST": "true",
+        "CLUSTER_BIND_ADDR": "127.0.0.1",
+        "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+        "CLUSTER_GOSSIP_BIND_PORT": gossip,
+        "CLUSTER_DATA_BIND_PORT": data,
+        "RAFT_PORT": raft,
+        "RAFT_INTERNAL_RPC_PORT": internal,
+        "RAFT_BOOTSTRAP_EXPECT": "1",
+        "GO_PROFILING_DISABLE": "true",
+        "GO_PROFILING_PORT": profiling,
+        "LOG_LEVEL": "warning",
+    }
+    return [path, "--scheme", "http", "--host", "127.0.0.1", "--port", str(rest)], environment
+
+
+@contextmanager
+def weaviate(path: str, settings: Mapping[str, str] | None = None) -> Iterator[RealServer]:
+    """Weaviate for the block. ``settings``: its environment variables beside those of `weaviate_command`."""
+    rest, *ports = free_ports(1 + WEAVIATE_PORTS)
     with tempfile.TemporaryDirectory() as folder, word_model.listening() as model:
-        environment = {
-            "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "true",
-            "DISABLE_TELEMETRY": "true",
-            "PERSISTENCE_DATA_PATH": folder,
-            "ENABLE_MODULES": MODULES,
-            "TRANSFORMERS_INFERENCE_API": model,
-            "DEFAULT_VECTORIZER_MODULE": "none",
-            "GRPC_PORT": str(grpc),
-            "CLUSTER_HOSTNAME": "node1",
-            "CLUSTER_IN_LOCALHOST": "true",
-            "CLUSTER_BIND_ADDR": "127.0.0.1",
-            "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
-            "CLUSTER_GOSSIP_BIND_PORT": str(gossip),
-            "CLUSTER_DATA_BIND_PORT": str(data),
-            "RAFT_PORT": str(raft),
-            "RAFT_INTERNAL_RPC_PORT": str(internal),
-            "RAFT_BOOTSTRAP_EXPECT": "1",
-            "GO_PROFILING_DISABLE": "true",
-            "GO_PROFILING_PORT": str(profiling),
-            "LOG_LEVEL": "warning",
-            **(settings or {}),
-        }
-        command = [path, "--scheme", "http", "--host", "127.0.0.1", "--port", str(rest)]
+        command, own = weaviate_command(path, rest, ports, folder)
+        modules = {"ENABLE_MODULES": MODULES, "TRANSFORMERS_INFERENCE_API": model}
         url = f"http://127.0.0.1:{rest}"
-        with _running(command, environment, folder, url, "/v1/.well-known/ready"):
-            yield RealServer(url, f"127.0.0.1:{grpc}")
+        with _running(command, {**own, **modules, **(settings or {})}, folder, url, "/v1/.well-known/ready"):
+            yield RealServer(url, f"127.0.0.1:{ports[0]}")
 
 
 @contextmanager

@@ -54,6 +54,7 @@ class Weaviate:
         app.router.add_get("/v1/schema/{name}", self._describe)
         app.router.add_post("/v1/schema/{name}/tenants", self._tenants)
         app.router.add_post("/v1/graphql", self._graphql)
+        app.router.add_get("/v1/objects", self._list)
         app.router.add_post("/v1/objects", self._store)
         app.router.add_post("/v1/batch/objects", self._store)
         app.router.add_route("*", "/v1/objects/{name}/{id}", self._one)
@@ -113,9 +114,14 @@ class Weaviate:
         if request.method == "DELETE":
             collection.objects.remove(found[0])
             return web.Response(status=204)
-        held = {"vector": found[0].vector, "vectors": found[0].vectors, "tenant": tenant}
-        shown = {"class": name, "id": found[0].id, "properties": found[0].properties}
-        return web.json_response({**shown, **{member: value for member, value in held.items() if value}})
+        return web.json_response(_shown(name, found[0]))
+
+    async def _list(self, request: web.Request) -> web.Response:
+        """The objects of a collection by their ids, those after one."""
+        name, after = request.query["class"], request.query.get("after", "")
+        found = sorted((one for one in self.collections[name].objects if one.id > after), key=lambda one: one.id)
+        page = found[: int(request.query["limit"])]
+        return web.json_response({"objects": [_shown(name, one) for one in page], "totalResults": len(page)})
 
     async def _tenants(self, request: web.Request) -> web.Response:
         return web.json_response(await request.json())
@@ -166,6 +172,12 @@ class Weaviate:
                     tenant=each.tenant,
                 )
             )
+
+
+def _shown(name: str, one: Stored) -> dict[str, Any]:
+    held = {"vector": one.vector, "vectors": one.vectors, "tenant": one.tenant}
+    shown = {"class": name, "id": one.id, "properties": one.properties}
+    return {**shown, **{member: value for member, value in held.items() if value}}
 
 
 def _written(properties: Any) -> dict[str, Any]:

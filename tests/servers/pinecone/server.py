@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from servers.pinecone.calls import Limits
 from servers.pinecone.grpc_service import GrpcServer, Service
 from servers.pinecone.rest import Edge, Rest
-from servers.pinecone.store import Place, Project, label_of
+from servers.pinecone.store import Index, Place, Project, label_of
 
 from vecsieve.adapters.pinecone.calls import PineconeDialect
 from vecsieve.config.addresses import Address
@@ -114,6 +114,7 @@ class Emulator:
     private_form: the same for `private_host`; None repeats the host.
     grpc: speak it beside REST where an index has a port of its own, and give each one.
     tls: of every port; None is plain.
+    index_port: where the only index is; 0 is any free port for each.
     """
 
     def __init__(
@@ -125,7 +126,9 @@ class Emulator:
         private_form: str | None = None,
         grpc: bool = False,
         tls: ssl.SSLContext | None = None,
+        index_port: int = 0,
     ) -> None:
+        self._index_port = index_port
         self._forms = (host_form, private_form)
         self._edge, self._limits = Edge(api_key), limits or Limits()
         self._speaks_grpc = grpc
@@ -159,6 +162,12 @@ class Emulator:
         """Stop listening. What was stored is gone."""
         await self._ports.close()
 
+    def hold(self, indexes: Mapping[str, Index]) -> None:
+        """Serve these indexes, by name, of an emulator that has ended."""
+        self.project.indexes.update(indexes)
+        for name in indexes:
+            self._place(label_of(name))
+
     def _place(self, label: str) -> Place:
         host_form, private_form = self._forms
         if host_form is None:
@@ -175,7 +184,7 @@ class Emulator:
         if known is not None:
             return known
         service = Service(lambda: self.project.labelled(label), self._edge, self._limits) if self._speaks_grpc else None
-        port = self._ports.open(0, service)
+        port = self._ports.open(self._index_port, service)
         self._labels[port] = label
         return port
 
@@ -199,10 +208,17 @@ async def serve(
     private_form: str | None = None,
     grpc: bool = False,
     tls: ssl.SSLContext | None = None,
+    index_port: int = 0,
 ) -> AsyncIterator[Emulator]:
     """An emulator that listens while the block runs. Raises OSError when the port is taken."""
     emulator = Emulator(
-        api_key=api_key, limits=limits, host_form=host_form, private_form=private_form, grpc=grpc, tls=tls
+        api_key=api_key,
+        limits=limits,
+        host_form=host_form,
+        private_form=private_form,
+        grpc=grpc,
+        tls=tls,
+        index_port=index_port,
     )
     await emulator.start(listen)
     try:
