@@ -18,12 +18,17 @@ from .values import FloatMatrix, FloatVector, Indices, Metric
 
 LOOKED_AT = 8  # candidates: one score could agree by chance, eight of different values do not
 # The number of tolerances that the middle scores of a pool must span: another vector's score is then within one tolerance in 2 cases of
-# 100.
-TELLING = 100.0
+# 100. Scores may have few different values, as those of vectors of zeros and ones do, and one far candidate increases the tolerance of
+# distances. So the pairs of a pool whose scores are within the tolerance although their vectors differ are counted, too: CHANCE of all pairs
+# at most. Vectors differ by more than a share of the typical squared distance (DIFFERENT), and by more than float32 loses (LOST).
+TELLING, CHANCE, DIFFERENT, LOST = 100.0, 0.02, 1e-3, 1e-5
 TOLERANCE = 1e-3  # scores are float32, of vectors that may be stored in half precision
 
 # Cosine collections store or return unit vectors; float16 and quantised storage change the length by about this much.
 UNIT_TOLERANCE = 1e-3
+
+
+Reals = npt.NDArray[np.floating[Any]]
 
 
 def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVector) -> Metric:
@@ -93,7 +98,27 @@ def scores_tell(form: int, query: FloatMatrix, vectors: FloatMatrix, scores: Flo
         return bool(high - low >= TELLING * tolerance * _unit(metric, query, vectors, expect(query, vectors)))
 
 
-def _unit(metric: Metric, query: FloatMatrix, vectors: FloatMatrix, expected: FloatMatrix) -> float:
+def scores_prove(
+    form: int, query: FloatMatrix, vectors: FloatMatrix, scores: FloatVector, tolerance: float, squares: FloatMatrix
+) -> bool:
+    """Whether another vector in the place of one of these would rarely pass ``scores_fit``, whose parameters these are. The scores (n,) fit."""
+    metric = _FORMS[form][0]
+    reach = tolerance * _unit(metric, query, vectors, scores)
+    most = CHANCE * len(scores) * (len(scores) - 1) / 2
+    ordered = np.sort(scores)
+    if int((ordered.searchsorted(ordered + reach, "right") - np.arange(1, len(ordered) + 1)).sum()) <= most:
+        return True
+    rows = vectors / np.sqrt(squares)[:, None] if metric is Metric.COSINE else vectors
+    rows = rows - rows[0]
+    lengths = np.einsum("ij,ij->i", rows, rows)
+    sums = np.add.outer(lengths, lengths)
+    apart = sums - 2.0 * (rows @ rows.T)
+    pairs = np.triu_indices(len(rows), 1)
+    differ = apart[pairs] > np.maximum(DIFFERENT * np.median(apart[pairs]), LOST * sums[pairs])
+    return int((differ & (np.abs(np.subtract.outer(scores, scores))[pairs] <= reach)).sum()) <= most
+
+
+def _unit(metric: Metric, query: FloatMatrix, vectors: FloatMatrix, expected: Reals) -> float:
     """The value to which a tolerance of scores is relative."""
     if metric is Metric.COSINE:
         return 1.0
@@ -110,9 +135,6 @@ def is_unit(vectors: FloatMatrix) -> bool:
         squares = np.einsum("ij,ij->i", vectors, vectors)
     squares = squares[squares > 0.0]  # comparisons with a row of NaN are false
     return bool((np.abs(np.sqrt(squares) - 1.0) <= UNIT_TOLERANCE).all())
-
-
-Reals = npt.NDArray[np.floating[Any]]
 
 
 def _products(query: Reals, rows: Reals) -> Reals:

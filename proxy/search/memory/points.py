@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...selection.metric import metric_by, scores_fit, scores_tell, scoring_of
+from ...selection.metric import metric_by, scores_fit, scores_prove, scores_tell, scoring_of
 from ...selection.values import Metric
 from ..candidates import Record
 from ..collections.learned import Lru, is_of
@@ -225,11 +225,13 @@ class FeatureMemory:
         if not _says_the_same(table.shelf, slots, brought):
             self.forget(collection)  # writes do not pass through this process: other points may be out of date as well
             return Learnt(vectors)
-        if counts:
-            self._count(state, table.shelf, slots, has_records=records is not None)
         self._prove(table, points, brought)
+        is_proven = _is_proven(table, points, brought.rows, brought.squares)
+        if counts:
+            can_be = state.is_versioned or is_proven
+            self._count(state, table.shelf, slots if can_be else slots[:0], has_records=records is not None)
         is_whole, until = self._store(table, slots, brought), None
-        if is_whole and (state.is_versioned or table.scoring is not None):
+        if is_whole and (state.is_versioned or is_proven):
             until = float("inf") if records is None else self.believed_until()
         if not scales.all():
             return Learnt(np.where(np.isfinite(vectors), rows, vectors))
@@ -250,30 +252,31 @@ class FeatureMemory:
                 state.known.append(0.0)
             return everything
         slots, shelf = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names)), table.shelf
+        learnt = shelf.learnt_seconds.take(slots, mode="wrap")
+        is_old = learnt < self._clock() - self._ttl_seconds
         lacks = slots < 0
-        until = float("inf")
         if table.scoring is None or with_records:
-            learnt = shelf.learnt_seconds.take(slots, mode="wrap")
-            until = float(learnt.min()) + self._ttl_seconds
-            lacks |= learnt < self._clock() - self._ttl_seconds
+            lacks |= is_old
             if with_records and shelf.records:
                 lacks |= [each is None for each in map(shelf.records.__getitem__, slots.tolist())]
         missing = lacks.nonzero()[0].tolist()
+        if not missing:
+            rows, squares = shelf.rows(slots), shelf.squares[slots]
+            if not _fits(table, points, rows, squares):
+                self.score_failures += 1
+                self.forget(collection)
+                return everything
+            is_proven = _is_proven(table, points, rows, squares)
+            missing = [] if is_proven or (state.is_versioned and not is_old.any()) else list(everything)
         if counts:
             state.known.append(1.0 - len(missing) / len(names))
         if missing:
             return tuple(missing)
         self._stamp += 1
         shelf.stamps[slots] = self._stamp
-        rows, squares = shelf.rows(slots), shelf.squares[slots]
-        if table.scoring is not None and not scores_fit(
-            table.scoring, points.query, rows, points.scores, SCORE_TOLERANCE, squares
-        ):
-            self.score_failures += 1
-            self.forget(collection)
-            return everything
         records = shelf.recall(slots.tolist(), unpacks=with_records)
         self._make_room()
+        until = float("inf") if is_proven and not with_records else float(learnt.min()) + self._ttl_seconds
         metric = None if table.scoring is None else metric_by(table.scoring)
         return Recalled(rows, squares, records, metric, slots, until)
 
@@ -431,6 +434,18 @@ class FeatureMemory:
             table.shelf.drop(slot)
             freed += 1
         return freed
+
+
+def _fits(table: _Table, points: Points, rows: Matrix, squares: Matrix) -> bool:
+    """Whether the rows give the scores of the reply, where scores are plain."""
+    form, (_, query, scores) = table.scoring, points
+    return form is None or scores_fit(form, query, rows, scores, SCORE_TOLERANCE, squares)
+
+
+def _is_proven(table: _Table, points: Points, rows: Matrix, squares: Matrix) -> bool:
+    """Whether the scores of the reply prove rows that fit them."""
+    form, (_, query, scores) = table.scoring, points
+    return form is not None and scores_prove(form, query, rows, scores, SCORE_TOLERANCE, squares)
 
 
 _IS_CUT = attrgetter("is_cut")

@@ -22,9 +22,9 @@ from ..candidates import Record
 Matrix = npt.NDArray[np.float32]
 Slots = npt.NDArray[np.intp]
 
-# 16-bit rows may change a squared distance by this share of the pool's spread. Above it, as far from the origin or in few dimensions, rows
-# are kept as float32.
-COARSE = 1e-6
+# 16-bit rows may change a squared distance by this share of the pool's typical one, the median of some of its candidates' pairs. Above it, as
+# far from the origin or in few dimensions, rows are kept as float32.
+COARSE, COMPARED = 1e-6, 16
 FEW_DIMENSIONS = 64
 LARGEST = 32767.0
 
@@ -175,11 +175,12 @@ def packed(vectors: Matrix) -> tuple[npt.NDArray[np.int16], Matrix]:
 def is_coarse(rows: Matrix, squares: Matrix, scales: Matrix) -> bool:
     """Whether 16 bits blurred the differences between these rows. ``squares``: their squared lengths (n,)."""
     fine = (scales > 0.0).nonzero()[0]
-    if len(fine) < 2:
-        return False
-    apart = squares[fine] + squares[fine[0]] - 2.0 * (rows @ rows[fine[0]])[fine]
-    error = rows.shape[1] * float(np.square(scales[fine]).max()) / 12.0
-    return bool(error > COARSE * float(apart.max()))
+    some = fine[:: -(-len(fine) // COMPARED) or 1]
+    lengths = squares[some]
+    apart = (np.add.outer(lengths, lengths) - 2.0 * (rows[some] @ rows[some].T))[np.triu_indices(len(some), 1)]
+    error = rows.shape[1] * float(np.square(scales[fine]).max(initial=0.0)) / 12.0
+    apart = apart[apart > error]  # copies do not say how far apart others are
+    return bool(len(apart) and error > COARSE * float(np.median(apart)))
 
 
 # Keys and results of the memory.

@@ -155,3 +155,19 @@ def test_rows_are_coarse_where_16_bits_blur_their_differences(mean: float, coars
     kept = values * scales[:, None]
     assert is_coarse(kept, np.einsum("ij,ij->i", kept, kept), scales) is coarse
     assert is_coarse(kept[:1], np.einsum("ij,ij->i", kept[:1], kept[:1]), scales[:1]) is False
+
+
+def test_a_far_candidate_does_not_blur_those_that_are_near_each_other() -> None:
+    """Beside it their differences are nothing, and among themselves everything."""
+    rows = (np.random.default_rng(0).standard_normal((50, 96)) * 0.01 + 1000.0).astype(np.float32)
+    rows[-1] += np.float32(100.0)
+    values, scales = packed(rows)
+    kept = values * scales[:, None]
+    assert is_coarse(kept, np.einsum("ij,ij->i", kept, kept), scales)
+
+
+def test_copies_alone_are_not_coarse() -> None:
+    rows = np.repeat(np.random.default_rng(0).standard_normal((1, 96)).astype(np.float32), 30, axis=0)
+    values, scales = packed(rows)
+    kept = values * scales[:, None]
+    assert not is_coarse(kept, np.einsum("ij,ij->i", kept, kept), scales)
