@@ -210,7 +210,9 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
         # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
         bound = most(LARGEST_WINDOW, dimension=0, queries=1)
-        search = Search(top_k=top_k, offset=0, pages=False, query=None, most=bound)
+        search = Search(
+            top_k=top_k, offset=0, pages=False, query=None, most=bound, partition=rest_search.partition_of(body, found)
+        )
         document = Document(
             body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, filter=None, top_k=top_k, skipped=0, end=span[1] - 1,
             vector=vector, chosen=chosen,

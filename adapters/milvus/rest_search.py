@@ -137,7 +137,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         offset=skipped,
         pages=offset is not None,
         query=query,
-        partition=_partition(body, found),
+        partition=partition_of(body, found),
         most=most(_bound(body, found), dimension=0 if query is None else len(query), queries=1),
     )
     document = Document(
@@ -213,10 +213,10 @@ def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.flo
     return usable(vector_of(body, span))
 
 
-def _partition(body: bytes, found: Members) -> bytes:
-    """The names of partitions as they are spelled."""
-    span = present(body, found, "partitionNames")
-    return b"" if span is None else body[slice(*span)]
+def partition_of(body: bytes, found: Members) -> bytes:
+    """The names of database, collection and partitions as they are spelled: the operation names no collection."""
+    spans = [present(body, found, name) for name in ("dbName", "collectionName", "partitionNames")]
+    return b"\0".join(b"" if span is None else body[slice(*span)] for span in spans)
 
 
 def _bound(body: bytes, found: Members) -> int:

@@ -406,4 +406,6 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
 
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         search, document = _PARSERS[operation.name](body, whole(body), needs)
+        if operation.partition:  # a namespace in the path: ids are unique in it alone
+            search = replace(search, partition=operation.partition.encode("utf-8", "surrogateescape"))
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)

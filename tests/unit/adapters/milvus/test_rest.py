@@ -80,6 +80,16 @@ def test_a_hybrid_search_is_widened_by_the_limit_of_the_fused_list() -> None:
     assert ADAPTER.again(call, [b"1"]) is None, "a filter of the whole request would not be read"
 
 
+def test_points_of_two_collections_are_not_taken_for_each_other() -> None:
+    said: list[dict[str, Any]] = [
+        {},
+        {"collectionName": "other"},
+        {"dbName": "docs"},
+        {"partitionNames": ["docs"]},
+    ]
+    assert len({read({**hybrid(), **each}).searches[0].partition for each in said}) == len(said)
+
+
 @pytest.mark.parametrize(("path", "action"), [(HYBRID, "hybrid_search"), (ADVANCED, "advanced_search")])
 def test_each_part_becomes_a_search_beside_its_path(path: str, action: str) -> None:
     divided = divide(hybrid(), path=path)

@@ -122,6 +122,15 @@ def test_what_leaves_a_search_alone(version: str, members: dict[str, Any], reaso
     assert refused(body(version, **members), version) is reason
 
 
+@pytest.mark.parametrize("version", [V1, V2])
+def test_points_of_two_collections_are_not_taken_for_each_other(version: str) -> None:
+    """The path names no collection, and ids of one may be those of another: memory and sessions tell them apart by the search."""
+    said: list[dict[str, Any]] = [{}, {"collectionName": "other"}, {"dbName": "docs"}]
+    if version == V2:
+        said.append({"partitionNames": ["docs"]})
+    assert len({read(body(version, **each), version).searches[0].partition for each in said}) == len(said)
+
+
 def test_index_parameters_bound_the_pool() -> None:
     assert read(body(params={"ef": 40})).searches[0].most == 40
     assert read(body(V2, searchParams={"metricType": "L2", "params": {"ef": 40}}), V2).searches[0].most == 40
@@ -292,12 +301,6 @@ def test_rows_are_known_by_their_ids_where_the_field_of_these_is_known() -> None
     assert len(ADAPTER.parse_reply(read(body(), needs=known), reply()).pools[0].ids) == 4
     other = Needs(known=replace(SCHEMA, primary="nobody"))
     assert ADAPTER.parse_reply(read(body(), needs=other), reply()).pools[0].ids == ()
-
-
-def test_the_partitions_of_a_search_are_its_part_of_the_collection() -> None:
-    (search,) = read(body(V2, partitionNames=["a", "b"]), V2).searches
-    assert search.partition == b'["a", "b"]'
-    assert read(body(V2), V2).searches[0].partition == b""
 
 
 @pytest.mark.parametrize("version", [V1, V2])

@@ -10,6 +10,24 @@ ADAPTER = PineconeRest()
 TEXT = Needs(optional_fields=("text",))
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/records/namespaces/%s/search", b'{"query":{"inputs":{"text":"a"},"top_k":5}}'),
+        ("/namespaces/%s/documents/search", b'{"score_by":[{"type":"text","field":"t","query":"a"}],"top_k":5}'),
+    ],
+)
+def test_points_of_two_namespaces_are_not_taken_for_each_other(path: str, body: bytes) -> None:
+    """The path names the namespace, and ids of one may be those of another."""
+
+    def partition(namespace: str) -> bytes:
+        operation = ADAPTER.classify(RequestHead(method="POST", path=path % namespace, version="2026-07"))
+        assert operation is not None
+        return ADAPTER.parse_request(operation, body, TEXT).searches[0].partition
+
+    assert partition("a") != partition("b")
+
+
 def trimmed(request: bytes, reply: bytes, kept: list[int], *, path: str = "/query", needs: Needs = TEXT) -> bytes:
     operation = ADAPTER.classify(RequestHead(method="POST", path=path))
     assert operation is not None
