@@ -56,8 +56,8 @@ killed-gate: .venv/.installed
 # The join of `vecsieve sweep --runner ray`, by Daft alone and on a Ray of its own: the pairs that DuckDB finds. 600 MB beside the environment.
 runners: .venv/.installed
 	$(BIN)/pip install --quiet --target .clients/daft 'daft[ray]>=0.7'
-	PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/sweep/test_joining.py
-	SWEEP_ON_RAY=1 PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/sweep/test_joining.py
+	PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/pairs/test_joining.py
+	SWEEP_ON_RAY=1 PYTHONPATH=.clients/daft $(BIN)/python -m pytest -q --timeout 600 tests/unit/proxy/jobs/pairs/test_joining.py
 
 # Coverage-guided, a minute for each reader of strangers' bytes; SECONDS_EACH=600 before a release. Inputs that fail are kept in
 # .fuzz-findings. Atheris, which has no wheel for some systems, lies beside the environment and not in it.

@@ -188,7 +188,7 @@ def _job(asked: AnalyzeArguments) -> Asked:
         origin="relative",
         fields=FieldNames(text=text, source=USUAL_SOURCES),
         limit=asked.points,
-        state=None,
+        work=None,
     )
 
 

@@ -7,6 +7,7 @@ points     points as a database has them, whole: read, deleted, stored again; Qd
 qdrant     a Qdrant collection as a source
 clients    collections of Chroma, Milvus and Pinecone as sources, and their points
 check      `check --connect`: reach, credentials and a search
+pairs      the pairs of a collection that may be copies, for analyze and sweep
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
 sweep      finds which points could go, without a search for each, and deletes them

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -332,3 +333,18 @@ def value_at(payload: Mapping[str, object], field: str) -> object:
     head, dot, rest = field.partition(".")
     inner = payload.get(head)
     return value_at(inner, rest) if dot and isinstance(inner, Mapping) else None
+
+
+TEXT_CHARACTERS = 240
+
+
+def shortened(text: str) -> str:
+    """On one line, without control and invisible characters, cut with an ellipsis."""
+    line = " ".join("".join(_visible(each) for each in text[: 8 * TEXT_CHARACTERS]).split())
+    return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1].rstrip() + "…"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return "" if unicodedata.category(character) == "Cf" else " "  # joiners and direction marks leave no gap

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import orjson
 
 from support.memory_source import MemorySource
+from vecsieve.proxy.jobs.pairs.joining import Runner
 from vecsieve.proxy.jobs.source import Point
-from vecsieve.proxy.jobs.sweep.joining import Runner
 from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance

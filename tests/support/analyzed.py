@@ -39,11 +39,11 @@ def planted() -> list[Point]:
 
 
 def asked(
-    *, cut: float | None = 0.05, limit: int | None = None, state: Path | None = None, fields: FieldNames = FIELDS
+    *, cut: float | None = 0.05, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS
 ) -> Asked:
     """What the command would ask for."""
     origin = "relative" if cut is None else "option"
-    return Asked(collection="planted", cut=cut, origin=origin, fields=fields, limit=limit, state=state)
+    return Asked(collection="planted", cut=cut, origin=origin, fields=fields, limit=limit, work=work)
 
 
 @contextmanager

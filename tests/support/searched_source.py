@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from support.memory_source import MemorySource
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, NOWHERE, Gathered, Ids, Known, nothing_yet, spread
+from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, Gathered, Known
+from vecsieve.proxy.jobs.pairs.ids import NOWHERE, Ids
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError, Vectors
 from vecsieve.proxy.selection.geometry import measure
 
@@ -45,22 +46,26 @@ def gathered_of(
     sources: Sequence[str | None] | None = None,
     looked: Iterable[int] | None = None,
 ) -> Gathered:
-    """What reading these points would leave. ``texts``: equal numbers for equal texts, all different without."""
+    """What reading these points would leave; with ``looked``, what searches for these would. ``texts``: equal numbers for equal texts, all
+    different without.
+    """
     n = len(vectors)
-    gathered = nothing_yet(n, spread(n, None) if looked is None else np.array(list(looked), np.int32))
     distance = measure(vectors, magnitude=False).distance.copy()
     np.fill_diagonal(distance, np.inf)
-    for row, place in enumerate(gathered.looked.tolist()):
-        order = np.argsort(distance[place], kind="stable")[: min(NEIGHBOURS, n - 1)]
-        gathered.others[row, : len(order)] = order
-        gathered.distances[row, : len(order)] = distance[place, order]
-    gathered.others[~np.isfinite(gathered.distances)] = NOWHERE
-    gathered.vectors[:] = True
-    gathered.known[:] = Known.TEXT
-    gathered.keys[:] = np.arange(n) if texts is None else texts
-    for place, name in enumerate(sources or ()):
-        if name is not None:
-            if name not in gathered.source_names:
-                gathered.source_names.append(name)
-            gathered.sources[place] = gathered.source_names.index(name)
-    return gathered
+    asked = np.arange(n, dtype=np.int32) if looked is None else np.array(list(looked), np.int32)
+    most = n if looked is None else NEIGHBOURS
+    lists = [(place, np.argsort(distance[place], kind="stable")[:most]) for place in asked.tolist()]
+    met = {(min(one, two), max(one, two)) for one, others in lists for two in others.tolist() if one != two}
+    pairs = np.array([each for each in sorted(met) if np.isfinite(distance[each])], np.int32).reshape(-1, 2)
+    names = list(dict.fromkeys(name for name in sources or () if name is not None))
+    return Gathered(
+        looked=asked,
+        pairs=pairs,
+        distances=distance[pairs[:, 0], pairs[:, 1]],
+        keys=np.array(range(n) if texts is None else texts, np.uint64),
+        known=np.full(n, Known.TEXT, np.uint8),
+        sources=np.array([NOWHERE if name is None else names.index(name) for name in sources or [None] * n], np.int32),
+        source_names=names,
+        vectors=np.ones(len(asked), np.bool_),
+        listed=np.array([np.inf if most >= n else distance[place, o[-1]] for place, o in lists], np.float32),
+    )

@@ -1,4 +1,4 @@
-"""``vecsieve analyze``: checks the arguments, analyses, writes the files, prints, and then deletes the state."""
+"""``vecsieve analyze``: checks the arguments, analyses, writes the files, prints."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from ...runtime.files import check_output, output_console, read_input, write_out
 from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import Profile, decoded
 from ..databases import IdsOption, TextFieldOption, Wanted, opened
+from ..pairs.store import StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .families import Sources
 from .page import page
-from .reading import FieldNames, StateError
+from .reading import FieldNames
 from .report import (
     Family,
     Member,
@@ -53,11 +54,11 @@ class Arguments(Wanted):
     source_field: Annotated[str | None, typer.Option(help="Payload field that says where a point is from.")] = None
     cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None
     profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None
-    limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread.", min=1)] = None
+    limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread, by searches.", min=1)] = None
     json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
     ids: IdsOption = None
-    state: Annotated[Path | None, typer.Option(help="Keep here how far it came; run again to go on.")] = None
+    work: Annotated[Path | None, typer.Option(help="Folder for what is read; run again with it to go on.")] = None
 
 
 def run(arguments: Arguments) -> int:
@@ -72,22 +73,20 @@ def run(arguments: Arguments) -> int:
                     _check_profile(profile, arguments, source.shape())
                 report = analyze(source, _asked(arguments, profile), take=copies.append)
             _publish(report, copies, arguments)
-            if arguments.state is not None:
-                arguments.state.unlink(missing_ok=True)
-    except (SourceError, StateError) as error:
-        sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.state)}")
+    except (SourceError, StoreError) as error:
+        sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.work)}")
         return 1
     except KeyboardInterrupt:
-        said = _continuation(arguments.state) or "nothing is kept; with --state FILE it could be continued\n"
+        said = _continuation(arguments.work) or "nothing is kept; with --work FOLDER it could be continued\n"
         sys.stderr.write(f"\nstopped: {said}")
         return 130
     return 0
 
 
-def _continuation(state: Path | None) -> str:
-    if state is None or not state.exists():
+def _continuation(work: Path | None) -> str:
+    if work is None or not work.exists():
         return ""
-    return f"what was read is kept in {state}; run the same command again to go on from there\n"
+    return f"what was read is kept in {work}; run the same command again to go on from there\n"
 
 
 def _asked(arguments: Arguments, profile: Profile | None) -> Asked:
@@ -102,7 +101,7 @@ def _asked(arguments: Arguments, profile: Profile | None) -> Asked:
             text=USUAL_FIELDS if text is None else (text,), source=USUAL_SOURCES if source is None else (source,)
         ),
         limit=arguments.limit,
-        state=arguments.state,
+        work=arguments.work,
     )
 
 
@@ -155,9 +154,10 @@ def _check_files(arguments: Arguments) -> None:
         ("--json", json),
         ("--html", arguments.html),
         ("--ids", arguments.ids),
-        ("--state", arguments.state),
     ):
         check_output(option, path)
+    if arguments.work is not None and arguments.limit is not None:
+        raise SettingsError([Problem("--work", "--limit beside it", "one of the two: a sample is not kept")])
 
 
 EXAMPLES = 5  # the page and the JSON have more
@@ -216,6 +216,8 @@ def _density(report: Report) -> Table:
         name = f"{each.cut:.3f}"
         if each.cut == report.cut.relative:
             name += " relative"
+        if each.estimated:
+            name += " estimated"
         if chosen:
             name += " ◂ chosen"
         table.add_row(name, *_share(each.with_copy, each.redundant, whole), style="bold" if chosen else "")

@@ -1,8 +1,8 @@
 """Families of copies: a leader and the points within the cut of it. A copy of a copy alone is no member.
 
 The leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by
-edges, in their own list of neighbours and in others', most first: the leader is the most repeated text. Ties by place,
-hence by id. Exact copies are one node, so that a hundred equal texts are one family, although lists are shorter.
+edges, most first: the leader is the most repeated text. Ties by place, hence by id. Exact copies are one node, so that a hundred
+equal texts are one family, although not each of them is paired with each.
 
 Between sources, a direction is read from shares, not from leaders: if nine tenths of A have a copy in B and one tenth of B
 has one in A, then A repeats a part of B. Vectors do not show which of two equal texts came first.
@@ -17,15 +17,16 @@ import numpy.typing as npt
 
 from ...selection.geometry import NOISE, Mask
 from ...selection.values import FloatMatrix, Indices
-from .reading import NEIGHBOURS, NOWHERE, Gathered, Known, Places
+from ..pairs.ids import NOWHERE, Places
+from .reading import Gathered, Known
 
 _Nodes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Neighbours within the cut, between first copies: ``left`` has ``right`` in its list, (e,) int32 each, because a million
-    points may have twenty million edges. ``mentions``: (n,) edges of a node, both ways, those among its exact copies included.
+    """Pairs within the cut, between first copies: ``left`` and ``right`` (e,) int32 each, because a million points may have twenty million
+    edges. ``mentions``: (n,) edges of a node, those among its exact copies included.
     """
 
     left: _Nodes
@@ -64,16 +65,15 @@ def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
 
 def saturated(gathered: Gathered, cut: float) -> int:
     """How many points have all listed neighbours within the cut, and so may have more copies."""
-    return int((gathered.distances[:, -1] <= cut + NOISE).sum())
+    return int((gathered.listed <= cut + NOISE).sum())
 
 
 def _edges(gathered: Gathered, firsts: Indices, cut: float) -> _Edges:
-    within = np.flatnonzero((gathered.distances <= cut + NOISE) & (gathered.others != NOWHERE))
-    left = firsts[gathered.looked[within // NEIGHBOURS]].astype(np.int32)
-    right = firsts[gathered.others.ravel()[within]].astype(np.int32)
+    within = gathered.distances <= cut + NOISE
+    left, right = firsts[gathered.pairs[within].T].astype(np.int32)
     mentions = np.bincount(left, minlength=len(firsts)) + np.bincount(right, minlength=len(firsts))
     apart = left != right
-    return _Edges(left[apart], right[apart], gathered.distances.ravel()[within[apart]], mentions)
+    return _Edges(left[apart], right[apart], gathered.distances[within][apart], mentions)
 
 
 def _leading(edges: _Edges) -> Mask:
@@ -87,7 +87,7 @@ def _leading(edges: _Edges) -> Mask:
         if reached[node]:
             leading[node] = False
             continue
-        for starts, ends in (listed, listing):  # an edge may be in one of the two lists only
+        for starts, ends in (listed, listing):
             reached[ends[starts[node] : starts[node + 1]]] = True
     return leading
 
@@ -116,12 +116,14 @@ CUTS = (0.01, 0.02, 0.05, 0.08, 0.10, 0.15, 0.20, 0.25, 0.30)
 class Density:
     """One point of the curve. ``with_copy``: examined points with another within the cut.
 
-    ``redundant``: points to remove if each family kept one; None for a sample, whose families are incomplete.
+    ``redundant``: points to remove if each family kept one; None for a sample, whose families are incomplete, and where ``estimated``:
+    beyond what the sketches find, by the share of the searches tried.
     """
 
     cut: float
     with_copy: int
     redundant: int | None
+    estimated: bool = False
 
 
 def density_at(gathered: Gathered, firsts: Indices, cut: float) -> Density:
@@ -134,8 +136,10 @@ def density_at(gathered: Gathered, firsts: Indices, cut: float) -> Density:
 
 def near(gathered: Gathered, firsts: Indices, cut: float) -> Mask:
     """(m,) bool: the examined points with a copy within the cut, or of the same text."""
-    within: Mask = gathered.distances[:, 0] <= cut + NOISE
-    return within | exact(gathered, firsts)
+    within = np.zeros(len(firsts), np.bool_)
+    within[gathered.pairs[gathered.distances <= cut + NOISE]] = True
+    many: Mask = within[gathered.looked] | exact(gathered, firsts)
+    return many
 
 
 def exact(gathered: Gathered, firsts: Indices) -> Mask:

@@ -245,6 +245,7 @@ def _density(report: Report) -> str:
     rows = [_density_row("exact", report.exact.with_copy, report.exact.redundant, whole)]
     for each in curve:
         name = f"{each.cut:.3f}" + (", relative" if each.cut == report.cut.relative else "")
+        name += ", estimated" if each.estimated else ""
         rows.append(_density_row(name, each.with_copy, each.redundant, whole))
     at = next((number for number, each in enumerate(curve) if each.cut == report.cut.value), -2)
     keys = " ".join(
@@ -358,11 +359,15 @@ def _member(member: Member, *, is_leader: bool) -> str:
     )
 
 
+def _found_by(report: Report) -> str:
+    return "the database's own index" if report.cut.found is None else "sketches of their vectors and texts"
+
+
 def _closing(report: Report) -> str:
     about, cut = report.about, report.cut
     median = "" if cut.median is None else f" Median distance in pools around {cut.pools:,} points: {cut.median:.3f}."
     said = (
-        f"Made by VecSieve {report.version} from {about.examined:,} points and the database's own index, read-only. "
+        f"Made by VecSieve {report.version} from {about.examined:,} points and {_found_by(report)}, read-only. "
         f"Texts under {', '.join(about.text_fields)}; sources under {', '.join(about.source_fields)}.{median}"
     )
     return f"<footer>{escape(said)}</footer>"

@@ -5,6 +5,7 @@ A search for a stored text finds more of its copies than a real question, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from vecsieve.config.policy import MetadataSettings
 
 from ...selection.clustering import cluster
-from ...selection.geometry import SCALE_FROM, measure, median_distance
+from ...selection.geometry import NOISE, SCALE_FROM, measure, median_distance
 from ...selection.policy import Linkage
 from ...selection.values import FloatMatrix
 from ..source import Point, PointId, value_at
@@ -28,10 +29,13 @@ POOL = SCALE_FROM  # candidates that the relative cut is computed from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """``distance``: (n, n) of selection, with 0 between equal texts. ``median``: scales the relative cut."""
+    """``distance``: (n, n) of selection, with 0 between equal texts. ``median``: scales the relative cut. ``nearest``: from the stored point that
+    was searched for to its nearest other; infinite without one.
+    """
 
     distance: FloatMatrix
     median: float
+    nearest: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +54,22 @@ class Saving:
     filled: int
 
 
-def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], *, magnitude: bool) -> Pool:
-    """In rank order. ``vectors``: (n, d), zero without one. ``keys``: (n,) equal for equal texts, 0 without text."""
+def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], far: Sequence[float], *, magnitude: bool) -> Pool:
+    """In rank order. ``vectors``: (n, d), zero without one. ``keys``: (n,) equal for equal texts, 0 without text. ``far``: (n,) from the point that
+    was searched for, itself among them.
+    """
     geometry = measure(vectors, magnitude=magnitude)
     same = (keys[:, None] == keys[None, :]) & (keys[:, None] != 0)
-    return Pool(distance=np.where(same, np.float32(0.0), geometry.distance), median=median_distance(geometry))
+    return Pool(
+        distance=np.where(same, np.float32(0.0), geometry.distance),
+        median=median_distance(geometry),
+        nearest=sorted(far)[1] if len(far) > 1 else math.inf,
+    )
+
+
+def share_within(pools: Sequence[Pool], cut: float) -> float:
+    """Of the points searched for, how many have another within the cut."""
+    return sum(each.nearest <= cut + NOISE for each in pools) / max(1, len(pools))
 
 
 def collection_median(pools: Sequence[Pool]) -> float | None:

@@ -1,111 +1,34 @@
-"""A collection read into arrays: its ids, then page by page each point's payload and nearest neighbours.
+"""A collection as arrays: what each point is an exact copy of, where it is from, and which points are near each other.
 
-Reading stops only between two pages: ``done`` says how far the arrays are filled.
+Of a whole collection the near pairs come from its sketches (proxy/jobs/pairs): each point is read once, and no search is made. Of a sample
+they come from searches of the database, because most copies of a sample are not in it.
 
-Memory: 165 bytes for each examined point (its place, and 20 neighbours at 4 bytes of place and 4 of distance), 13 for each
-point of the collection (its key and source), and its id (8 for a number, 36 for a UUID; a dict would need 100 to 200). A
-million points are about 190 MB, whatever their vectors and texts weigh: neither is kept. Judging needs up to 0.8 kB a point
-more for a moment if everything has twenty copies (measured).
-
-An interrupted reading is one file, written atomically and continued only by the same analysis: a digest, then a NumPy archive (npz,
-without pickles) with the arrays of ``Gathered`` and the analysis as JSON. The digest is checked before anything is decoded.
+Memory: 14 bytes a point, 12 a pair, and the id of each point. Vectors and texts are not kept in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.config.problems import one_line
-
-from ...runtime.files import write_whole
+from ...selection.geometry import NOISE
 from ...selection.text.bounds import cost
-from ...selection.text.canonical import content_hash, folded, unwrapped
-from ...selection.values import FloatMatrix, Indices
-from ..source import Point, PointId, Source, Vectors, text_of, value_at
+from ...selection.text.canonical import content_hash
+from ...selection.values import FloatMatrix
+from ..pairs.comparing import distances as distances_of
+from ..pairs.comparing import similarities
+from ..pairs.ids import NOWHERE, Ids, Places
+from ..pairs.reading import Bar, canonical_of, sketched, stream
+from ..pairs.sketches import Directions
+from ..pairs.store import Page, Store
+from ..source import Point, PointId, Source, Vectors, shortened, text_of, value_at
 
-Places = npt.NDArray[np.int32]
-NOWHERE = -1
-
-
-class Ids:
-    """Every id once: numbers ascending, then texts ascending. A point's place is its position."""
-
-    __slots__ = ("_numbers", "_texts")
-
-    def __init__(self, pages: Iterable[Sequence[PointId]]) -> None:
-        numbers: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
-        texts: list[npt.NDArray[np.bytes_]] = [np.empty(0, "S1")]
-        for page in pages:
-            numbers.append(np.array([each for each in page if isinstance(each, int)], np.uint64))
-            texts.append(np.array([each.encode() for each in page if isinstance(each, str)], np.bytes_))
-        self._numbers = np.unique(np.concatenate(numbers))
-        self._texts = np.unique(np.concatenate(texts))
-
-    def __len__(self) -> int:
-        return len(self._numbers) + len(self._texts)
-
-    def at(self, places: Iterable[int]) -> list[PointId]:
-        first_text = len(self._numbers)
-        return [
-            int(self._numbers[place]) if place < first_text else self._texts[place - first_text].decode()
-            for place in places
-        ]
-
-    def places(self, ids: Sequence[PointId]) -> Places:
-        """NOWHERE for an unknown id, such as one written after the ids were listed."""
-        found = np.full(len(ids), NOWHERE, np.int32)
-        numeric = np.array([isinstance(each, int) for each in ids], np.bool_)
-        numbers = np.array([each for each in ids if isinstance(each, int)], np.uint64)
-        texts = np.array([each.encode() for each in ids if isinstance(each, str)], np.bytes_)
-        found[numeric] = _found(self._numbers, numbers, 0)
-        found[~numeric] = _found(self._texts, texts, len(self._numbers))
-        return found
-
-    def digest(self) -> str:
-        """In hex; changes whenever a point is added or deleted."""
-        state = hashlib.blake2b(self._numbers.tobytes(), digest_size=16)
-        state.update(self._texts.tobytes())
-        return state.hexdigest()
-
-
-def _found(
-    there: npt.NDArray[np.uint64] | npt.NDArray[np.bytes_],
-    wanted: npt.NDArray[np.uint64] | npt.NDArray[np.bytes_],
-    start: int,
-) -> Indices:
-    if not len(there):
-        return np.full(len(wanted), NOWHERE, np.intp)
-    at = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    return np.where(there[at] == wanted, at + start, NOWHERE)
-
-
-TEXT_CHARACTERS = 240
-
-
-def shortened(text: str) -> str:
-    """On one line, without control and invisible characters, cut with an ellipsis."""
-    line = " ".join("".join(_visible(each) for each in text[: 8 * TEXT_CHARACTERS]).split())
-    return line if len(line) <= TEXT_CHARACTERS else line[: TEXT_CHARACTERS - 1].rstrip() + "…"
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    return "" if unicodedata.category(character) == "Cf" else " "  # joiners and direction marks leave no gap
-
-
-NEIGHBOURS = 20
+Pairs = npt.NDArray[np.int32]
 
 
 class Known(IntEnum):
@@ -117,46 +40,27 @@ class Known(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The arrays for n points, m of which are examined. Their contents change while reading.
+    """The arrays for n points, m of which are examined.
 
-    ``looked``: (m,) places of the examined points, ascending. ``others``: (m, 20) places of the nearest other points, best
-    first, then NOWHERE. ``distances``: (m, 20), infinite there. ``keys``: (n,) equal for exact copies of one ``known``
-    kind (n,). ``sources``: (n,) indices in ``source_names``, which grows; -1 for none. ``vectors``: (m,) whether there is one.
+    ``looked``: (m,) places of the examined points, ascending. ``pairs``: (p, 2) places of near points, the smaller first, each pair once, with
+    ``distances`` (p,). ``keys``: (n,) equal for exact copies of one ``known`` kind (n,). ``sources``: (n,) indices in ``source_names``; -1 for
+    none. ``vectors``: (m,) whether there is one. ``listed``: (m,) the distance up to which all pairs of a point are known; infinite where no
+    list of neighbours was too short.
     """
 
     looked: Places
-    others: Places
+    pairs: Pairs
     distances: FloatMatrix
     keys: npt.NDArray[np.uint64]
     known: npt.NDArray[np.uint8]
     sources: Places
     source_names: list[str]
     vectors: npt.NDArray[np.bool_]
+    listed: FloatMatrix
 
     @property
     def whole(self) -> bool:
         return len(self.looked) == len(self.keys)
-
-
-def nothing_yet(points: int, looked: Places) -> Gathered:
-    m = len(looked)
-    return Gathered(
-        looked=looked,
-        others=np.full((m, NEIGHBOURS), NOWHERE, np.int32),
-        distances=np.full((m, NEIGHBOURS), np.inf, np.float32),
-        keys=np.zeros(points, np.uint64),
-        known=np.zeros(points, np.uint8),
-        sources=np.full(points, NOWHERE, np.int32),
-        source_names=[],
-        vectors=np.zeros(m, np.bool_),
-    )
-
-
-def spread(points: int, limit: int | None) -> Places:
-    """Places of at most ``limit`` points, evenly spread; every point without a limit."""
-    if limit is None or limit >= points:
-        return np.arange(points, dtype=np.int32)
-    return (np.arange(limit, dtype=np.int64) * points // limit).astype(np.int32)
 
 
 _BYTES = 8
@@ -170,9 +74,14 @@ def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
     is too long to canonicalise is used as it is.
     """
     text = text_of(point.payload, text_fields)
-    canonical = "" if text is None else text if cost(text) is None else folded(unwrapped(text))
+    return _key(point, text, canonical_of(text))
+
+
+def _key(point: Point, text: str | None, canonical: str) -> tuple[Known, int]:
     if canonical:
         return Known.TEXT, content_hash(canonical)
+    if text is not None and cost(text) is None:
+        return Known.TEXT, content_hash(text)
     if point.vector is not None:
         return Known.VECTOR, _vector_key(point.vector)
     return Known.NOTHING, 0
@@ -183,7 +92,6 @@ def _vector_key(vector: Vectors) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=_BYTES).digest(), "little")
 
 
-PAGE = 100  # points per step: two requests, and a quarter of a megabyte of vectors at 768 dimensions
 LONGEST_NAME = 120  # characters of a source's name; the field may hold a whole text
 
 
@@ -195,67 +103,7 @@ class FieldNames:
     source: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Reading:
-    """``done``: examined points so far. ``names``: the index of each source's name."""
-
-    ids: Ids
-    gathered: Gathered
-    done: int = 0
-    names: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = {name: number for number, name in enumerate(self.gathered.source_names)}
-
-
-def read_page(reading: Reading, source: Source, fields: FieldNames) -> int:
-    """Examine the next points. The result is their number, 0 at the end. Raises SourceError, and then nothing has changed."""
-    places = reading.gathered.looked[reading.done : reading.done + PAGE]
-    if not len(places):
-        return 0
-    points = source.read(reading.ids.at(places.tolist()))
-    with_vector = [point for point in points if point.vector is not None]
-    vectors = [point.vector for point in with_vector if point.vector is not None]
-    # One more, because a point finds itself.
-    lists = source.nearest(np.stack(vectors), count=NEIGHBOURS + 1) if vectors else []
-    note(reading, points, fields)
-    rows = np.searchsorted(places, reading.ids.places([point.id for point in with_vector])) + reading.done
-    for row, point, found in zip(rows.tolist(), with_vector, lists, strict=True):
-        _keep(reading, row, [each for each in found if each[0] != point.id])
-    reading.done += len(places)
-    return len(places)
-
-
-def note(reading: Reading, points: Sequence[Point], fields: FieldNames) -> None:
-    gathered = reading.gathered
-    for place, point in zip(reading.ids.places([point.id for point in points]).tolist(), points, strict=True):
-        gathered.known[place], gathered.keys[place] = key(point, fields.text)
-        name = _source_name(point, fields.source)
-        if name is not None:
-            gathered.sources[place] = _numbered(reading, name)
-
-
-def touched(gathered: Gathered, cut: float) -> Places:
-    """Places of neighbours within the cut that are not examined: in a sample, further members of its families."""
-    ends = np.unique(gathered.others[gathered.distances <= cut])
-    known = gathered.known[ends] != 0
-    found: Places = ends[(ends != NOWHERE) & ~known]
-    return found
-
-
-def _keep(reading: Reading, row: int, found: list[tuple[PointId, float]]) -> None:
-    """Sorted by distance, then by place: the index may order equal scores differently between two requests."""
-    places = reading.ids.places([each for each, _ in found])
-    distances = np.array([distance for _, distance in found], np.float32)
-    there = places != NOWHERE
-    places, distances = places[there], distances[there]
-    order = np.lexsort((places, distances))[:NEIGHBOURS]
-    reading.gathered.vectors[row] = True
-    reading.gathered.others[row, : len(order)] = places[order]
-    reading.gathered.distances[row, : len(order)] = distances[order]
-
-
-def _source_name(point: Point, fields: Sequence[str]) -> str | None:
+def source_name(point: Point, fields: Sequence[str]) -> str | None:
     """A printable text, number or boolean, as in JSON; other values are no name."""
     for each in fields:
         value = value_at(point.payload, each)
@@ -266,82 +114,180 @@ def _source_name(point: Point, fields: Sequence[str]) -> str | None:
     return None
 
 
-def _numbered(reading: Reading, name: str) -> int:
-    number = reading.names.get(name)
-    if number is None:
-        number = reading.names[name] = len(reading.names)
-        reading.gathered.source_names.append(name)
-    return number
+class _Names:
+    """Numbers the sources by their first appearance."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str | None) -> int:
+        return NOWHERE if name is None else self._numbers.setdefault(name, len(self._numbers))
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
 
 
-FORMAT = 1
-_DIGEST_BYTES = 16
-Fingerprint = Mapping[str, str | int | float | None]
-
-
-class StateError(Exception):
-    """A state file that cannot be continued or written. Its text says why and what to do."""
-
-
-def save(path: Path, fingerprint: Fingerprint, reading: Reading) -> None:
-    gathered, done = reading.gathered, reading.done
-    about = {"format": FORMAT, "done": done, "sources": gathered.source_names, "of": dict(fingerprint)}
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        about=np.frombuffer(json.dumps(about).encode(), np.uint8),
-        others=gathered.others[:done],
-        distances=gathered.distances[:done],
-        vectors=gathered.vectors[:done],
-        keys=gathered.keys,
-        known=gathered.known,
-        sources=gathered.sources,
+def gathered_whole(
+    source: Source, ids: Ids, store: Store, by: Directions, fields: FieldNames, widest: float, bar: Bar
+) -> Gathered:
+    """``widest``: the distance up to which pairs are kept. Raises SourceError."""
+    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, fields), bar)
+    with bar("looking for candidates", None):
+        store.pair_up()
+    n, held = len(ids), store.held()
+    pairs, distances = _compared(store, widest, bar, magnitude=source.shape().magnitude)
+    known, keys = np.zeros(n, np.uint8), np.zeros(n, np.uint64)
+    has_text = held.numbers != 0
+    known[held.places] = np.where(has_text, Known.TEXT, np.where(held.has_vector, Known.VECTOR, Known.NOTHING))
+    keys[held.places] = np.where(has_text, held.numbers.view(np.uint64), held.marks)
+    names, sources, vectors = _Names(), np.full(n, NOWHERE, np.int32), np.zeros(n, np.bool_)
+    sources[held.places] = [names.number(label) for label in store.labels()]
+    vectors[held.places] = held.has_vector
+    return Gathered(
+        looked=np.arange(n, dtype=np.int32),
+        pairs=pairs,
+        distances=distances,
+        keys=keys,
+        known=known,
+        sources=sources,
+        source_names=names.all(),
+        vectors=vectors,
+        listed=np.full(n, np.inf, np.float32),
     )
-    try:
-        write_whole(path, _digest(buffer.getbuffer()) + buffer.getbuffer())
-    except OSError as error:
-        raise StateError(f"--state {path}: {error.strerror or error}") from None
 
 
-def restore(path: Path, fingerprint: Fingerprint, reading: Reading) -> bool:
-    """Fill ``reading`` from the file; False if there is none. Raises StateError."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StateError(f"--state {path}: {error.strerror or error}") from None
-    if content[:_DIGEST_BYTES] != _digest(memoryview(content)[_DIGEST_BYTES:]):
-        raise StateError(f"--state {path} is damaged, or no state of this command; remove it, or name another file")
-    with np.load(io.BytesIO(content[_DIGEST_BYTES:]), allow_pickle=False) as archive:
-        held = {name: archive[name] for name in archive.files}
-    about = json.loads(held["about"].tobytes())
-    of = {**about["of"], "format": about["format"]}
-    differing = [
-        f"  {name}: the file has {one_line(str(of.get(name)))}, now it is {one_line(str(value))}"
-        for name, value in {"format": FORMAT, **fingerprint}.items()
-        if of.get(name) != value
-    ]
-    if differing:
-        raise StateError(
-            f"--state {path} was begun for another analysis; remove it, or name another file\n" + "\n".join(differing)
-        )
-    _fill(reading, held, about)
-    return True
+def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
+    """Of texts their keys and sketches are kept, of vectors all: they are compared later."""
+    texts = [text_of(point.payload, fields.text) for point in points]
+    read = sketched(points, texts, places, ids, by)
+    keys = [_key(*each) for each in zip(points, texts, read.canonical, strict=True)]
+    return Page(
+        start=places.start,
+        vectors=read.vectors,
+        there=read.there,
+        has_vector=np.array([point.vector is not None for point in points], np.bool_),
+        numbers=np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64).view(np.int64),
+        texts=[None] * len(points),
+        rank=np.zeros(len(points)),
+        size=np.zeros(len(points), np.int64),
+        marks=np.array([number for _, number in keys], np.uint64),
+        bands=read.bands,
+        counts=read.counts,
+        labels=[source_name(point, fields.source) for point in points],
+    )
 
 
-def _digest(content: memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+def _compared(store: Store, widest: float, bar: Bar, *, magnitude: bool) -> tuple[Pairs, FloatMatrix]:
+    """The candidates within ``widest`` by their vectors."""
+    pairs, distances = [np.empty((0, 2), np.int32)], [np.empty(0, np.float32)]
+    with bar("comparing candidates", store.pairs()) as advance:
+        for each in store.candidates(store.held()):
+            far = distances_of(similarities(each.vectors, each.rows, each.has_vector, magnitude=magnitude))
+            near = far <= widest + NOISE
+            pairs.append(each.pairs[near].astype(np.int32))
+            distances.append(far[near])
+            advance(len(each.pairs))
+    return np.concatenate(pairs), np.concatenate(distances)
 
 
-def _fill(reading: Reading, held: Mapping[str, npt.NDArray[np.generic]], about: Mapping[str, Any]) -> None:
-    gathered, done = reading.gathered, int(about["done"])
-    gathered.others[:done] = held["others"]
-    gathered.distances[:done] = held["distances"]
-    gathered.vectors[:done] = held["vectors"]
-    gathered.keys[:] = held["keys"]
-    gathered.known[:] = held["known"]
-    gathered.sources[:] = held["sources"]
-    gathered.source_names[:] = about["sources"]
-    reading.done = done
-    reading.names = {name: number for number, name in enumerate(gathered.source_names)}
+NEIGHBOURS = 20
+SEARCHES = 100  # points of a step: two requests, and a quarter of a megabyte of vectors at 768 dimensions
+
+
+@dataclass(slots=True)
+class _Sample:
+    """What is known of a sample so far. ``lists``: rows of ``looked``, places, and distances, of each page."""
+
+    ids: Ids
+    gathered: Gathered
+    names: _Names = field(default_factory=_Names)
+    lists: list[tuple[Places, Places, FloatMatrix]] = field(default_factory=list)
+
+
+def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
+    """Each point of ``looked`` with its NEIGHBOURS nearest others by the database's index. Those within ``cut`` are read as well. Raises SourceError."""
+    n, m = len(ids), len(looked)
+    found = _Sample(ids, _nothing_yet(n, looked))
+    with bar("looking for copies", m) as advance:
+        for start in range(0, m, SEARCHES):
+            _search(found, source, range(start, min(start + SEARCHES, m)), fields)
+            advance(min(SEARCHES, m - start))
+    gathered = _paired(found)
+    others = _unread(gathered, cut)
+    with bar("reading the sample's copies", len(others)) as advance:
+        for start in range(0, len(others), SEARCHES):
+            page = others[start : start + SEARCHES]
+            _note(found, source.read(ids.at(page.tolist())), fields)
+            advance(len(page))
+    return replace(gathered, source_names=found.names.all())
+
+
+def _nothing_yet(n: int, looked: Places) -> Gathered:
+    return Gathered(
+        looked=looked,
+        pairs=np.empty((0, 2), np.int32),
+        distances=np.empty(0, np.float32),
+        keys=np.zeros(n, np.uint64),
+        known=np.zeros(n, np.uint8),
+        sources=np.full(n, NOWHERE, np.int32),
+        source_names=[],
+        vectors=np.zeros(len(looked), np.bool_),
+        listed=np.full(len(looked), np.inf, np.float32),
+    )
+
+
+def _search(found: _Sample, source: Source, rows: range, fields: FieldNames) -> None:
+    """The points of these rows, each with its nearest others, nearest first."""
+    places = found.gathered.looked[rows.start : rows.stop]
+    points = source.read(found.ids.at(places.tolist()))
+    _note(found, points, fields)
+    with_vector = [point for point in points if point.vector is not None]
+    if not with_vector:
+        return
+    vectors = [point.vector for point in with_vector if point.vector is not None]
+    at = np.searchsorted(places, found.ids.places([point.id for point in with_vector])) + rows.start
+    found.gathered.vectors[at] = True
+    # One more, because a point finds itself.
+    lists = source.nearest(np.stack(vectors), count=NEIGHBOURS + 1)
+    for row, point, neighbours in zip(at.tolist(), with_vector, lists, strict=True):
+        _keep(found, row, [each for each in neighbours if each[0] != point.id])
+
+
+def _keep(found: _Sample, row: int, neighbours: Sequence[tuple[PointId, float]]) -> None:
+    """By distance, then by place: the index may order equal scores differently between two requests."""
+    places = found.ids.places([each for each, _ in neighbours])
+    distances = np.array([distance for _, distance in neighbours], np.float32)
+    usable = (places != NOWHERE) & np.isfinite(distances)
+    places, distances = places[usable], distances[usable]
+    order = np.lexsort((places, distances))[:NEIGHBOURS]
+    if len(order) == NEIGHBOURS:
+        found.gathered.listed[row] = distances[order[-1]]
+    own = np.full(len(order), found.gathered.looked[row], np.int32)
+    found.lists.append((own, places[order], distances[order]))
+
+
+def _note(found: _Sample, points: Sequence[Point], fields: FieldNames) -> None:
+    gathered = found.gathered
+    for place, point in zip(found.ids.places([point.id for point in points]).tolist(), points, strict=True):
+        gathered.known[place], gathered.keys[place] = key(point, fields.text)
+        gathered.sources[place] = found.names.number(source_name(point, fields.source))
+
+
+def _paired(found: _Sample) -> Gathered:
+    """With each pair once, although both ends may have listed it."""
+    own, others, distances = (np.concatenate(columns) for columns in zip(_NO_LIST, *found.lists, strict=True))
+    pairs = np.stack((np.minimum(own, others), np.maximum(own, others)), axis=1)
+    _, first = np.unique(pairs, axis=0, return_index=True)
+    return replace(found.gathered, pairs=pairs[first], distances=distances[first])
+
+
+_NO_LIST = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def _unread(gathered: Gathered, cut: float) -> Places:
+    """Places of neighbours within the cut that were not read yet: further members of the sample's families."""
+    ends = np.unique(gathered.pairs[gathered.distances <= cut])
+    found: Places = ends[gathered.known[ends] == Known.UNSEEN]
+    return found

@@ -42,7 +42,8 @@ class Cut:
     """The largest distance of a copy. ``origin``: "option", "profile" or "relative".
 
     ``relative``: the cut of the relative rule for this collection, from ``median``: the median distance in pools around
-    ``pools`` points spread over the collection; null if no pool has two vectors.
+    ``pools`` points spread over the collection; null if no pool has two vectors. ``found``: the share of the pairs at this distance that
+    the sketches bring together; null for a sample, which is searched for.
     """
 
     value: float
@@ -50,6 +51,7 @@ class Cut:
     relative: float | None
     median: float | None
     pools: int
+    found: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ def as_json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
+FEW_FOUND = 0.9  # pairs of a hundred at the cut: with fewer, what is counted is too little
 FEW = 30  # points of a source below which its shares are not meaningful
 LITTLE = 0.05  # share of a source below which there is no sentence
 ORIGINS = {"option": "chosen with --cut", "profile": "from the profile", "relative": "by the relative rule"}
@@ -192,6 +195,12 @@ def cautions(report: Report) -> tuple[str, ...]:
         said.append(
             f"{report.families.saturated:,} points have {NEIGHBOURS} copies or more, which is as far as their neighbours were "
             "asked for: such families may be larger than they are shown, or shown as several."
+        )
+    found = report.cut.found
+    if found is not None and found < FEW_FOUND:
+        said.append(
+            f"At this distance the sketches find {percent(round(1000 * found), 1000)} of the pairs: more points have a copy, and more could go, "
+            "than is counted here. --limit examines a sample by searches, which find them all."
         )
     missing = about.examined - about.with_vector
     if missing:

@@ -1,26 +1,30 @@
-"""One analysis, from the first request to the report. It only reads from the database, and saves its state between pages."""
+"""One analysis, from the first request to the report. It only reads from the database, and goes on where an earlier run was ended."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import orjson
 
 from vecsieve.config.policy import RelativeThreshold
 
-from ...runtime.files import Advance, progress_bar
+from ...runtime.files import progress_bar
 from ...search.policy import threshold_of
 from ...selection.geometry import across, rows_of
 from ...selection.grouping import cuts
-from ...selection.values import Indices
-from ..source import Point, Source, SourceError, Vectors, id_pages, text_of
+from ...selection.values import FloatMatrix, Indices
+from ..pairs.ids import NOWHERE, Ids, Places, spread
+from ..pairs.reading import PAGE, SAMPLE, Bar, sample
+from ..pairs.sketches import directions
+from ..pairs.store import Store
+from ..source import Point, Source, SourceError, Vectors, id_pages, shortened, text_of
 from .families import (
     CUTS,
     Density,
@@ -32,68 +36,9 @@ from .families import (
     saturated,
     sources,
 )
-from .pools import POOL, Pool, collection_median, overlap, pool, saving
-from .reading import (
-    NOWHERE,
-    PAGE,
-    FieldNames,
-    Fingerprint,
-    Gathered,
-    Ids,
-    Known,
-    Places,
-    Reading,
-    key,
-    note,
-    nothing_yet,
-    read_page,
-    restore,
-    save,
-    shortened,
-    spread,
-    touched,
-)
+from .pools import POOL, Pool, collection_median, overlap, pool, saving, share_within
+from .reading import FieldNames, Gathered, Known, gathered_sample, gathered_whole, key
 from .report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
-
-EVERY_SECONDS = 5.0
-SHARE = 20  # writing takes at most a twentieth of the time: the state of a million points is 180 MB
-
-
-class Keeper:
-    """Saves a reading's state at ``path``, unless that is None. Raises StateError."""
-
-    def __init__(
-        self, path: Path | None, fingerprint: Fingerprint, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
-        self._clock = clock
-        self._next = clock() + EVERY_SECONDS
-
-    def restored(self, reading: Reading) -> bool:
-        return self._path is not None and restore(self._path, self._fingerprint, reading)
-
-    def page_done(self, reading: Reading) -> None:
-        if self._path is not None and self._clock() >= self._next:
-            self._save(self._path, reading)
-
-    @contextmanager
-    def kept_on_interrupt(self, reading: Reading) -> Iterator[None]:
-        """Saves the state when an exception ends the block."""
-        finished = False
-        try:
-            yield
-            finished = True
-        finally:
-            if not finished and self._path is not None:
-                self._save(self._path, reading)
-
-    def _save(self, path: Path, reading: Reading) -> None:
-        started = self._clock()
-        save(path, self._fingerprint, reading)
-        ended = self._clock()
-        self._next = ended + max(EVERY_SECONDS, SHARE * (ended - started))
-
 
 SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
 
@@ -116,10 +61,27 @@ def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Ite
     )
 
 
-def curve(gathered: Gathered, firsts: Indices, cuts: Iterable[float | None]) -> tuple[Density, ...]:
-    """The density at the usual cuts and at ``cuts``, increasing, each once."""
-    chosen = sorted({*CUTS, *(cut for cut in cuts if cut is not None)})
-    return tuple(density_at(gathered, firsts, cut) for cut in chosen)
+def curve(gathered: Gathered, firsts: Indices, cut: Cut, widest: float, pools: Sequence[Pool]) -> tuple[Density, ...]:
+    """The density at the usual cuts, the chosen and the relative one, increasing, each once. Beyond ``widest`` pairs are not known, so the
+    share is that of the searches tried.
+    """
+    counted = [density_at(gathered, firsts, each) for each in _of_the_curve(cut)]
+    examined = int((gathered.known[gathered.looked] != Known.UNSEEN).sum())
+    return tuple(
+        each
+        if each.cut <= widest
+        else Density(
+            cut=each.cut,
+            with_copy=max(each.with_copy, round(share_within(pools, each.cut) * examined)),
+            redundant=None,
+            estimated=True,
+        )
+        for each in counted
+    )
+
+
+def _of_the_curve(cut: Cut) -> list[float]:
+    return sorted({*CUTS, cut.value, *(() if cut.relative is None else (cut.relative,))})
 
 
 def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
@@ -197,14 +159,14 @@ def _distance(left: Vectors | None, right: Vectors | None, *, magnitude: bool) -
 
 POOLS = 200  # the standard error of their median is a fourteenth of their spread
 POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensions
-
-Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
+LEAST_FOUND = 0.9  # of the pairs at a cut: where sketches find fewer, the curve is not counted but estimated
+SMALL = 5_000  # points, of which sketches for the whole curve cost seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``cut``: None for the relative one. ``origin``: as in report.Cut. ``limit``: points to examine, spread over the
-    collection; None for all. ``state``: the state file, or None.
+    """``cut``: None for the relative one. ``origin``: as in report.Cut. ``limit``: points to examine by searches, spread over the
+    collection; None for all, by their sketches. ``work``: the folder for what is read of all; None for one that is deleted at the end.
     """
 
     collection: str
@@ -212,7 +174,7 @@ class Asked:
     origin: str
     fields: FieldNames
     limit: int | None
-    state: Path | None
+    work: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,78 +197,94 @@ class Copies:
                 yield orjson.dumps({"id": one, "survivor": other, "exact": same}) + b"\n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What the searches around stored points found. ``seen``: their results, without vectors."""
+
+    pools: Sequence[Pool]
+    seen: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """``widest``: the distance up to which nearly all pairs are known."""
+
+    ids: Ids
+    gathered: Gathered
+    around: Around
+    cut: Cut
+    widest: float
+
+
 def analyze(
     source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
 ) -> Report:
-    """``take`` gets what could go. Raises SourceError, StateError. The state is saved then, and on an interruption."""
-    shape = source.shape()
-    with bar("listing ids", shape.points) as advance:
+    """``take`` gets what could go. Raises SourceError, StoreError."""
+    with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
         raise SourceError(f"collection {asked.collection!r} has no points")
-    gathered = nothing_yet(len(ids), spread(len(ids), asked.limit))
-    reading = Reading(ids=ids, gathered=gathered)
-    keeper = Keeper(asked.state, _fingerprint(source, asked, reading))
-    keeper.restored(reading)
-    with keeper.kept_on_interrupt(reading):
-        with bar("looking for copies", len(gathered.looked)) as advance:
-            advance(reading.done)
-            while done := read_page(reading, source, asked.fields):
-                keeper.page_done(reading)
-                advance(done)
-        report, copies = _judged(source, asked, reading, bar)
+    found = _whole(source, asked, ids, bar) if asked.limit is None else _sample(source, asked, ids, asked.limit, bar)
+    report, copies = _judged(source, asked, found, bar)
     if take is not None:
         take(copies)
     return report
 
 
-def _fingerprint(source: Source, asked: Asked, reading: Reading) -> dict[str, str | int | float | None]:
-    """Everything that the arrays and the report depend on: a state is continued only for the same."""
+def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
+    """By sketches, sized for the cut: it is known before anything else is read."""
+    with _opened_store(source, asked) as store:
+        store.check("ids", {"ids": ids.digest()})
+        vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
+        around = _around(source, asked.fields, vectors, bar)
+        cut = _cut(asked, around.pools)
+        reach = cut.value if len(ids) > SMALL else max(cut.value, *CUTS)
+        by = directions(vectors, len(ids), store.kept("distance", lambda: reach))
+        widest = max(each for each in _of_the_curve(cut) if each <= cut.value or by.chance(each) >= LEAST_FOUND)
+        gathered = gathered_whole(source, ids, store, by, asked.fields, widest, bar)
+        found = replace(cut, found=round(by.chance(cut.value), 4))
+    return Found(ids=ids, gathered=gathered, around=around, cut=found, widest=widest)
+
+
+def _sample(source: Source, asked: Asked, ids: Ids, limit: int, bar: Bar) -> Found:
+    """By searches: most copies of a sample are not in it."""
+    looked = spread(len(ids), limit)
+    vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
+    around = _around(source, asked.fields, vectors, bar)
+    cut = _cut(asked, around.pools)
+    gathered = gathered_sample(source, ids, looked, asked.fields, cut.value, bar)
+    return Found(ids=ids, gathered=gathered, around=around, cut=cut, widest=math.inf)
+
+
+@contextmanager
+def _opened_store(source: Source, asked: Asked) -> Iterator[Store]:
+    """Raises SourceError, StoreError."""
     shape = source.shape()
-    return {
+    of: dict[str, str | int | float | None] = {
+        "job": "analyze",
         "collection": asked.collection,
         "vector": shape.vector_name,
         "dimension": shape.dimension,
         "distance": shape.distance,
-        "points": len(reading.ids),
-        "ids": reading.ids.digest(),
-        "cut": asked.cut,
-        "limit": asked.limit,
         "text fields": ", ".join(asked.fields.text),
         "source fields": ", ".join(asked.fields.source),
     }
+    with ExitStack() as stack:
+        folder = asked.work or Path(stack.enter_context(TemporaryDirectory(prefix="vecsieve-analyze-")))
+        yield stack.enter_context(Store(folder, shape.dimension, of))
 
 
-def _judged(source: Source, asked: Asked, reading: Reading, bar: Bar) -> tuple[Report, Copies]:
-    gathered, shape = reading.gathered, source.shape()
-    seen: list[Point] = []
-    pools = _pools(source, asked.fields, reading, bar, seen)
-    cut = _cut(asked, pools)
-    places = touched(gathered, cut.value)
-    for points in _read(source, reading, places, PAGE, ("reading the sample's copies", bar)):
-        note(reading, points, asked.fields)
+def _judged(source: Source, asked: Asked, found: Found, bar: Bar) -> tuple[Report, Copies]:
+    gathered, cut, pools = found.gathered, found.cut, found.around.pools
     firsts = first_copies(gathered)
     heads = leaders(gathered, firsts, cut.value)
-    examples = _examples(source, asked.fields, reading, (firsts, choose(heads, firsts)), bar)
-    known = gathered.known[gathered.looked]
-    density = curve(gathered, firsts, (cut.value, cut.relative))
+    examples = _examples(source, asked.fields, found, (firsts, choose(heads, firsts)), bar)
+    density = curve(gathered, firsts, cut, found.widest, pools)
     near = next(each for each in density if each.cut == cut.value)
     report = Report(
         format=FORMAT,
         version=version("vecsieve"),
-        about=About(
-            collection=asked.collection,
-            vector_name=shape.vector_name,
-            dimension=shape.dimension,
-            distance=shape.distance,
-            points=len(reading.ids),
-            examined=int((known != Known.UNSEEN).sum()),
-            with_vector=int(gathered.vectors.sum()),
-            with_text=int((known == Known.TEXT).sum()),
-            gone=int((known == Known.UNSEEN).sum()),
-            text_fields=asked.fields.text,
-            source_fields=asked.fields.source,
-        ),
+        about=_about(source, asked, found),
         cut=cut,
         exact=exact_share(gathered, firsts),
         near=Share(with_copy=near.with_copy, redundant=near.redundant),
@@ -314,31 +292,52 @@ def _judged(source: Source, asked: Asked, reading: Reading, bar: Bar) -> tuple[R
         sources=sources(gathered, heads),
         density=density,
         saving=saving(pools, cut.value),
-        overlap=overlap(seen),
+        overlap=overlap(found.around.seen),
     )
-    return report, Copies(reading.ids, firsts, heads)
+    return report, Copies(found.ids, firsts, heads)
 
 
-def _pools(source: Source, fields: FieldNames, reading: Reading, bar: Bar, seen: list[Point]) -> list[Pool]:
-    """``seen``: gets the points, without their vectors."""
-    with_vector = reading.gathered.looked[reading.gathered.vectors]
-    places = with_vector[spread(len(with_vector), POOLS)]
+def _about(source: Source, asked: Asked, found: Found) -> About:
+    shape, known = source.shape(), found.gathered.known[found.gathered.looked]
+    return About(
+        collection=asked.collection,
+        vector_name=shape.vector_name,
+        dimension=shape.dimension,
+        distance=shape.distance,
+        points=len(found.ids),
+        examined=int((known != Known.UNSEEN).sum()),
+        with_vector=int(found.gathered.vectors.sum()),
+        with_text=int((known == Known.TEXT).sum()),
+        gone=int((known == Known.UNSEEN).sum()),
+        text_fields=asked.fields.text,
+        source_fields=asked.fields.source,
+    )
+
+
+def _around(source: Source, fields: FieldNames, vectors: FloatMatrix, bar: Bar) -> Around:
+    """Searches for at most POOLS of these stored vectors (s, d)."""
+    usable = vectors[vectors.any(axis=1)]
+    asked = usable[spread(len(usable), POOLS)]
     pools: list[Pool] = []
-    for points in _read(source, reading, places, POOLS_PAGE, ("asking around", bar)):
-        vectors = [point.vector for point in points if point.vector is not None]
-        found = source.neighbours(np.stack(vectors), count=POOL) if vectors else []
-        seen += [replace(point, vector=None) for each in found for point, _ in each]
-        pools += [_pool([point for point, _ in each], source, fields) for each in found if each]
-    return pools
+    seen: list[Point] = []
+    with bar("asking around", len(asked)) as advance:
+        for start in range(0, len(asked), POOLS_PAGE):
+            page = asked[start : start + POOLS_PAGE]
+            for each in source.neighbours(page, count=POOL):
+                seen += [replace(point, vector=None) for point, _ in each]
+                if each:
+                    pools.append(_pool(each, source, fields))
+            advance(len(page))
+    return Around(pools=pools, seen=seen)
 
 
-def _pool(points: Sequence[Point], source: Source, fields: FieldNames) -> Pool:
-    shape = source.shape()
+def _pool(found: Sequence[tuple[Point, float]], source: Source, fields: FieldNames) -> Pool:
+    shape, points = source.shape(), [point for point, _ in found]
     missing: Vectors = np.zeros(shape.dimension, np.float32)
     vectors = np.stack([missing if point.vector is None else point.vector for point in points])
     keys = [key(point, fields.text) for point in points]
     texts = np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64)
-    return pool(vectors, texts, magnitude=shape.magnitude)
+    return pool(vectors, texts, [far for _, far in found], magnitude=shape.magnitude)
 
 
 def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
@@ -355,17 +354,22 @@ def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
 
 
 def _examples(
-    source: Source, fields: FieldNames, reading: Reading, found: tuple[Indices, Sequence[Chosen]], bar: Bar
+    source: Source, fields: FieldNames, found: Found, families: tuple[Indices, Sequence[Chosen]], bar: Bar
 ) -> list[Family]:
-    firsts, chosen = found
-    places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
+    firsts, chosen = families
+    ids = found.ids
+    places: Places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
     read: dict[int, Read] = {}
-    for points in _read(source, reading, places, PAGE, ("reading examples", bar)):
-        for place, point in zip(reading.ids.places([point.id for point in points]).tolist(), points, strict=True):
-            read[place] = _example(point, (place, int(firsts[place])), reading.gathered, fields)
+    with bar("reading examples", len(places)) as advance:
+        for start in range(0, len(places), PAGE):
+            page = places[start : start + PAGE]
+            points = source.read(ids.at(page.tolist()))
+            for place, point in zip(ids.places([point.id for point in points]).tolist(), points, strict=True):
+                read[place] = _example(point, (place, int(firsts[place])), found.gathered, fields)
+            advance(len(page))
     magnitude = source.shape().magnitude
-    families = (family(each, read, magnitude=magnitude) for each in chosen)
-    return [each for each in families if each is not None]
+    shown = (family(each, read, magnitude=magnitude) for each in chosen)
+    return [each for each in shown if each is not None]
 
 
 def _example(point: Point, at: tuple[int, int], gathered: Gathered, fields: FieldNames) -> Read:
@@ -378,12 +382,3 @@ def _example(point: Point, at: tuple[int, int], gathered: Gathered, fields: Fiel
         source=None if number == NOWHERE else gathered.source_names[number],
         text=None if text is None else shortened(text),
     )
-
-
-def _read(source: Source, reading: Reading, places: Places, page: int, shown: tuple[str, Bar]) -> Iterator[list[Point]]:
-    title, bar = shown
-    with bar(title, len(places)) as advance:
-        for start in range(0, len(places), page):
-            chosen = places[start : start + page]
-            yield source.read(reading.ids.at(chosen.tolist()))
-            advance(len(chosen))

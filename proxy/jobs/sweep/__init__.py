@@ -4,9 +4,6 @@ command   the command
 compact   `vecsieve compact`: survivors take what their payloads lack
 run       one sweep, from the first request to the report
 report    what it found, as JSON and HTML
-sketches  hashes that copies are likely to share
-store     what was read and decided, on disk
-joining   pairs that share a hash: DuckDB, or Daft on Ray
 applying  deletes what could go, with a journal
 telling   the event `sweep-complete`, for a webhook
 judging   which pairs are copies, and which point of a family stays

@@ -15,10 +15,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from ...writes.journal import Book, Kind, LeftOut, State
+from ..pairs.reading import Bar
+from ..pairs.store import Going, Store
 from ..points import Points
 from ..source import PointId, Whole, key_of
-from .run import Bar
-from .store import Going, Store
 
 BATCH = 100  # points of a request: their survivors are read with them
 

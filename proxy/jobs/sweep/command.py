@@ -20,12 +20,12 @@ from ...runtime.files import check_output, output_console, progress_bar, write_o
 from ...runtime.lifecycle import ended_by_signals
 from ...writes.journal import Book, JournalError
 from ..databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
+from ..pairs.joining import Runner
+from ..pairs.store import Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, Unchanged, delete
-from .joining import Runner
 from .report import Report, as_json, as_page
 from .run import Asked, Keep, lines, opened_store, sweep
-from .store import Store, StoreError
 from .telling import Receiver, line
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")

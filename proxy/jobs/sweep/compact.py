@@ -16,9 +16,9 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...writes.journal import Book, Kind, LeftOut
 from ...writes.merging import united
+from ..pairs.store import Going
 from ..source import PointId, Whole
 from . import command
-from .store import Going
 
 BUILT_FOR = "qdrant"  # undo compares payloads as Qdrant shows them
 Arguments = command.Arguments

@@ -17,11 +17,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ...selection.geometry import NOISE, rows_of
+from ...selection.geometry import NOISE
 from ...selection.guards.veto import vetoes
 from ...selection.policy import Guards
 from ...selection.text.features import RECORD, Form, Text, complete
 from ...selection.values import FloatMatrix, Indices, Metadata, finished
+from ..pairs.comparing import similarities as similarities_of
 
 Codes = npt.NDArray[np.int8]
 
@@ -74,8 +75,7 @@ def judged(
 
     Of the others most are strangers whose vectors met by chance: where the vectors are far apart the texts are not read.
     """
-    similarities = _similarities(vectors, rows[:, 0], rows[:, 1], magnitude=terms.magnitude)
-    similarities[~(has_vector[rows[:, 0]] & has_vector[rows[:, 1]])] = np.nan
+    similarities = similarities_of(vectors, rows, has_vector, magnitude=terms.magnitude)
     with np.errstate(invalid="ignore"):
         asked = np.flatnonzero(of_text | (similarities >= terms.similarity - NOISE))
     wanted = set(rows[asked].ravel().tolist())
@@ -135,20 +135,6 @@ def heads_of(pairs: Indices, strength: FloatMatrix, rank: npt.NDArray[np.float64
             is_leader[point] = False
             heads[point] = leading[0]
     return heads
-
-
-def _similarities(vectors: FloatMatrix, first: Indices, second: Indices, *, magnitude: bool) -> FloatMatrix:
-    """(p,) float32: 1 - the distance of selection/geometry.py, pair by pair."""
-    rows = rows_of(vectors)
-    with np.errstate(all="ignore"):
-        products = np.einsum("ij,ij->i", rows.values[first], rows.values[second])
-        lengths = np.ldexp(np.sqrt(rows.squares.astype(np.float64)), rows.exponents)
-        one, other = lengths[first], lengths[second]
-        scale = np.ldexp(1.0, rows.exponents[first] + rows.exponents[second])
-        middle = (one**2 + other**2) / 2.0 if magnitude else one * other
-        found: FloatMatrix = (products * scale / middle).astype(np.float32)
-    found[~(rows.usable[first] & rows.usable[second])] = np.nan
-    return found
 
 
 def _shared(forms: Sequence[Form | None], first: Indices, second: Indices) -> tuple[npt.NDArray[np.bool_], FloatMatrix]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
@@ -18,36 +18,21 @@ import orjson
 
 from vecsieve.config.policy import PolicySettings
 
-from ...runtime.files import Advance
 from ...search.candidates import moment
 from ...search.policy import guards_of
-from ...selection.text.bounds import cost
-from ...selection.text.canonical import content_hash, folded, unwrapped
-from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
+from ...selection.text.canonical import content_hash
 from ...selection.values import FloatMatrix, Indices
-from ..analyze.reading import Ids, shortened, spread
-from ..source import (
-    Point,
-    Source,
-    SourceError,
-    Vectors,
-    id_pages,
-    mark_of,
-    text_of,
-    value_at,
-)
-from .joining import Runner, by_daft
+from ..pairs.ids import Ids, spread
+from ..pairs.joining import Runner, by_daft
+from ..pairs.reading import PAGE, SAMPLE, Bar, sample, sketched, stream
+from ..pairs.sketches import Directions, directions
+from ..pairs.store import Going, Held, Page, Places, Store, StoreError
+from ..source import Point, Source, SourceError, id_pages, mark_of, shortened, text_of, value_at
 from .judging import Evidence, Terms, heads_of, judged
 from .report import FORMAT, Family, Member, Report
-from .sketches import VECTOR_BANDS, Directions, directions, text_bands, vector_bands
-from .store import Going, Held, Page, Places, Store, StoreError
 
-PAGE = 256  # points of a request
-SAMPLE = 1000  # points from which the middle of the collection is read
 EXAMPLES = 12  # families that are shown, the largest first
 MEMBERS = 4  # of each
-
-Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
 
 class Keep(StrEnum):
@@ -106,6 +91,7 @@ def opened_store(source: Source, asked: Asked) -> Iterator[Store]:
     """The folder of this sweep. Raises SourceError, StoreError."""
     shape = source.shape()
     of: dict[str, str | int | float | None] = {
+        "job": "sweep",
         "collection": asked.collection,
         "vector": shape.vector_name,
         "dimension": shape.dimension,
@@ -154,61 +140,29 @@ def _decided(store: Store, asked: Asked) -> Report | None:
 
 
 def _read(source: Source, asked: Asked, ids: Ids, store: Store, bar: Bar) -> None:
-    with bar("reading", len(ids)) as advance:
-        advance(store.done)
-        if store.done == len(ids):
-            return
-        by = directions(store.sample(lambda: _sample(source, ids)), len(ids))
-        while (start := store.done) < len(ids):
-            places = range(start, min(start + PAGE, len(ids)))
-            store.add(_page(source.read(ids.at(places)), places, ids, by, asked))
-            advance(len(places))
-
-
-def _sample(source: Source, ids: Ids) -> FloatMatrix:
-    """Vectors (s, d) of points spread over the collection."""
-    places = spread(len(ids), SAMPLE)
-    found: list[Vectors] = []
-    for start in range(0, len(places), PAGE):
-        points = source.read(ids.at(places[start : start + PAGE].tolist()))
-        found += [point.vector for point in points if point.vector is not None]
-    return np.stack(found) if found else np.zeros((1, source.shape().dimension), np.float32)
+    by = directions(store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE))), len(ids))
+    stream(source, ids, store, lambda points, places: _page(points, places, ids, by, asked), bar)
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, asked: Asked) -> Page:
-    there = ids.places([point.id for point in points]).astype(np.int64)
-    vectors = np.zeros((len(places), len(by.centre)), np.float32)
-    has_vector = np.array([point.vector is not None and bool(np.any(point.vector)) for point in points], np.bool_)
-    for place, point in zip(there.tolist(), points, strict=True):
-        if point.vector is not None:
-            vectors[place - places.start] = point.vector
     texts = [text_of(point.payload, asked.text_fields) for point in points]
-    canonical = ["" if text is None or cost(text) is None else folded(unwrapped(text)) for text in texts]
+    read = sketched(points, texts, places, ids, by)
     tenants = np.array([_tenant(point.payload, asked.tenants) for point in points], np.uint64)
-    bands = np.zeros((len(points), VECTOR_BANDS + TEXT_BANDS), np.uint64)
-    counts = np.zeros(bands.shape, np.bool_)
-    if has_vector.any():
-        bands[has_vector, :VECTOR_BANDS] = vector_bands(vectors[there - places.start][has_vector], by)
-        counts[has_vector, :VECTOR_BANDS] = True
-    has_text = np.array([bool(text) for text in canonical], np.bool_)
-    if has_text.any():
-        bands[has_text, VECTOR_BANDS:] = text_bands([text for text in canonical if text])
-        counts[has_text, VECTOR_BANDS:] = True
+    numbers = [_number(text, tenant) for text, tenant in zip(read.canonical, tenants.tolist(), strict=True)]
+    ranks = [_rank(*each, asked) for each in zip(read.there.tolist(), points, texts, strict=True)]
     return Page(
         start=places.start,
-        vectors=vectors,
-        there=there,
-        has_vector=has_vector,
-        numbers=np.array(
-            [_number(text, tenant) for text, tenant in zip(canonical, tenants.tolist(), strict=True)], np.int64
-        ),
+        vectors=read.vectors,
+        there=read.there,
+        has_vector=read.has_direction,
+        numbers=np.array(numbers, np.int64),
         # The store takes no lone surrogates. They are spelled out, so that different ones stay different.
         texts=[None if text is None else text.encode("utf-8", "backslashreplace").decode() for text in texts],
-        rank=np.array([_rank(*each, asked) for each in zip(there.tolist(), points, texts, strict=True)], np.float64),
+        rank=np.array(ranks, np.float64),
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),
         marks=np.array([mark_of(point.vector, point.payload) for point in points], np.uint64),
-        bands=bands ^ tenants[:, None],  # points of two tenants share no band
-        counts=counts,
+        bands=read.bands ^ tenants[:, None],  # points of two tenants share no band
+        counts=read.counts,
     )
 
 

@@ -15,7 +15,7 @@ from support.searched_source import SearchedSource
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
-from vecsieve.proxy.jobs.source import PointId, SourceError
+from vecsieve.proxy.jobs.source import Point, SourceError
 from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile, encoded
 
 ARGUMENTS = Arguments(url="http://localhost:1", collection="planted", requests_per_second=1000.0)
@@ -56,9 +56,9 @@ def refused(*words: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("source")
-def test_the_files_are_written_and_the_state_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    json_file, html, state = tmp_path / "r.json", tmp_path / "r.html", tmp_path / "state"
-    assert run(replace(ARGUMENTS, json=str(json_file), html=html, state=state)) == 0
+def test_the_files_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_file, html = tmp_path / "r.json", tmp_path / "r.html"
+    assert run(replace(ARGUMENTS, json=str(json_file), html=html)) == 0
     assert json.loads(json_file.read_bytes())["about"]["points"] == 50
     assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert sorted(tmp_path.iterdir()) == [html, json_file]
@@ -111,7 +111,7 @@ def test_a_place_that_cannot_be_written_is_told_of_before_anything_is_read(tmp_p
         for option, arguments in (
             ("--json", replace(ARGUMENTS, json=str(place))),
             ("--html", replace(ARGUMENTS, html=place)),
-            ("--state", replace(ARGUMENTS, state=place)),
+            ("--ids", replace(ARGUMENTS, ids=place)),
         ):
             with refused(option, "a file in a directory that exists"):
                 run(arguments)
@@ -129,32 +129,39 @@ def test_fields_are_looked_at_where_they_are_named(source: Closing, capsys: pyte
 def test_an_error_of_the_database_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: Closing
 ) -> None:
-    def gone(*_: object, **__: object) -> list[list[tuple[PointId, float]]]:
+    def gone(*_: object) -> list[Point]:
         raise SourceError("http://localhost:1 does not answer")
 
-    monkeypatch.setattr(source, "nearest", gone)
+    monkeypatch.setattr(source, "read", gone)
     assert run(ARGUMENTS) == 1
     assert capsys.readouterr().err == "vecsieve analyze: http://localhost:1 does not answer\n"
-    state = tmp_path / "state"
-    assert run(replace(ARGUMENTS, state=state)) == 1
-    assert f"kept in {state}; run the same command again" in capsys.readouterr().err
+    work = tmp_path / "work"
+    assert run(replace(ARGUMENTS, work=work)) == 1
+    assert f"kept in {work}; run the same command again" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(command, "opened", lambda *_args, **_named: source)
-    assert run(replace(ARGUMENTS, state=state, cut=0.3)) == 1
-    assert "begun for another analysis" in capsys.readouterr().err
-    assert state.exists()
+    assert run(replace(ARGUMENTS, work=work, text_field="body")) == 1
+    assert "begun for another job" in capsys.readouterr().err
+    assert run(replace(ARGUMENTS, work=work)) == 0
+    assert work.exists()
+
+
+def test_a_folder_for_a_sample_is_refused(tmp_path: Path, source: Closing) -> None:
+    with refused("--work", "--limit beside it"):
+        run(replace(ARGUMENTS, work=tmp_path, limit=10))
+    assert source.requests == 0
 
 
 def test_an_interruption_says_how_to_go_on_and_writes_no_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: Closing
 ) -> None:
-    def interrupted(*_: object, **__: object) -> list[list[tuple[PointId, float]]]:
+    def interrupted(*_: object) -> list[Point]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(source, "nearest", interrupted)
+    monkeypatch.setattr(source, "read", interrupted)
     assert run(replace(ARGUMENTS, html=tmp_path / "r.html")) == 130
-    assert "--state FILE" in capsys.readouterr().err
-    state = tmp_path / "state"
-    assert run(replace(ARGUMENTS, html=tmp_path / "r.html", state=state)) == 130
+    assert "--work FOLDER" in capsys.readouterr().err
+    work = tmp_path / "work"
+    assert run(replace(ARGUMENTS, html=tmp_path / "r.html", work=work)) == 130
     assert "run the same command again" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == [state]
+    assert list(tmp_path.iterdir()) == [work]

@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.memory_source import families as planted
-from vecsieve.proxy.jobs.analyze.pools import FEWEST, TOP_K, Pool, collection_median, overlap, pool, saving
+from vecsieve.proxy.jobs.analyze.pools import (
+    FEWEST,
+    TOP_K,
+    Pool,
+    collection_median,
+    overlap,
+    pool,
+    saving,
+    share_within,
+)
 from vecsieve.proxy.jobs.source import Point, Vectors
 from vecsieve.proxy.selection.geometry import measure, median_distance
 
 
 def made(vectors: Vectors, texts: list[int] | None = None) -> Pool:
-    return pool(vectors, np.array(texts or [0] * len(vectors), np.uint64), magnitude=False)
+    return pool(vectors, np.array(texts or [0] * len(vectors), np.uint64), [0.0] * len(vectors), magnitude=False)
 
 
 def test_three_copies_of_each_leave_a_third_of_a_page() -> None:
@@ -62,6 +71,15 @@ def test_the_collections_median_is_the_pools_and_unknown_without_pairs() -> None
     assert collection_median([*pools, made(planted(1, 1))]) == pytest.approx(expected)
     assert collection_median([made(planted(1, 1))]) is None
     assert pools[0].median == median_distance(measure(planted(5, 1, seed=5), magnitude=False))
+
+
+def test_the_nearest_other_of_a_point_is_the_second_of_its_pool_in_whatever_order_it_comes() -> None:
+    keys = np.zeros(3, np.uint64)
+    near = pool(planted(1, 3), keys, [0.02, 0.0, 0.1], magnitude=False)
+    alone = pool(planted(1, 1), keys[:1], [0.0], magnitude=False)
+    assert (near.nearest, alone.nearest) == (0.02, np.inf)
+    assert [share_within([near, alone], cut) for cut in (0.01, 0.02, 2.0)] == [0.0, 0.5, 0.5]
+    assert share_within([], 0.5) == 0.0
 
 
 # The splitter's overlap is read off spans, whatever order and gaps the points come in; few spans say nothing.

@@ -18,7 +18,7 @@ from vecsieve.proxy.jobs.source import Point
 KEYS = {
     "": "format version about cut exact near families sources density saving overlap",
     "about": "collection vector_name dimension distance points examined with_vector with_text gone text_fields source_fields",
-    "cut": "value origin relative median pools",
+    "cut": "value origin relative median pools found",
     "exact": "with_copy redundant",
     "near": "with_copy redundant",
     "families": "count largest saturated sizes examples",
@@ -28,7 +28,7 @@ KEYS = {
     "families.examples.0.members.0": "id source distance exact text",
     "sources": "distinct rows",
     "sources.rows.0": "name points with_copy copied",
-    "density.0": "cut with_copy redundant",
+    "density.0": "cut with_copy redundant estimated",
     "saving": "searches top_k results copies by_copies filled",
 }
 
@@ -163,7 +163,7 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
     sampled = cautions(report(limit=10))
     assert sampled[0].startswith("A sample of 10 of 50 points")
     assert "--limit" in sampled[0]
-    crowd = cautions(report(points(families(1, 40))))
+    crowd = cautions(report(points(families(1, 40)), limit=40))
     assert [each for each in crowd if each.startswith("40 points have 20 copies or more")]
     bare = [Point(id=each.id, vector=None, payload=each.payload) for each in planted()]
     said = cautions(report(bare, cut=None))

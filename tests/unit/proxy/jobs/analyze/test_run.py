@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.analyzed import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
 from support.memory_source import families, points
 from support.searched_source import SearchedSource
-from vecsieve.proxy.jobs.analyze import run
-from vecsieve.proxy.jobs.analyze.reading import FieldNames, StateError
-from vecsieve.proxy.jobs.analyze.report import as_json
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import as_json, cautions
 from vecsieve.proxy.jobs.analyze.run import analyze
+from vecsieve.proxy.jobs.pairs import reading
+from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError
 
 READING = {"shape", "ids", "scroll", "read", "neighbours", "nearest"}
@@ -87,7 +86,7 @@ def test_reading_is_all_it_does() -> None:
             return super().__getattribute__(name)
 
     analyze(Watched(planted()), asked(), bar=no_bar)
-    assert {"ids", "read", "nearest", "neighbours", "shape"} <= Watched.used <= READING
+    assert {"ids", "read", "neighbours", "shape"} <= Watched.used <= READING
 
 
 def test_an_empty_collection_is_told_of() -> None:
@@ -100,64 +99,60 @@ def many() -> list[Point]:
     return points(families(120, 3), payloads)
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 3])
-def test_going_on_after_an_error_gives_what_one_run_gives(tmp_path: Path, after: int) -> None:
-    state = tmp_path / "state"
+@pytest.mark.parametrize("requests", range(7))
+def test_an_interruption_at_any_read_is_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int
+) -> None:
+    monkeypatch.setattr(reading, "PAGE", 150)
     with pytest.raises(SourceError, match="went away"):
-        analyze(SearchedSource(many(), fails_after=after), asked(state=state), bar=no_bar)
+        analyze(SearchedSource(many(), fails_after=requests), asked(work=tmp_path), bar=no_bar)
     source = SearchedSource(many())
-    assert as_json(analyze(source, asked(state=state), bar=no_bar)) == as_json(report(many()))
-    assert source.calls.count("nearest") == 4 - after
+    assert as_json(analyze(source, asked(work=tmp_path), bar=no_bar)) == as_json(report(many()))
+    # Three reads for the sample, which is kept as a whole, three for the pages, and one for the examples.
+    assert source.calls.count("read") == 7 - (requests if requests >= 3 else 0)
 
 
-@pytest.mark.parametrize(
-    "requests", [each if each % 5 == 0 else pytest.param(each, marks=pytest.mark.deep) for each in range(30)]
-)
-def test_an_interruption_at_any_request_is_gone_on_from(tmp_path: Path, requests: int) -> None:
-    class Interrupted(SearchedSource):
-        left = 0
-
-        def nearest(self, vectors: np.ndarray, *, count: int) -> list[list[tuple[PointId, float]]]:
-            self._count()
-            return super().nearest(vectors, count=count)
-
-        def read(self, ids: Sequence[PointId]) -> list[Point]:
-            self._count()
-            return super().read(ids)
-
-        def _count(self) -> None:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
-
-    state = tmp_path / "state"
-    source = Interrupted(many())
-    source.left = requests
-    with pytest.raises(KeyboardInterrupt):
-        analyze(source, asked(state=state), bar=no_bar)
-    gone_on = analyze(SearchedSource(many()), asked(state=state), bar=no_bar)
-    assert as_json(gone_on) == as_json(report(many()))
-
-
-def test_the_state_is_written_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(run, "SHARE", 0)
-    written: list[int] = []
-    monkeypatch.setattr(run, "save", lambda _path, _of, reading: written.append(reading.done))
-    # A page is kept before the next one is asked for: a process that is killed loses one page, not all.
-    analyze(SearchedSource(many()), asked(state=tmp_path / "state"), bar=no_bar)
-    assert written == [100, 200, 300, 360]
-
-
-def test_a_state_of_a_collection_that_has_changed_is_refused(tmp_path: Path) -> None:
-    state = tmp_path / "state"
+def test_a_killed_run_is_gone_on_from_with_sketches_of_the_same_size(tmp_path: Path) -> None:
     with pytest.raises(SourceError):
-        analyze(SearchedSource(many(), fails_after=2), asked(state=state), bar=no_bar)
+        analyze(SearchedSource(many(), fails_after=4), asked(work=tmp_path, cut=0.2), bar=no_bar)
+    found = analyze(SearchedSource(many()), asked(work=tmp_path, cut=0.05), bar=no_bar)
+    assert found.families == report(many(), cut=0.05).families
+
+
+def test_a_folder_of_a_collection_that_has_changed_is_refused(tmp_path: Path) -> None:
+    analyze(SearchedSource(many()), asked(work=tmp_path), bar=no_bar)
     for changed in (many()[:-1], [*many()[:-1], Point(id=999, vector=None, payload={})]):
-        with pytest.raises(StateError, match="begun for another analysis"):
-            analyze(SearchedSource(changed), asked(state=state), bar=no_bar)
-    with pytest.raises(StateError, match=r"cut: the file has 0.05, now it is 0.06"):
-        analyze(SearchedSource(many()), asked(state=state, cut=0.06), bar=no_bar)
+        with pytest.raises(StoreError, match="begun for another job"):
+            analyze(SearchedSource(changed), asked(work=tmp_path), bar=no_bar)
+    with pytest.raises(StoreError, match=r"text fields: the folder has text, now it is body"):
+        analyze(SearchedSource(many()), asked(work=tmp_path, fields=FieldNames(text=("body",), source=())), bar=no_bar)
+
+
+def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    report(many())
+    with pytest.raises(SourceError):
+        analyze(SearchedSource(many(), fails_after=4), asked(), bar=no_bar)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_collection_is_read_and_only_the_searches_around_stored_points_are_made() -> None:
+    whole, sample = SearchedSource(many()), SearchedSource(many())
+    one, other = analyze(whole, asked(), bar=no_bar), analyze(sample, asked(limit=360), bar=no_bar)
+    assert "nearest" not in whole.calls
+    assert "nearest" in sample.calls
+    # The same answer by two ways: what sketches find of a small collection is what searches find.
+    assert one.cut.found == pytest.approx(1.0, abs=0.01)
+    assert other.cut.found is None
+    for name in ("about", "exact", "near", "families", "sources", "saving", "overlap"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+def test_a_cut_beyond_what_sketches_find_is_warned_of() -> None:
+    found = report(points(families(400, 2, dimension=8, noise=0.2)), cut=0.8)
+    assert found.cut.found is not None
+    assert found.cut.found < 0.9
+    assert any("the sketches find" in each and "--limit" in each for each in cautions(found))
 
 
 def test_points_deleted_meanwhile_are_counted_and_left_out() -> None:

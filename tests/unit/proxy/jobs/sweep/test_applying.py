@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from support.memory_source import MemorySource, points
+from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, opened_store, sweep
-from vecsieve.proxy.jobs.sweep.store import Store
 from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.writes.journal import Book
 

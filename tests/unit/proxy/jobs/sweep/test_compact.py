@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.config.problems import SettingsError
+from vecsieve.proxy.jobs.pairs.store import Going
 from vecsieve.proxy.jobs.source import Whole, key_of
 from vecsieve.proxy.jobs.sweep.compact import Arguments, United, run, with_what_it_lacks
-from vecsieve.proxy.jobs.sweep.store import Going
 from vecsieve.proxy.writes.journal import Book, Kind, LeftOut, State
 
 VALUES = st.one_of(

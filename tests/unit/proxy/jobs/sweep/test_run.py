@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from support.memory_source import MemorySource
+from vecsieve.proxy.jobs.pairs import reading
+from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
-from vecsieve.proxy.jobs.sweep import run
 from vecsieve.proxy.jobs.sweep.report import Report, as_json
 from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
-from vecsieve.proxy.jobs.sweep.store import StoreError
 from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, DIMENSION = 20, 4, 64
@@ -184,7 +184,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, list[dict[s
 def test_going_on_after_an_interruption_gives_what_one_run_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Report, list[dict[str, Any]]], left: int
 ) -> None:
-    monkeypatch.setattr(run, "PAGE", 20)
+    monkeypatch.setattr(reading, "PAGE", 20)
     source = Ended(planted(), left)
     with pytest.raises(KeyboardInterrupt):
         swept_by(source, tmp_path / "parts")
@@ -207,7 +207,7 @@ def test_points_deleted_meanwhile_are_counted_and_left_out(tmp_path: Path) -> No
 
 def test_a_collection_that_has_changed_needs_a_new_folder(tmp_path: Path) -> None:
     swept(planted(), tmp_path)
-    with pytest.raises(StoreError, match="begun for another sweep"):
+    with pytest.raises(StoreError, match="begun for another job"):
         swept(planted()[:-1], tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors and texts in raw files beside it.
+"""What a job has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors and texts in raw files beside it.
 
 DuckDB joins the bands out of core, within a bound of memory, so that a laptop's disk and not its memory limits the size of a
 collection. A page is added as a whole: the raw files first, then one transaction. After a kill, what the transaction does not
@@ -21,17 +21,18 @@ import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
 
+from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
 from ...selection.text.tokens import Hashes
 from ...selection.values import FloatMatrix
 from ..source import PointId
 from .joining import BY_DUCKDB, Join
-from .sketches import VECTOR_BANDS
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 3
+FORMAT = 4
 MEMORY_MB = 512  # of DuckDB; beyond it a join goes to the disk
 BATCH = 4096  # pairs that are looked at together: 12 MB of vectors at 384 dimensions
+JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has its price
 SLICE = 8_000_000  # hashes that another engine joins at a time: Daft took 290 bytes for each
 READ = 64 * BATCH  # pairs that are read together: the table is looked through for each reading
 _ITEM, _OFFSET = 4, 8  # bytes of a float32, and of the place in a file
@@ -39,7 +40,7 @@ _ITEM, _OFFSET = 4, 8  # bytes of a float32, and of the place in a file
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name VARCHAR PRIMARY KEY, value VARCHAR);
 CREATE TABLE IF NOT EXISTS points (
-    place BIGINT, has_vector BOOLEAN, number BIGINT, rank DOUBLE, size BIGINT, mark UBIGINT);
+    place BIGINT, has_vector BOOLEAN, number BIGINT, rank DOUBLE, size BIGINT, mark UBIGINT, label VARCHAR);
 CREATE TABLE IF NOT EXISTS bands (band UTINYINT, hash UBIGINT, place BIGINT);
 CREATE TABLE IF NOT EXISTS sample (value BLOB);
 CREATE TABLE IF NOT EXISTS pairs (a BIGINT, b BIGINT, of_text BOOLEAN);
@@ -63,8 +64,8 @@ class StoreError(Exception):
 class Page:
     """The points of consecutive places from ``start`` on; those that are gone have a row of zeros. ``there``: (m,) places of the others,
     of which the next members speak. ``numbers``: (m,) equal for equal canonical texts, 0 without one. ``rank``: (m,) the larger
-    one stays. ``size``: (m,) bytes of vector and payload. ``marks``: (m,) of ``mark_of``. ``bands``: (m, b), and which of them
-    count (m, b).
+    one stays. ``size``: (m,) bytes of vector and payload. ``marks``: (m,) equal for equal content. ``bands``: (m, b), those of texts
+    first, and which of them count (m, b). ``labels``: (m,) what points are counted by, or none at all.
     """
 
     start: int
@@ -78,6 +79,7 @@ class Page:
     marks: npt.NDArray[np.uint64]
     bands: Hashes
     counts: npt.NDArray[np.bool_]
+    labels: Sequence[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class Going:
 
 
 class Texts:
-    """The texts of the first places of a sweep, one behind the other, and where each ends; none is as good as an empty one.
+    """The texts of the first places of a collection, one behind the other, and where each ends; none is as good as an empty one.
     ``done``: places that are kept of what is there.
     """
 
@@ -156,7 +158,7 @@ class Texts:
 
 
 class Store:
-    """The folder of one sweep. ``of``: what the sweep depends on; a folder begun for another one is refused. Raises StoreError."""
+    """The folder of one job. ``of``: what the job depends on; a folder begun for another one is refused. Raises StoreError."""
 
     def __init__(self, folder: Path, dimension: int, of: Mapping[str, str | int | float | None]) -> None:
         import duckdb
@@ -187,7 +189,7 @@ class Store:
         self._database.close()
 
     def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
-        """Note what the sweep depends on; refuse a folder that was begun for another one."""
+        """Note what the job depends on; refuse a folder that was begun for another one."""
         wanted = json.dumps(of, sort_keys=True)
         held = self._about(name)
         if held is None:
@@ -201,7 +203,7 @@ class Store:
             )
             self._database.close()
             raise StoreError(
-                f"--work {self._folder} was begun for another sweep; remove it, or name another folder\n{words}"
+                f"--work {self._folder} was begun for another job; remove it, or name another folder\n{words}"
             )
 
     @property
@@ -217,6 +219,14 @@ class Store:
                 self._database.execute("INSERT INTO sample VALUES (?)", [read().astype("<f4").tobytes()])
             return self.sample(read)
         return np.frombuffer(held[0], "<f4").reshape(-1, self._dimension)
+
+    def kept(self, name: str, make: Callable[[], float]) -> float:
+        """The number of the first run, for the same reason."""
+        held = self._about(name)
+        if held is None:
+            self._note(name, made := make())
+            return made
+        return float(held)
 
     def add(self, page: Page) -> None:
         """Keep a page, wholly or not at all. It begins where the last one ended."""
@@ -234,6 +244,7 @@ class Store:
             "rank": page.rank,
             "size": page.size,
             "mark": page.marks,
+            "label": np.array(page.labels or [None] * len(page.there), object),
         }
         bands: dict[str, npt.NDArray[Any]] = {
             "band": columns.astype(np.uint8),
@@ -255,15 +266,15 @@ class Store:
             shutil.rmtree(folders[0], ignore_errors=True)
             row = self._database.execute("SELECT count(*) FROM bands").fetchone()
             slices = 1 if row is None else max(1, -(-int(row[0]) // SLICE))
-            each = f"SELECT hash, place, band >= {VECTOR_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
+            each = f"SELECT hash, place, band < {TEXT_BANDS} AS of_text, hash % {slices} AS slice FROM bands"  # noqa: S608 - numbers of our own
             self._database.execute(f"COPY ({each}) TO '{_quoted(folders[0])}' (FORMAT parquet, PARTITION_BY (slice))")
             join(*folders)
         with self._transaction():
             self._database.execute("DELETE FROM pairs")
             if join is None:
                 insert = f"INSERT INTO pairs SELECT a, b, ? FROM ({BY_DUCKDB})"  # noqa: S608 - our own
-                for (band,) in self._database.execute("SELECT DISTINCT band FROM bands ORDER BY band").fetchall():
-                    self._database.execute(insert, [band >= VECTOR_BANDS, band])
+                for start, end in self._joined_together():
+                    self._database.execute(insert, [end <= TEXT_BANDS, start, end])
             elif any(folders[1].glob("*.parquet")):
                 found = f"{_quoted(folders[1])}/*.parquet"
                 self._database.execute(f"INSERT INTO pairs SELECT a, b, of_text FROM read_parquet('{found}')")  # noqa: S608 - quoted
@@ -272,6 +283,13 @@ class Store:
             self._note("paired", 1)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _joined_together(self) -> Iterator[tuple[int, int]]:
+        """Bands from one to before another, as many as JOINED hashes hold; those of texts by themselves."""
+        (last,) = self._database.execute("SELECT coalesce(max(band::INTEGER), 0) + 1 FROM bands").fetchone() or (0,)
+        step = max(1, JOINED // max(1, self.done))
+        for first, end in ((0, TEXT_BANDS), (TEXT_BANDS, int(last))):
+            yield from ((start, min(start + step, end)) for start in range(first, end, step))
 
     def held(self) -> Held:
         found = self._columns("SELECT place, has_vector, number, rank, size, mark FROM points ORDER BY place")
@@ -283,6 +301,11 @@ class Store:
             size=found["size"],
             marks=found["mark"],
         )
+
+    def labels(self) -> list[str | None]:
+        """Of all points that are there, ascending by place."""
+        found = self._database.execute("SELECT label FROM points ORDER BY place").fetchall()
+        return [label for (label,) in found]
 
     def pairs(self) -> int:
         """How many there are, after ``pair_up``."""

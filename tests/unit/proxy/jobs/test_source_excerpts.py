@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.analyze.reading import TEXT_CHARACTERS, shortened
+from vecsieve.proxy.jobs.source import TEXT_CHARACTERS, shortened
 
 
 @given(st.text())

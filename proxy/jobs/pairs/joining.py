@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 GROUP, NEAREST = 32, 8
 
-# Of one band. The hashes of different bands differ (sketches.py), and so do those of vectors and of texts.
+# Of bands from one on, and before another. The hashes of different bands differ (sketches.py), and so do those of vectors and of texts.
 BY_DUCKDB = f"""
 WITH grouped AS (
     SELECT place, hash, row_number() OVER (PARTITION BY hash ORDER BY place) AS r, count(*) OVER (PARTITION BY hash) AS n
-    FROM bands WHERE band = ?
+    FROM bands WHERE band >= ? AND band < ?
 ), small AS MATERIALIZED (SELECT * FROM grouped WHERE n > 1 AND n <= {GROUP}),
 large AS MATERIALIZED (SELECT * FROM grouped WHERE n > {GROUP}),
 later AS (SELECT place, hash, r + unnest(range(1, {NEAREST + 1})) AS r FROM large),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.analyze.reading import NOWHERE, Ids
+from vecsieve.proxy.jobs.pairs.ids import NOWHERE, Ids, spread
 from vecsieve.proxy.jobs.source import PointId
 
 any_id = st.one_of(st.integers(0, 2**64 - 1), st.uuids().map(str))
@@ -51,3 +52,13 @@ def test_an_id_that_was_not_listed_is_nowhere() -> None:
     held = Ids([[3, 7]])
     assert held.places([5, 7, 9, str(UUID(int=1))]).tolist() == [NOWHERE, 1, NOWHERE, NOWHERE]
     assert Ids([]).places([1, "x"]).tolist() == [NOWHERE, NOWHERE]
+
+
+@given(st.integers(0, 10_000), st.one_of(st.none(), st.integers(1, 12_000)))
+def test_a_sample_is_ascending_distinct_and_as_even_as_can_be(points: int, limit: int | None) -> None:
+    """Neighbouring places of a sample are the same number of points apart, give or take one."""
+    places = spread(points, limit).tolist()
+    assert len(places) == (points if limit is None else min(points, limit))
+    gaps = np.diff(places)
+    assert all(0 <= place < points for place in places)
+    assert not len(gaps) or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 1)

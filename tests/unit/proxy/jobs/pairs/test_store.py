@@ -1,4 +1,4 @@
-"""What a sweep has read survives a kill, and belongs to one sweep."""
+"""What a job has read survives a kill, and belongs to one job."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from vecsieve.proxy.jobs.sweep.joining import GROUP, NEAREST
-from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
-from vecsieve.proxy.jobs.sweep.store import Page, Store, StoreError
+from vecsieve.proxy.jobs.pairs.joining import GROUP, NEAREST
+from vecsieve.proxy.jobs.pairs.store import Page, Store, StoreError
+from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
 
 OF: dict[str, str | int | float | None] = {"collection": "c", "keep": "first"}
 
@@ -42,7 +42,7 @@ def pairs_of(store: Store) -> list[list[int]]:
 def test_points_that_share_a_band_are_candidates_once(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[1, 5], [1, 5], [2, 6]]))
-        store.add(page(3, [[2, 7], [3, 1], [0, 7]]))
+        store.add(page(3, [[2, 7], [3, 8], [0, 7]]))
         assert pairs_of(store) == [[0, 1], [2, 3], [3, 5]]
 
 
@@ -59,12 +59,29 @@ def test_candidates_come_with_their_vectors_and_texts(tmp_path: Path) -> None:
 
 
 def test_candidates_say_whether_a_band_of_their_texts_is_shared(tmp_path: Path) -> None:
-    vector, text = [1] + [0] * (VECTOR_BANDS - 1), 5
+    text, other, vector = [5] + [0] * (TEXT_BANDS - 1), [0] * TEXT_BANDS, 1
     with Store(tmp_path, 2, OF) as store:
-        store.add(page(0, [[*vector, text], [*vector, 0], [*vector, text]]))
+        store.add(page(0, [[*text, vector], [*other, vector], [*text, vector]]))
         store.pair_up()
         (found,) = store.candidates(store.held())
     assert found.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert found.of_text.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("joined", [1, 8, 10_000])
+def test_however_many_bands_are_joined_together_the_pairs_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: int
+) -> None:
+    monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.JOINED", joined)
+    bands = np.arange(1, 4 * (TEXT_BANDS + 9) + 1).reshape(4, -1)  # nobody shares one, but for these:
+    bands[2, TEXT_BANDS - 1] = bands[1, TEXT_BANDS - 1]
+    bands[3, TEXT_BANDS] = bands[0, TEXT_BANDS]
+    bands[3, -1] = bands[1, -1]
+    with Store(tmp_path, 2, OF) as store:
+        store.add(page(0, bands.tolist()))
+        store.pair_up()
+        (found,) = store.candidates(store.held())
+    assert found.pairs.tolist() == [[0, 3], [1, 2], [1, 3]]
     assert found.of_text.tolist() == [False, True, False]
 
 
@@ -117,8 +134,8 @@ def test_texts_of_any_length_are_those_that_were_added_and_what_a_kill_left_behi
 def test_all_pairs_come_in_order_however_many_are_read_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.BATCH", 4)
-    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.READ", 12)
+    monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.BATCH", 4)
+    monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.READ", 12)
     with Store(tmp_path, 2, OF) as store:
         store.add(page(0, [[5]] * 9))
         store.pair_up()
@@ -153,10 +170,10 @@ def test_the_sample_of_the_first_run_is_kept(tmp_path: Path) -> None:
         assert store.sample(lambda: first * 2).tolist() == first.tolist()
 
 
-def test_a_folder_of_another_sweep_is_refused_with_what_differs(tmp_path: Path) -> None:
+def test_a_folder_of_another_job_is_refused_with_what_differs(tmp_path: Path) -> None:
     with Store(tmp_path, 2, OF):
         pass
-    with pytest.raises(StoreError, match=r"begun for another sweep.*\n  keep: the folder has first, now it is newest"):
+    with pytest.raises(StoreError, match=r"begun for another job.*\n  keep: the folder has first, now it is newest"):
         Store(tmp_path, 2, {**OF, "keep": "newest"})
 
 

@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from vecsieve.proxy.jobs.sweep.joining import BY_DUCKDB, GROUP, NEAREST, by_daft
-from vecsieve.proxy.jobs.sweep.sketches import VECTOR_BANDS
-from vecsieve.proxy.jobs.sweep.store import Page, Store
+from vecsieve.proxy.jobs.pairs.joining import BY_DUCKDB, GROUP, NEAREST, by_daft
+from vecsieve.proxy.jobs.pairs.store import Page, Store
+from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
 
 NEEDS_DAFT = pytest.mark.skipif(find_spec("daft") is None, reason="an extra of 150 MB: `make runners`")
 
@@ -45,15 +45,15 @@ def test_of_a_group_as_many_pairs_are_found_as_its_family_needs() -> None:
     with duckdb.connect() as database:
         database.execute("CREATE TABLE bands (band UTINYINT, hash UBIGINT, place BIGINT)")
         database.executemany("INSERT INTO bands VALUES (3, ?, ?)", rows)
-        found = database.execute(BY_DUCKDB, [3]).fetchall()
+        found = database.execute(BY_DUCKDB, [3, 4]).fetchall()
     assert len(found) == len(set(found))
     assert set(found) == wanted(rows)
 
 
 def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
     n = 1 + max(place for _, place in rows)
-    bands = np.zeros((n, VECTOR_BANDS + 2), np.uint64)  # some of vectors, two of texts
-    for column, hash_ in enumerate(sorted({hash_ for hash_, _ in rows}), VECTOR_BANDS - 5):
+    bands = np.zeros((n, TEXT_BANDS + 5), np.uint64)  # two of texts, the others of vectors
+    for column, hash_ in enumerate(sorted({hash_ for hash_, _ in rows}), TEXT_BANDS - 2):
         bands[[place for each, place in rows if each == hash_], column] = hash_
     store = Store(folder, 1, {})
     page = Page(
@@ -77,7 +77,7 @@ def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
 def test_another_engine_gets_all_hashes_in_slices_of_which_no_two_share_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_: int, folders: int
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.SLICE", slice_)
+    monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.SLICE", slice_)
     seen: list[list[tuple[int, int]]] = []
 
     def join(bands: Path, pairs: Path) -> None:
@@ -99,7 +99,7 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pyt
     found, of_text = [], []
     daft = by_daft(on_ray="SWEEP_ON_RAY" in os.environ)  # once a process
     for name, join, size in (("duckdb", None, 10_000), ("daft", daft, 10_000), ("daft in slices", daft, 60)):
-        monkeypatch.setattr("vecsieve.proxy.jobs.sweep.store.SLICE", size)
+        monkeypatch.setattr("vecsieve.proxy.jobs.pairs.store.SLICE", size)
         folder = tmp_path / f"it's {name}"
         folder.mkdir()
         (folder / "pairs").mkdir()

@@ -1,0 +1,40 @@
+"""How alike the vectors of candidates are: pair by pair, where the matrix of selection/geometry.py would compare each with each.
+
+A batch holds thousands of pairs of almost as many points: all of its distances would be a thousand times as many as are asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...selection.geometry import NOISE, rows_of
+from ...selection.values import FloatMatrix, Indices
+
+
+def similarities(
+    vectors: FloatMatrix, rows: Indices, has_vector: npt.NDArray[np.bool_], *, magnitude: bool
+) -> FloatMatrix:
+    """(p,) float32 of the pairs ``rows`` (p, 2) of ``vectors`` (k, d): 1 - the distance of selection/geometry.py; NaN without both vectors.
+
+    ``magnitude``: whether the length of a vector matters.
+    """
+    first, second = rows[:, 0], rows[:, 1]
+    held = rows_of(vectors)
+    with np.errstate(all="ignore"):
+        products = np.einsum("ij,ij->i", held.values[first], held.values[second])
+        lengths = np.ldexp(np.sqrt(held.squares.astype(np.float64)), held.exponents)
+        one, other = lengths[first], lengths[second]
+        scale = np.ldexp(1.0, held.exponents[first] + held.exponents[second])
+        middle = (one**2 + other**2) / 2.0 if magnitude else one * other
+        found: FloatMatrix = (products * scale / middle).astype(np.float32)
+    usable = held.usable & has_vector
+    found[~(usable[first] & usable[second])] = np.nan
+    return found
+
+
+def distances(found: FloatMatrix) -> FloatMatrix:
+    """Of ``similarities``: infinite without both vectors, zero below the noise of float32."""
+    far: FloatMatrix = np.where(np.isnan(found), np.float32(np.inf), np.float32(1.0) - found)
+    far[far < NOISE] = 0.0
+    return far
