@@ -46,15 +46,24 @@ CREATE TABLE IF NOT EXISTS points (
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 # Added later: files without these columns get them, and programs that do not know them can still use the file.
 _ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
-# The same point again is the same row, with its latest survivor. A row that is DONE stays so; one that was restored or refused is left out
-# again.
+# The same point again is the same row. A row that is DONE stays as it is until the new write was carried out too; one that was restored or
+# refused is left out again.
 _ENTER = """
 INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point, kind, became)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (collection, partition, hash) DO UPDATE
-SET state = CASE state WHEN 'done' THEN 'done' ELSE excluded.state END, at = excluded.at, survivor = excluded.survivor,
+SET state = excluded.state, at = excluded.at, survivor = excluded.survivor,
     tier = excluded.tier, similarity = excluded.similarity, kind = excluded.kind, became = excluded.became
+WHERE state != 'done' OR excluded.state = 'done'
 """
+_WHICH = "collection = ? AND partition = ? AND hash = ?"
+# Two writes may share a row, for example if both are copies of one stored point. The write that was carried out decides the state and the
+# survivor, whatever became of the other. A restored point without an id stays UNDONE: a second restore would store it twice.
+_CARRIED_OUT = f"""
+UPDATE points SET state = 'done', at = ?, survivor = ?, tier = ?, similarity = ?, kind = ?, became = ?
+WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?)
+"""  # noqa: S608 - the text is above
+_NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
@@ -176,11 +185,14 @@ class Book:
         ]
         self._all(_ENTER, rows)
 
-    def settle(self, points: Sequence[LeftOut], state: State) -> None:
-        """Set the final state of points that are PENDING."""
-        rows = [(state, each.collection, each.partition, each.hash) for each in points]
-        where = "collection = ? AND partition = ? AND hash = ? AND state = 'pending'"
-        self._all(f"UPDATE points SET state = ? WHERE {where}", rows)  # noqa: S608 - the text is above
+    def settle(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:
+        """Set the final state of points. A state other than DONE is set only where they are still PENDING."""
+        keys = [(each.collection, each.partition, each.hash) for each in points]
+        if state is not State.DONE:
+            self._all(_NOT_CARRIED_OUT, [(state, *key) for key in keys])
+            return
+        told = [(at, each.survivor, each.tier, each.similarity, each.kind, each.became) for each in points]
+        self._all(_CARRIED_OUT, [(*row, *key, NO_ID) for row, key in zip(told, keys, strict=True)])
 
     def undone(self, numbers: Iterable[int]) -> None:
         """Mark points as stored."""
@@ -270,7 +282,7 @@ class Journal:
 
     async def settle(self, points: Sequence[LeftOut], state: State) -> None:
         """Settle points; their state is on disk when this returns. Raises JournalError, or TimeoutError."""
-        await self._work.run(partial(self._settle, points, state))
+        await self._work.run(partial(self._settle, points, state, self._now()))
 
     async def close(self) -> None:
         """Finish the work that was begun."""
@@ -282,8 +294,8 @@ class Journal:
     def _enter(self, points: Sequence[LeftOut], state: State, at: float) -> None:
         self._opened().enter(points, state, at=at)
 
-    def _settle(self, points: Sequence[LeftOut], state: State) -> None:
-        self._opened().settle(points, state)
+    def _settle(self, points: Sequence[LeftOut], state: State, at: float) -> None:
+        self._opened().settle(points, state, at=at)
 
     def _opened(self) -> Book:
         if self._book is None:

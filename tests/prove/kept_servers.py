@@ -7,6 +7,7 @@ FOLDER when they end: they keep nothing if they are killed. Milvus Lite has a lo
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import signal
 import sys
@@ -70,6 +71,8 @@ def milvus(folder: Path, port: int) -> None:
     ended.wait()
     server.stop(grace=1).wait()
     database.close()
+    sys.stdout.flush()
+    os._exit(0)  # as the interpreter ends it collects garbage for half a minute
 
 
 async def until_told(run: Callable[[Awaitable[object]], Awaitable[None]]) -> None:

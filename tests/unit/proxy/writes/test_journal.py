@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.writes.journal import _SCHEMA, Book, Journal, JournalError, Kind, LeftOut, State
+from vecsieve.proxy.writes.journal import _SCHEMA, NO_ID, Book, Journal, JournalError, Kind, LeftOut, State
 
 POINT = LeftOut(
     collection="docs",
@@ -21,6 +21,7 @@ POINT = LeftOut(
     similarity=0.99,
     point=b'{"id":7,"vector":[1.50,2],"payload":{"text":"gr\xc3\xb6\xc3\x9fe"}}',
 )
+LATER = replace(POINT, survivor=b"2")
 OTHER = replace(POINT, id=b"8", point=b'{"id":8,"vector":[1,2]}')
 
 
@@ -49,8 +50,8 @@ def test_only_points_that_were_acknowledged_are_listed(path: Path) -> None:
     book = Book(path)
     book.enter([POINT, OTHER], State.PENDING, at=1.0)
     assert book.left_out() == []
-    book.settle([POINT], State.DONE)
-    book.settle([OTHER], State.REFUSED)
+    book.settle([POINT], State.DONE, at=2.0)
+    book.settle([OTHER], State.REFUSED, at=2.0)
     assert [row.id for row in book.left_out()] == [b"7"]
     assert states(path) == ["done", "refused"]
     book.close()
@@ -60,9 +61,9 @@ def test_the_same_point_again_is_the_same_row_and_stays_done(path: Path) -> None
     book = Book(path)
     for _ in range(3):
         book.enter([POINT], State.PENDING, at=1.0)
-        book.settle([POINT], State.DONE)
+        book.settle([POINT], State.DONE, at=2.0)
     book.enter([POINT], State.PENDING, at=2.0)
-    book.settle([POINT], State.REFUSED)
+    book.settle([POINT], State.REFUSED, at=2.0)
     assert states(path) == ["done"]
     book.close()
 
@@ -71,8 +72,8 @@ def test_the_same_point_again_is_the_same_row_and_stays_done(path: Path) -> None
 def test_a_point_that_was_stored_or_refused_may_be_left_out_anew(path: Path, before: State) -> None:
     book = Book(path)
     book.enter([POINT], before, at=1.0)
-    book.enter([replace(POINT, survivor=b"2")], State.PENDING, at=2.0)
-    book.settle([POINT], State.DONE)
+    book.enter([LATER], State.PENDING, at=2.0)
+    book.settle([LATER], State.DONE, at=2.0)
     assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 2.0)]
     book.close()
 
@@ -81,8 +82,48 @@ def test_a_point_that_is_left_out_again_has_its_latest_survivor(path: Path) -> N
     """Else two points that took each other's place would name each other, and not the one that is stored."""
     book = Book(path)
     book.enter([POINT], State.DONE, at=1.0)
-    book.enter([replace(POINT, survivor=b"2")], State.PENDING, at=2.0)
-    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 2.0)]
+    book.enter([LATER], State.PENDING, at=2.0)
+    book.settle([LATER], State.DONE, at=3.0)
+    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 3.0)]
+    book.close()
+
+
+def test_a_survivor_that_was_not_stored_takes_no_place_of_one_that_was(path: Path) -> None:
+    book = Book(path)
+    book.enter([POINT], State.PENDING, at=1.0)
+    book.settle([POINT], State.DONE, at=1.0)
+    book.enter([replace(LATER, kind=Kind.REMOVED)], State.PENDING, at=2.0)
+    assert [(row.survivor, row.kind) for row in book.left_out()] == [(b"1", Kind.LEFT_OUT)]
+    book.close()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_writes_for_which_a_point_goes_the_one_that_was_carried_out_counts(
+    path: Path, order: tuple[int, int]
+) -> None:
+    """The database refused the other: the point is gone all the same, and has the survivor that is stored."""
+    book = Book(path)
+    for at in order:
+        book.enter([(POINT, LATER)[at]], State.PENDING, at=1.0)
+    book.settle([POINT], State.REFUSED, at=2.0)
+    book.settle([LATER], State.DONE, at=3.0)
+    assert [(row.survivor, row.at) for row in book.left_out()] == [(b"2", 3.0)]
+    book.close()
+
+
+@pytest.mark.parametrize(("id", "state"), [(b"7", "done"), (NO_ID, "undone")])
+def test_a_point_that_was_restored_meanwhile_may_go_once_more_unless_it_would_be_stored_twice(
+    path: Path,
+    id: bytes,  # noqa: A002 - as in the journal
+    state: str,
+) -> None:
+    book, point = Book(path), replace(POINT, id=id)
+    book.enter([point], State.PENDING, at=1.0)
+    book.enter([point], State.PENDING, at=2.0)
+    book.settle([point], State.DONE, at=3.0)
+    book.undone([1])
+    book.settle([point], State.DONE, at=4.0)
+    assert states(path) == [state]
     book.close()
 
 
@@ -100,7 +141,7 @@ def test_copies_of_refused_writes_are_listed_where_they_are_asked_for(path: Path
     assert book.left_out() == []
     assert [head.id for head in book.heads(rejected=True)] == [b"7"]
     book.enter([POINT], State.PENDING, at=2.0)  # the mode became skip, and the client came again
-    book.settle([POINT], State.DONE)
+    book.settle([POINT], State.DONE, at=2.0)
     assert len(book.left_out()) == 1
     book.close()
 
