@@ -31,6 +31,9 @@ from .errors import RejectedReplyError
 ENTRIES = 1024  # collections counted: at most 1 MB
 FREE = 1  # per minute and collection: the first searches of a client with few searches may grow
 OVERDRAFT = 5  # replays beyond the budget; after that, searches are not widened: as many failures as open the breaker
+# Reads beyond the budget that requests in progress may reserve, of those whose points memory had the last time: they are seldom needed. Without
+# it a question that grows its pool, and so uses up the budget, was sent with vectors each time.
+REPEATED = 2
 QUIET_SECONDS = 60.0  # Qdrant's limits are per minute and fill up within one
 DAY_SECONDS = 86_400.0  # a month begins with a day
 RISE_SECONDS = 600.0  # seconds until the share is back to its full size
@@ -81,11 +84,12 @@ class _Reads:
 
 @dataclass(slots=True)
 class HeldReads:
-    """Reads of ours that the budget holds for one call."""
+    """Reads of ours that the budget holds for one call. ``is_beyond``: beyond the budget, for what memory lacks and nothing else."""
 
     own: OwnReads
     operation: Operation
     reads: int
+    is_beyond: bool = False
 
     def release(self) -> int:
         """Release all held reads; return how many they were."""
@@ -123,9 +127,10 @@ class OwnReads:
         self._spend(held, kind, reads)
         return True
 
-    def has(self, operation: Operation, reads: int = 1) -> bool:
-        """Whether ``take`` would return True; counts nothing."""
-        return self._withheld(self._of(operation), OwnRead.GROW, reads) is None
+    def has(self, operation: Operation, reads: int = 1, *, is_repeat: bool = False) -> bool:
+        """Whether ``take`` would return True; counts nothing. ``is_repeat``: whether ``hold`` would."""
+        held = self._of(operation)
+        return self._withheld(held, OwnRead.GROW, reads) is None or (is_repeat and self._may_exceed(held, reads))
 
     def spend(self, operation: Operation, kind: OwnRead, reads: int = 1) -> None:
         """Count a read that is never withheld, because the client would have sent it."""
@@ -143,13 +148,16 @@ class OwnReads:
         held.share(reads)
         return True
 
-    def hold(self, operation: Operation, reads: int = 1) -> HeldReads | None:
-        """Reserve reads that ``take`` would allow, until they are released; counts nothing. None where there is no room."""
+    def hold(self, operation: Operation, reads: int = 1, *, is_repeat: bool = False) -> HeldReads | None:
+        """Reserve reads that ``take`` would allow, until they are released; counts nothing. None where there is no room. ``is_repeat``: whether
+        memory had the points of the same request the last time.
+        """
         held = self._of(operation)
-        if self._withheld(held, OwnRead.GROW, reads) is not None:
+        is_beyond = self._withheld(held, OwnRead.GROW, reads) is not None
+        if is_beyond and not (is_repeat and self._may_exceed(held, reads)):
             return None
         held.share(reads)
-        return HeldReads(self, operation, reads)
+        return HeldReads(self, operation, reads, is_beyond)
 
     def give_back(self, operation: Operation, reads: int = 1) -> None:
         """Release a reservation."""
@@ -195,6 +203,10 @@ class OwnReads:
             return None
         return Withheld.BUDGET if risen >= 1.0 else Withheld.REFUSED
 
+    def _may_exceed(self, held: _Reads, reads: int) -> bool:
+        """Whether REPEATED has room, and no quota was refused lately."""
+        return self._risen(held) >= 1.0 and held.shared + reads <= self._allowed(held) + REPEATED
+
     def _allowed(self, held: _Reads) -> float:
         """How many reads of ours the last minute may contain."""
         risen = self._risen(held)
@@ -227,7 +239,7 @@ class OwnReads:
 
         A page with an offset would repeat or skip results if its pool were too small: its request may exceed the budget once.
         """
-        if held is not None and held.release():
+        if held is not None and held.release() and (kind is OwnRead.RECALL or not held.is_beyond):
             self.spend(operation, kind, reads)
             return
         if self.take(operation, kind, reads):

@@ -207,8 +207,9 @@ class SearchService:
                 lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
-                if lean is not None and not is_spare:  # a second read fetches what memory lacks
-                    call, lean = whole(), None
+                is_repeat = repeat is not None and repeat.is_known
+                if lean is not None and not services.own.has(operation, len(call.searches), is_repeat=is_repeat):
+                    call, lean = whole(), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
         planned = plan(call, policy, learned.cap(operation), factor=(factor := sizes.factor(operation, policy)))
@@ -225,7 +226,7 @@ class SearchService:
             call=call,
             spare=None if lean is None else whole,
             repeat=repeat,
-            held=None if lean is None else services.own.hold(operation, len(call.searches)),
+            held=None if lean is None else services.own.hold(operation, len(call.searches), is_repeat=is_repeat),
             policy=policy,
             plan=planned,
             watch=watch,

@@ -73,6 +73,21 @@ async def test_vectors_come_once_and_the_answer_stays_the_same() -> None:
             assert recalls(proxy) == {"whole": WINDOW + 2.0, "none": 0.0}
 
 
+async def test_a_question_that_uses_up_the_budget_to_grow_its_pool_comes_without_vectors_all_the_same() -> None:
+    """Eight records in twelve copies each: a page of twelve is always short."""
+    scores = [0.9 - rank // 12 / 100 for rank in range(96)]
+    values = [json.dumps([score * (axis == rank // 12) for axis in range(8)]) for rank, score in enumerate(scores)]
+    stored = [Stored(id=f'"r{rank}"', score=f"{score:.3f}", values=values[rank]) for rank, score in enumerate(scores)]
+    query = request(b"/query", b'{"topK":12,"vector":[1,1,1,1,1,1,1,1]}')
+    async with FaultyUpstream(pinecone(*stored)) as upstream:
+        own = {"index_host": upstream.url}
+        async with running(upstream.url, backend="pinecone", pinecone=own, limits={"own_reads_share": 0.0}) as proxy:
+            for _ in range(WINDOW - 1):
+                await raw_exchange(proxy.port, query)
+            assert asked_for_values(upstream)[-3:] == [False] * 3
+            assert proxy.count("own_reads_total", kind="grow") == 1
+
+
 async def test_a_score_that_does_not_fit_makes_all_vectors_come_again() -> None:
     """Somebody wrote past the proxy: the same ids have other vectors now, and other scores."""
     now = [records()]

@@ -12,7 +12,17 @@ from prometheus_client import CollectorRegistry
 from support.clocks import ManualClock
 from support.exposed import value
 from support.toy_backend import OPERATION
-from vecsieve.proxy.search.budgets import FREE, OVERDRAFT, QUIET_SECONDS, RISE_SECONDS, SLOT_SECONDS, SLOTS, OwnReads
+from vecsieve.proxy.search.budgets import (
+    FREE,
+    OVERDRAFT,
+    QUIET_SECONDS,
+    REPEATED,
+    RISE_SECONDS,
+    SLOT_SECONDS,
+    SLOTS,
+    OwnReads,
+)
+from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.telemetry.labels import OwnRead, Withheld
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -87,6 +97,37 @@ def test_what_was_granted_and_not_sent_is_granted_again(own: OwnReads) -> None:
     assert taken(own) == FREE
     own.give_back(OPERATION)
     assert taken(own) == 1
+
+
+def test_a_repeated_request_may_reserve_reads_beyond_the_budget_for_what_memory_lacks(
+    own: OwnReads, registry: CollectorRegistry
+) -> None:
+    assert taken(own) == FREE
+    assert not own.has(OPERATION)
+    assert own.hold(OPERATION) is None
+    held = [own.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
+    assert all(each is not None and each.is_beyond for each in held)
+    assert not own.has(OPERATION, is_repeat=True)
+    assert own.hold(OPERATION, is_repeat=True) is None
+    own.grant(OPERATION, OwnRead.RECALL, 1, held=held[0], is_paged=False)
+    assert value(registry, "own_reads_total", kind="recall") == 1
+    assert not own.has(OPERATION, is_repeat=True), "it was spent"
+    assert held[1] is not None
+    held[1].release()
+    assert own.has(OPERATION, is_repeat=True)
+
+
+def test_what_is_reserved_beyond_the_budget_grows_no_pool(own: OwnReads) -> None:
+    assert taken(own) == FREE
+    held = own.hold(OPERATION, is_repeat=True)
+    with pytest.raises(RejectedReplyError):
+        own.grant(OPERATION, OwnRead.GROW, 1, held=held, is_paged=False)
+
+
+def test_after_a_refusal_no_request_exceeds_the_budget(own: OwnReads, clock: ManualClock) -> None:
+    own.refused(OPERATION.collection)
+    clock.advance(QUIET_SECONDS + RISE_SECONDS / 2)
+    assert own.hold(OPERATION, is_repeat=True) is None
 
 
 @pytest.mark.parametrize("kind", [OwnRead.SHADOW, OwnRead.LOOKUP])
