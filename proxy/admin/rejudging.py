@@ -67,7 +67,7 @@ class KeptPool:
 
     ``doubt``: uint16 of the calibrated rule with texts, for any distance of the vectors. ``relative``: float32 distances divided by the
     pool's typical one. ``cosine``: float32 cosine distances; None if they follow from the relative ones. ``bits``: uint8. ``has_texts``:
-    whether texts were compared. ``scores``: (n,). ``to_query``: (n,) cosine distance to the query, None if unknown. ``median``: the typical
+    whether texts were compared. ``scores``: (n,), by ``metric``. ``to_query``: (n,) cosine distance to the query, None if unknown. ``median``: the typical
     distance in the metric's own measure. ``largest``: as in RelativeDistances; ``narrowed``: for clusters that rely on vectors. ``policy``:
     the one that selected. ``offset``: of a page of one list, else None. ``documents``, ``sources``: (n,) numbers instead of names, -1 for
     none; None if unknown. ``standing``: (n,) the result that each candidate repeats by the calibrated rule, itself for none; ``features``:
@@ -87,6 +87,7 @@ class KeptPool:
     bits: npt.NDArray[np.uint8]
     has_texts: bool
     is_cosine: bool
+    metric: Metric
     median: float
     largest: float
     narrowed: float
@@ -160,6 +161,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
         bits=bits,
         has_texts=grouped.evidence is not None,
         is_cosine=is_cosine,
+        metric=candidates.metric,
         median=narrowed.median,
         largest=measured.largest,
         narrowed=narrowed.largest,
@@ -241,7 +243,7 @@ def rejudged(pool: KeptPool, policy: Policy) -> Page:
         not reads
         and may_be_restrained(policy)
         and len(standing) < n
-        and is_implausible(heads, raw[np.arange(n), heads], pool.scores)
+        and is_implausible(heads, raw[np.arange(n), heads], pool.scores, pool.metric)
     )
     if is_restrained:
         return Page(own, np.arange(n, dtype=np.intp), 0)

@@ -103,6 +103,9 @@ Which = slice | Indices
 # times their median in one dimension, 4.3 in two, less in more, so this rule never applies to them.
 WIDE = 0.95
 WIDE_SHARE = 0.1
+# Positions can be any distance away: one record of zeros among twenty would make copies of all others. So the twentieth of the candidates
+# that is farthest from the others is left out.
+FEW = 0.05
 
 # Squared distances below this share of the squared lengths, or in few dimensions, are computed in float64, because float32 products lose
 # the difference. The bound keeps float32's noise (2e-5) below 0.04 % of the typical distance.
@@ -188,17 +191,25 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """A view, the distances of its first candidates (m, m), and their typical distance, 0.0 if there is none."""
+    """A view, the distances of its first candidates (m, m), their ``median``, and their typical distance, 0.0 if there is none."""
 
     view: _View
     first: Reals
+    median: float
     unit: float
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether float32 may have lost what is to be measured."""
+        usual = self.median if self.view.factors is None else self.unit
+        return usual < COARSE * _mean(self.view.halves)
 
     def relative(self, a: slice, b: Which) -> FloatMatrix:
         """Distances of rows ``a`` to rows ``b`` divided by the typical one."""
         is_first = isinstance(b, slice) and a == b == slice(0, len(self.first))
         distance = self.first if is_first else self.view.half_squares(a, b)
-        return (distance / (self.unit or 1.0)).astype(np.float32, copy=False)
+        relative: Reals = distance / (self.unit or 1.0)
+        return np.minimum(relative, FARTHEST).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +313,7 @@ def relative_distances(
         kind = None
         if is_plain and free > FEW_DIMENSIONS:
             kind = _scaled(_quick(vectors, squares, is_direction=is_direction), usable)
-        if kind is None or kind.unit < COARSE * _mean(kind.view.halves):
+        if kind is None or kind.is_coarse:
             kind = _scaled(_exact(vectors, usable, is_direction=is_direction), usable)
         kinds.append(_resolved(kind, largest))
     return RelativeDistances(tuple(kinds), usable, metric, free, largest)
@@ -362,7 +373,8 @@ def _scaled(view: _View, usable: Mask) -> _Scaled:
     head = slice(min(len(usable), SCALE_FROM))
     first = view.half_squares(head, head)
     chosen = usable[head].nonzero()[0]
-    return _Scaled(view, first, _typical(pairs(first if len(chosen) == len(first) else first[np.ix_(chosen, chosen)])))
+    among = first if len(chosen) == len(first) else first[np.ix_(chosen, chosen)]
+    return _Scaled(view, first, *_typical(among, is_direction=view.factors is not None))
 
 
 def _resolved(kind: _Scaled, largest: float) -> _Scaled:
@@ -396,12 +408,22 @@ def _spanned(kind: _Scaled, usable: Mask) -> int | None:
     return None
 
 
-def _typical(values: Reals) -> float:
-    """The median of the pairs' distances, or a share of a large one if most pairs are copies; 0.0 without any distance."""
+def _typical(apart: Reals, *, is_direction: bool) -> tuple[float, float]:
+    """The median of the pairs' distances (m, m), and the typical distance: the median, or a share of a large one if most pairs are copies. 0.0
+    without any distance.
+    """
+    values = pairs(apart)
     if not len(values):
-        return 0.0
-    place = int(WIDE * (len(values) - 1))
+        return 0.0, 0.0
     values.sort()  # faster than selecting three places
     half = len(values) // 2
     middle = float(values[half]) if len(values) % 2 else (float(values[half - 1]) + float(values[half])) / 2.0
-    return max(middle, WIDE_SHARE * float(values[place])) or WIDE_SHARE * float(values[-1])
+    if is_direction:
+        return middle, max(middle, WIDE_SHARE * _at(values, WIDE)) or WIDE_SHARE * float(values[-1])
+    near = np.argsort(np.median(apart, axis=1), kind="stable")[: len(apart) - math.ceil(FEW * len(apart))]
+    among = np.sort(pairs(apart[np.ix_(near, near)]))
+    return middle, max(middle, WIDE_SHARE * _at(among, WIDE)) or WIDE_SHARE * _at(values[values > 0.0], 0.5)
+
+
+def _at(ascending: Reals, share: float) -> float:
+    return float(ascending[int(share * (len(ascending) - 1))]) if len(ascending) else 0.0

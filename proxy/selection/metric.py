@@ -201,7 +201,11 @@ def may_be_restrained(policy: Policy) -> bool:
     return policy.when is When.REDUNDANT and not isinstance(policy.threshold, Fixed)
 
 
-def is_implausible(representative: Indices, distances: FloatMatrix, scores: FloatVector) -> bool:
+# How far the farthest of some positions are says nothing about the others, so their range of scores is that of the clusters.
+POSITIONS = frozenset({Metric.EUCLIDEAN, Metric.MANHATTAN, Metric.DOT})
+
+
+def is_implausible(representative: Indices, distances: FloatMatrix, scores: FloatVector, metric: Metric) -> bool:
     """Whether these clusters, made by vectors alone, must be rejected; False if a score is not finite.
 
     All (n,). ``distances``: to the representative, by vectors; equal vectors are copies whatever their scores.
@@ -209,8 +213,9 @@ def is_implausible(representative: Indices, distances: FloatMatrix, scores: Floa
     collapsed = ((representative != np.arange(len(representative))) & (distances > 0.0)).nonzero()[0]
     if len(collapsed) <= MOST * len(representative) or not np.isfinite(scores).all():
         return False
-    span = float(np.ptp(scores))
-    if span <= CLEARLY * float(np.abs(scores).max()):
+    among = scores[np.union1d(collapsed, representative[collapsed])] if metric in POSITIONS else scores
+    span = float(np.ptp(among))
+    if span <= CLEARLY * float(np.abs(among).max()):
         return False
     apart = np.abs(scores[collapsed] - scores[representative[collapsed]])
     return float(np.median(apart)) > APART * span

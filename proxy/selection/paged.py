@@ -231,7 +231,7 @@ def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, wa
         return False
     stands = walk.representative[: first.stop]
     distance = first.shown[0][np.arange(len(stands)), stands]
-    return is_implausible(stands, distance, candidates.scores[: first.stop])
+    return is_implausible(stands, distance, candidates.scores[: first.stop], candidates.metric)
 
 
 def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> Steps[_Block]:

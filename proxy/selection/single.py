@@ -208,7 +208,7 @@ def _is_restrained(candidates: Candidates, grouped: Grouped, policy: Policy) -> 
     if grouped.evidence is not None or not may_be_restrained(policy) or not len(grouped.followers):
         return False
     to_head = grouped.raw[np.arange(candidates.size), grouped.heads]
-    return is_implausible(grouped.heads, to_head, candidates.scores)
+    return is_implausible(grouped.heads, to_head, candidates.scores, candidates.metric)
 
 
 def _representatives(candidates: Candidates, grouped: Grouped, policy: Policy) -> Indices:

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import page
+from support.texts import as_texts
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metric
+from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metadata, Metric
 
 DEFAULT = resolved(PolicySettings(), mode=None).selection
 TOP_K, POOL, POINTS = 10, 50, 300
@@ -211,3 +212,20 @@ def test_where_the_metric_is_unknown_neither_length_nor_direction_may_differ() -
     pool = Candidates(scores=falling, vectors=rows, metric=Metric.UNKNOWN)
     assert select(pool, top_k=TOP_K, policy=DEFAULT).distinct >= len(rows) - 3
     assert select(replace(pool, metric=Metric.COSINE), top_k=TOP_K, policy=DEFAULT).distinct < len(rows)
+
+
+@pytest.mark.parametrize("metric", [Metric.EUCLIDEAN, Metric.MANHATTAN])
+@pytest.mark.parametrize("away", [5.0, 30.0, 1e6])
+@pytest.mark.parametrize("size", [12, 24, 40])
+def test_one_far_point_makes_no_copies_of_the_others(metric: Metric, away: float, size: int) -> None:
+    """A small collection without copies, of whose points one lies ``away`` typical distances from the others, comes back as it is."""
+    random = np.random.default_rng((size, int(away)))
+    letters = np.array([*"bdfgklmnprst"])
+    texts = as_texts(" ".join("".join(word) for word in random.choice(letters, (20, 6))) for _ in range(size))
+    for dimensions in (16, 128):
+        rows = random.standard_normal((size, dimensions))
+        rows[-1] += away * np.sqrt(2.0)
+        query = rows[0] + 0.5 * random.standard_normal(dimensions)
+        for known in (None, texts):
+            pool = replace(pool_of(metric, query, rows.astype(np.float32)), metadata=Metadata(texts=known))
+            assert select(pool, top_k=TOP_K, policy=DEFAULT).keep.tolist() == list(range(TOP_K))

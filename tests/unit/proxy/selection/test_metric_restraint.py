@@ -25,26 +25,35 @@ def spread(n: int = 10) -> FloatVector:
 
 
 def test_most_of_a_pool_collapsed_across_its_scores_is_implausible() -> None:
-    assert is_implausible(HEADS, NEAR, spread())
+    assert is_implausible(HEADS, NEAR, spread(), Metric.COSINE)
 
 
 def test_copies_with_about_the_same_score_are_believed() -> None:
     scores = np.array([1.0, 0.99, 0.98, 0.98, 0.97, 0.6, 0.5, 0.96, 0.95, 0.95])
-    assert not is_implausible(HEADS, NEAR, scores)
+    assert not is_implausible(HEADS, NEAR, scores, Metric.COSINE)
 
 
 def test_half_a_pool_may_be_copies() -> None:
-    assert not is_implausible(np.array([0, 0, 0, 0, 0, 0, 6, 7, 8, 9], dtype=np.intp), NEAR, spread())
+    assert not is_implausible(np.array([0, 0, 0, 0, 0, 0, 6, 7, 8, 9], dtype=np.intp), NEAR, spread(), Metric.COSINE)
 
 
 def test_equal_vectors_are_copies_whatever_their_scores() -> None:
-    assert not is_implausible(HEADS, np.zeros(10, np.float32), spread())
+    assert not is_implausible(HEADS, np.zeros(10, np.float32), spread(), Metric.COSINE)
 
 
 @pytest.mark.parametrize("scores", [np.ones(10), np.full(10, np.nan), np.linspace(0.91, 0.9, 10), np.empty(0)])
 def test_scores_that_do_not_clearly_differ_say_nothing(scores: FloatVector) -> None:
     n = len(scores)
-    assert not is_implausible(HEADS[:n], NEAR[:n], scores)
+    assert not is_implausible(HEADS[:n], NEAR[:n], scores, Metric.COSINE)
+
+
+def test_a_far_candidate_does_not_hide_that_scores_differ() -> None:
+    """One whose position is a thousand times as far away has a score beside which those of the others are as good as equal."""
+    heads = np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 9], dtype=np.intp)
+    scores = np.append(np.linspace(2.0, 4.0, 9), 4000.0)
+    assert is_implausible(heads, NEAR, scores, Metric.EUCLIDEAN)
+    equal = np.append(np.linspace(3.0, 3.01, 9), 4000.0)
+    assert not is_implausible(heads, NEAR, equal, Metric.EUCLIDEAN)
 
 
 def few_coordinates(count: int = 50) -> Candidates:
