@@ -17,7 +17,7 @@ from vecsieve.adapters.fusions import Ending
 
 from ..runtime.addresses import Origin
 from ..runtime.memory import LARGE_MESSAGE_BYTES, Pressure
-from ..search.collections.learned import WriteInvalidation
+from ..search.collections.learned import WriteInvalidation, nameable
 from ..search.context.overrides import OverrideError
 from ..search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
 from ..search.exchange import Gate, Questioner
@@ -55,6 +55,8 @@ from .upstream import Channels
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
 MESSAGE_SECONDS = 300.0
+# A method with a longer name is refused, as a method that does not exist is: grpcio's client keeps every name until one comes a second time.
+LONGEST_METHOD = 256
 
 T = TypeVar("T")
 
@@ -113,9 +115,11 @@ class Plane(grpc.GenericRpcHandler):
         self._searches: dict[str, bool] = {}  # whether such a method is a search
         self.unsent = 0  # calls that are answered, but whose answers grpcio has not sent
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         path = handler_call_details.method
         handler = self._known.get(path)
+        if handler is None and len(path) > LONGEST_METHOD:
+            return None
         if handler is None:
             head = RequestHead(method="POST", path=path, host=self._host)
             if path not in self._shared.transport.unary:
@@ -279,12 +283,13 @@ class Plane(grpc.GenericRpcHandler):
             message=message or b"",
             database=call.value(self._shared.database_key),
         )
-        operation = None if message is None or not self._is_search(call.head) else self._shared.adapter.classify(told)
+        is_search = message is not None and self._is_search(call.head)
+        operation = nameable(self._shared.adapter.classify(told)) if is_search else None
         if message is None or operation is None:
             gate = self._shared.gate
             # A call whose metadata cannot be forwarded is refused when it is sent.
             is_read = message is not None and is_sendable(call.metadata)
-            write = gate.adapter.classify(told) if gate is not None and is_read else None
+            write = nameable(gate.adapter.classify(told)) if gate is not None and is_read else None
             policy = None if write is None or gate is None else gate.policy_of(write)
             if message is None or gate is None or write is None or policy is None:
                 return await self._passed(call, told)

@@ -22,6 +22,7 @@ from vecsieve.config.addresses import HTTPS_PORT, Host, parse_pattern, read_host
 from vecsieve.config.schema import PineconeSettings, Settings
 
 from ..runtime.addresses import Origin
+from ..search.collections.learned import nameable
 from ..search.errors import Trouble
 from .answers import Editing
 from .headers import RawHeaders, Target, matching_path, read_target, values
@@ -137,8 +138,8 @@ class Heads:
             return Unrouted(target=target)
         host = "" if target.origin is None else target.origin.authority + target.prefix
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
-        operation = self._adapter.classify(head)
-        write = None if operation is not None or self._writes is None else self._writes.classify(head)
+        operation = nameable(self._adapter.classify(head))
+        write = None if operation is not None or self._writes is None else nameable(self._writes.classify(head))
         return Asked(target, head, operation, self._backend.rest.collection_of(head), write)
 
 

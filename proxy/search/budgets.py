@@ -25,7 +25,7 @@ from vecsieve.adapters.contract import Operation
 from ..telemetry.labels import FailOpen, OwnRead, Withheld
 from ..telemetry.metrics import Metrics
 from ..telemetry.tracing import Clock
-from .collections.learned import Lru
+from .collections.learned import LONGEST_NAME, Lru
 from .errors import RejectedReplyError
 
 ENTRIES = 1024  # collections counted: at most 1 MB
@@ -172,6 +172,8 @@ class OwnReads:
         """The database refused a request for lack of quota. ``collection``: "" when the request does not tell; its searches are then still
         widened.
         """
+        if len(collection) > LONGEST_NAME:
+            return
         if collection:
             self._held.use(collection, _Reads).refused_at = self._clock()
         else:

@@ -150,6 +150,16 @@ def key_of(operation: Operation) -> tuple[str, str]:
     return operation.backend, operation.collection
 
 
+# Characters of a collection's name, with tenant and database where it has them. No database accepts a longer one, and over gRPC a name may
+# have megabytes: whatever is remembered of collections would hold thousands of such names.
+LONGEST_NAME = 2048
+
+
+def nameable(operation: Operation | None) -> Operation | None:
+    """The operation; None where its collection cannot exist, so that its request is passed through."""
+    return None if operation is None or len(operation.collection) > LONGEST_NAME else operation
+
+
 NAMES_ENTRIES = 4096  # collections remembered: about 1 MB
 
 _UNTOUCHED = nullcontext()  # the usual reader, of a request that changes nothing
@@ -252,7 +262,11 @@ class WriteInvalidation:
         """Invalidate before and after a request that is passed through. If the client disconnects, the write may end later, so the feature
         memory stays disabled longer.
         """
-        touched = [(change, found) for change in self._changes if (found := change.touches(head)) is not None]
+        touched = [
+            (change, found)
+            for change in self._changes
+            if (found := change.touches(head)) is not None and len(found.collection or "") <= LONGEST_NAME
+        ]
         return _forgotten(touched) if touched else _UNTOUCHED
 
 

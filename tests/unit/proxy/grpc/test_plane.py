@@ -13,7 +13,9 @@ from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
 from support.running import Running
 from support.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
 from vecsieve.adapters.qdrant.calls import UNARY
+from vecsieve.proxy.grpc.plane import LONGEST_METHOD
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
+from vecsieve.proxy.search.collections.learned import LONGEST_NAME
 from vecsieve.proxy.telemetry.labels import Origin, Outcome
 
 STREAM = "/later.Service/Talk"
@@ -67,6 +69,25 @@ async def test_an_answer_without_a_message_counts_as_one_that_breaks_the_protoco
         assert seen.code is grpc.StatusCode.INTERNAL
         assert errors(proxy, "upstream_errors") == {"protocol": 1}
         assert errors(proxy, "local_errors") == {"no_upstream": 1}
+
+
+async def test_a_collection_that_cannot_exist_is_not_remembered() -> None:
+    """A name of megabytes in each of a thousand calls would take gigabytes."""
+    script = ending(grpc.StatusCode.INVALID_ARGUMENT, "too long")
+    async with grpc_upstream(Query=script) as database, before(database.address, mode="on") as proxy:
+        for number in range(3):
+            seen = await query(proxy.port, search(collection=f"{number}" + "x" * LONGEST_NAME))
+            assert (seen.code, seen.details) == (grpc.StatusCode.INVALID_ARGUMENT, "too long")
+        assert len(database.calls) == 3
+        assert len(proxy.process._services.own._held) == 0
+
+
+async def test_a_method_whose_name_is_longer_than_any_is_refused() -> None:
+    """grpcio's client keeps the name of each method that is called, until one is called again."""
+    async with grpc_upstream() as database, before(database.address) as proxy:
+        seen = await ask(at(proxy), "unary_unary", (b"",), method="/a.B/" + "x" * LONGEST_METHOD)
+        assert seen.code is grpc.StatusCode.UNIMPLEMENTED
+        assert not database.calls
 
 
 @pytest.mark.parametrize("method", ["/qdrant.Points/Upsert", "/later.Service/Upsert"])

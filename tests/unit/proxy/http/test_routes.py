@@ -18,6 +18,7 @@ from vecsieve.proxy.http.routes import (
     Routes,
     Unrouted,
 )
+from vecsieve.proxy.search.collections.learned import LONGEST_NAME
 
 QDRANT = BACKENDS["qdrant"]
 
@@ -91,6 +92,14 @@ def test_a_target_with_a_query_string_which_may_hold_a_key_is_not_kept() -> None
             read.read("POST", target, JSON, None)
     assert len(counting.asked) == 4
     assert not read._held
+
+
+@pytest.mark.parametrize(("length", "is_search"), [(LONGEST_NAME, True), (LONGEST_NAME + 1, False)])
+def test_a_search_of_a_collection_that_cannot_exist_is_passed_through(length: int, is_search: bool) -> None:
+    read, _ = heads()
+    found = read.read("POST", f"/collections/{'x' * length}/points/query", JSON, None)
+    assert isinstance(found, Asked)
+    assert (found.operation is not None) == is_search
 
 
 def test_heads_are_not_kept_without_bound() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.proxy.search.collections.learned import Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.collections.learned import LONGEST_NAME, Invalidation, Learned, WriteInvalidation
 
 QUERY = Operation(backend="qdrant", name="query", collection="c")
 
@@ -53,6 +53,20 @@ def test_a_write_is_forgotten_before_it_goes_out_and_when_it_ends(memory: Forget
     with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
+
+
+def test_a_collection_that_cannot_exist_is_not_remembered_as_forgotten(memory: Forgetful) -> None:
+    """What forgets a collection remembers when: over gRPC a name may have megabytes."""
+
+    def named(head: RequestHead) -> Touched:
+        return Touched(collection=head.path)
+
+    changes = WriteInvalidation(Invalidation(named, (memory,)))
+    with changes.passing(head("x" * (LONGEST_NAME + 1))):
+        pass
+    assert memory.forgotten == []
+    with changes.passing(head("x" * LONGEST_NAME)):
+        assert len(memory.forgotten) == 1
 
 
 def test_a_write_that_fails_is_forgotten_too(memory: Forgetful) -> None:
