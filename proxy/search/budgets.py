@@ -4,7 +4,8 @@ A widened search replaces the client's own and counts as one read wherever reads
 counts operations and filter conditions, Pinecone's read units the size of a namespace; neither counts the limit or the
 vectors. Reads of our own are growth of a pool, vectors that memory lacks, lookups, hedges, the client's own search
 after a failed widened one, and measurements of mode shadow. Per minute they are at most one more than a share of what
-the collection's clients read, so that clients a tenth below a limit are never refused because of us.
+the collection's clients read, so that clients a tenth below a limit are never refused because of us. Two kinds may exceed it: replays and hedges
+(OVERDRAFT), and what memory lacks of a repeated request (REPEATED); neither soon after a refusal.
 
 A quota refusal (429, RESOURCE_EXHAUSTED and each backend's own) of any request stops them for a minute. Then the share
 grows from zero, as TCP recovers after a loss.
