@@ -13,10 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import grpc
 from aiohttp import web
 from servers.pinecone.server import serve
 
@@ -60,19 +62,23 @@ def weaviate(folder: Path, port: int) -> None:
 
 
 def milvus(folder: Path, port: int) -> None:
-    """One request at a time: the engine is not made for several writers of a collection."""
+    """One request at a time: the engine is not made for several writers of a collection. All have ended before it is closed."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    start = import_module("milvus_lite.adapter.grpc.server").start_server_in_thread
-    server, database, _ = start(str(folder), port=port, max_workers=1)
+    database = import_module("milvus_lite.db").MilvusLite(str(folder))
     for name in database.list_collections():
         database.get_collection(name).load()
-    print(LISTENING, flush=True)
-    ended.wait()
-    server.stop(grace=1).wait()
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool)
+        servicer = import_module("milvus_lite.adapter.grpc.servicer").MilvusServicer(database)
+        import_module("pymilvus.grpc_gen.milvus_pb2_grpc").add_MilvusServiceServicer_to_server(servicer, server)
+        server.add_insecure_port(f"{HOST}:{port}")
+        server.start()
+        print(LISTENING, flush=True)
+        ended.wait()
+        server.stop(grace=1).wait()
     database.close()
-    sys.stdout.flush()
-    os._exit(0)  # as the interpreter ends it collects garbage for half a minute
+    os._exit(0)  # the interpreter would collect garbage for half a minute
 
 
 async def until_told(run: Callable[[Awaitable[object]], Awaitable[None]]) -> None:

@@ -97,8 +97,9 @@ class Process:
             time.sleep(0.02)
 
     def said(self) -> str:
-        self._output.seek(0)
-        return self._output.read().decode(errors="replace")[-2000:]
+        # Not by reading: the server writes where the file, which it shares, was read to.
+        written = os.pread(self._output.fileno(), os.fstat(self._output.fileno()).st_size, 0)
+        return written.decode(errors="replace")[-2000:]
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGTERM)

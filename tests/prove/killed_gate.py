@@ -1,4 +1,4 @@
-"""Upserts through the write gate while its process is killed, the database restarts and connections break. Alone: `make killed-gate`.
+"""Upserts through the write gate while its process is killed, the database restarts and connections of both sides break. Alone: `make killed-gate`.
 
 Clients send each point until it is stored or refused. Shows that then every point that was acknowledged is stored, or is in the journal with a
 survivor that is stored; that none is left out or stored twice; that nothing is stored of a write that was refused, and that it is refused
@@ -22,9 +22,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,7 +39,7 @@ from vecsieve.config.backends import TRAITS
 WRITERS, COLLECTION, CONTROL = 4, "chaos", "control"
 # A fault in every so many points, one after another; of each kind so many parts of all.
 BETWEEN = 40
-KINDS = {"drop": 40, "kill": 4, "restart": 2}
+KINDS = {"drop": 20, "client drop": 20, "kill": 4, "restart": 2}
 # A client waits up to so long before each point. After a restart of the database the gate rests for seconds: points should come then, and after.
 PAUSE_SECONDS = 0.03
 AGAIN_SECONDS = 0.02
@@ -48,7 +49,7 @@ OUTCOME = re.compile(r'vecsieve_writes_total\{backend="\w+",outcome="(\w+)"\} ([
 
 
 class World:
-    """The database, the relay before it, and the proxy: each can be ended and begun again on its port."""
+    """The database and the proxy, which can be ended and begun again on their ports, each behind a relay."""
 
     def __init__(self, folder: Path, backend: str, write: Mapping[str, str]) -> None:
         self.journal = folder / "j.db"
@@ -65,12 +66,13 @@ class World:
         }
         self._counted: Counter[str] = Counter()
         self.proxy = self._serve()
+        self.front = Relay(self._proxy_port)
+        self.url = f"http://127.0.0.1:{self.front.port}"
 
     def _serve(self) -> stack.Command:
         ports = ("--listen", f"127.0.0.1:{self._proxy_port}", "--admin", "127.0.0.1:0")
         running = stack.Command(("serve", *ports), self._environment, module=None)
-        addresses = running.addresses(self.database.listeners)
-        self.url, self._admin = addresses["serve"], addresses["admin"]
+        self._admin = running.addresses(self.database.listeners)["admin"]
         return running
 
     def _now(self) -> Counter[str]:
@@ -109,6 +111,7 @@ class World:
         return found
 
     def close(self) -> None:
+        self.front.close()
         self.proxy.close()
         self.relay.close()
         self.database.end()
@@ -151,10 +154,13 @@ def faults(world: World, upserts: Upserts, chance: random.Random, done: Counter[
                 if over.wait(0.001):
                     return
             (kind,) = chance.choices(list(KINDS), list(KINDS.values()))
-            if kind == "drop":
-                world.relay.drop(chance)
-            else:
-                {"kill": world.kill_proxy, "restart": world.restart_database}[kind]()
+            doing: Mapping[str, Callable[[], None]] = {
+                "drop": partial(world.relay.drop, chance),
+                "client drop": partial(world.front.drop, chance),
+                "kill": world.kill_proxy,
+                "restart": world.restart_database,
+            }
+            doing[kind]()
             done[kind] += 1
 
     with ThreadPoolExecutor(1) as pool:
