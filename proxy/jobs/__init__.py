@@ -1,16 +1,16 @@
-"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client; sweep may delete from it, and
-undo stores what was left out of one, or deleted from it.
+"""Offline jobs. analyze, calibrate and sweep read a whole collection, through the official client; sweep may delete points from it, and
+undo stores points that were left out or deleted.
 
 source     a collection as jobs read it: the contract, and the text and vector of a point
 databases  which databases the jobs read, and how one is opened
-points     points as a database has them, whole: read, deleted, stored again; Qdrant's and Weaviate's
+points     complete points: read, deleted, stored again; Qdrant's and Weaviate's
 qdrant     a Qdrant collection as a source
 clients    collections of Chroma, Milvus and Pinecone as sources, and their points
 check      `check --connect`: reach, credentials and a search
 pairs      the pairs of a collection that may be copies, for analyze and sweep
 analyze    reports a collection's copies
 calibrate  proposes a distance threshold for a collection
-sweep      finds which points could go, without a search for each, and deletes them
+sweep      finds points that are copies, without a search for each, and deletes them
 evaluate   measures policies on labelled data
 undo       stores the points that the write gate left out or a sweep deleted, from the journal
 """

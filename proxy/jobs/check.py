@@ -1,6 +1,6 @@
-"""`vecsieve check`: the settings; with --connect whether the database can be reached, takes the credentials and answers a search.
+"""`vecsieve check`: checks the settings; with --connect also that the database is reachable, accepts the credentials and answers a search.
 
-Reads only. Each request has a deadline as a whole. A search is tried for a stored point of the first collection that has one.
+Reads only. Each request has one deadline for everything. The search is for a stored point of the first collection that has one.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from vecsieve.config.yaml_core import effective
 from ..process.talk import fault_of
 from ..runtime.files import bounded
 
-SECONDS = 5.0  # for a request and its answer
+SECONDS = 5.0  # seconds for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a database is asked. ``variable``: where its key usually is. ``header``: that carries it, ``{}`` is the key.
+    """How a database is asked. ``variable``: the usual variable with its key. ``header``: the one that carries it; ``{}`` is the key.
 
-    ``listing``: method and path of a read that wants a key where keys are wanted. ``search``: searches one of the
-    collections that it lists, and says which; None where none has a stored vector.
+    ``listing``: method and path of a read that needs a key if keys are used. ``search``: searches one of the listed collections, and
+    returns which; None if none has a stored vector.
     """
 
     variable: str
@@ -49,12 +49,12 @@ class Wire:
 
 
 class CheckError(Exception):
-    """Why the database is of no use as the settings have it, in one sentence that shows no key."""
+    """Why the database cannot be used with these settings, in one sentence that shows no key."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Database:
-    """``key``: None where the environment has none."""
+    """``key``: None if the environment has none."""
 
     session: aiohttp.ClientSession
     settings: Settings
@@ -63,7 +63,7 @@ class _Database:
     key: str | None
 
     async def json(self, method: str, path: str, body: object = None, *, base: str | None = None) -> object:
-        """The answer's JSON. ``base``: another server of the same database. Raises CheckError."""
+        """The answer's JSON. ``base``: the URL of another server of the same database. Raises CheckError."""
         upstream = self.settings.upstream
         name, form = self.wire.header
         headers = {**dict(self.wire.headers), **({} if self.key is None else {name: form.format(self.key)})}
@@ -80,7 +80,7 @@ class _Database:
         except TimeoutError:
             raise CheckError(f"{where} did not answer within {SECONDS:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise CheckError(f"{where} broke off: {type(error).__name__}") from None
+            raise CheckError(f"{where} closed the connection: {type(error).__name__}") from None
         if status in {401, 403}:
             raise CheckError(self._refused(where, status))
         if status != 200:
@@ -95,7 +95,7 @@ class _Database:
     def _refused(self, where: str, status: int) -> str:
         if self.key is None:
             return (
-                f"{where} wants a key (status {status}). Put it in the variable {self.variable}, or name another "
+                f"{where} requires a key (status {status}). Set the variable {self.variable}, or name another "
                 "variable with --api-key-env; clients send their own through VecSieve"
             )
         return f"{where} refused the key in {self.variable} (status {status})"
@@ -103,7 +103,7 @@ class _Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `check`."""
+    """The options of `check`."""
 
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
     backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None
@@ -147,7 +147,7 @@ def run(arguments: Arguments) -> int:
 async def connect(
     settings: Settings, environment: Mapping[str, str], variable: str | None, say: Callable[[str], None]
 ) -> None:
-    """Say each step that went well. ``variable``: the key's, None for the usual one. Raises CheckError."""
+    """Print each step that succeeded. ``variable``: the key's, None for the usual one. Raises CheckError."""
     wire = WIRES[settings.backend]
     name = variable or wire.variable
     key = environment.get(name) or None
@@ -155,7 +155,7 @@ async def connect(
         raise CheckError(f"--api-key-env: {variable} is not set")
     fault = await fault_of(settings.upstream.url)
     if fault is not None:
-        raise CheckError(f"{fault}. Start it, or mend upstream.url")
+        raise CheckError(f"{fault}. Start it, or correct upstream.url")
     say(f"reach        {settings.upstream.url} takes connections")
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
@@ -184,7 +184,7 @@ async def _in_qdrant(database: _Database, listed: object) -> str | None:
 
 
 def _question(points: list[object]) -> dict[str, object] | None:
-    """A search by a vector of the first point; None where it has no dense one."""
+    """A search by a vector of the first point; None if it has no dense vector."""
     vectors = _member(points[0], "vector") if points else None
     named = vectors if isinstance(vectors, dict) else {"": vectors}
     for name, vector in named.items():
@@ -231,7 +231,7 @@ async def _of_milvus(database: _Database, path: str, body: object) -> object:
 
 
 async def _in_pinecone(database: _Database, listed: object) -> str | None:
-    """By a stored id: the vector itself is not moved. An index has a host of its own."""
+    """By a stored id, so that the vector itself is not transferred. An index has its own host."""
     for index in _members(listed, "indexes"):
         host = _member(index, "host")
         if not isinstance(host, str) or _member(index, "vector_type") == "sparse":
@@ -248,7 +248,7 @@ async def _in_weaviate(database: _Database, listed: object) -> str | None:
     for each in _members(listed, "classes"):
         name = str(_member(each, "class"))
         if _CLASS.fullmatch(name) is None or _member(each, "multiTenancyConfig", "enabled"):
-            continue  # a tenant would have to be known
+            continue  # the tenant would have to be known
         rows = await _of_weaviate(database, name, "limit: 1", "vector")
         vector = _member(rows[0], "_additional", "vector") if rows else None
         if isinstance(vector, list) and vector:
@@ -269,7 +269,7 @@ async def _of_weaviate(database: _Database, name: str, arguments: str, wanted: s
 
 
 def _member(tree: object, *path: str) -> object:
-    """The value at a path of keys; None where there is none."""
+    """The value at a path of keys; None if there is none."""
     for key in path:
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
@@ -281,7 +281,7 @@ def _members(tree: object, *path: str) -> list[object]:
 
 
 CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"
-_CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # else it would be GraphQL of its own
+_CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # otherwise it would be interpreted as GraphQL
 
 WIRES: Mapping[str, Wire] = {
     "qdrant": Wire("QDRANT_API_KEY", ("api-key", "{}"), ("GET", "/collections"), _in_qdrant),

@@ -1,4 +1,4 @@
-"""Collections of Chroma, Milvus and Pinecone as sources, and their points whole, each through its official client."""
+"""Collections of Chroma, Milvus and Pinecone as sources, and their complete points, each through its official client."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .points import RestorablePoints
 from .source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
 
 _CHROMA_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
-_IDS = 5000  # of a page: ids alone are small
+_IDS = 5000  # ids per page, which are small
 _PARTS = ["embeddings", "documents", "metadatas"]
 _MEMBERS = ("ids", "embeddings", "documents", "metadatas", "uris")  # as the client's `add` names them
 _HEX = "[0-9a-f]"
 _WRITTEN_DOWN = re.compile(rf"(?:([^/]+)/([^/]+)/)?({_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}})")
-DOCUMENT = "document"  # the payload's member that holds the document; it is a usual text field
+DOCUMENT = "document"  # the payload member that holds the document; one of the usual text fields
 
 
 class ChromaSource(ListedSource, RestorablePoints):
-    """By its name in the default tenant and database, or as the write gate writes it down, `tenant/database/ID`. The collection is opened at
+    """The collection by its name in the default tenant and database, or in the write gate's spelling, `tenant/database/ID`. It is opened at
     the first request.
     """
 
@@ -68,7 +68,7 @@ class ChromaSource(ListedSource, RestorablePoints):
         self._collection: Any = self.ask(lambda: self._client.get_collection(name))
 
     def _name_of(self, identifier: str) -> str:
-        """Of the collection with this id; a name may have the form of one."""
+        """The name of the collection with this id; a name may look like an id."""
         each = self.ask(self._client.list_collections)
         return next((str(one.name) for one in each if str(one.id) == identifier), identifier)
 
@@ -128,13 +128,13 @@ class ChromaSource(ListedSource, RestorablePoints):
             groups[tuple(members)].append(members)
         for names, points in groups.items():  # the client takes a column for all points of a call or for none
             columns = {name: [point[name] for point in points] for name in names}
-            self.ask(partial(self._collection.add, **columns))  # what is stored by now stays
+            self.ask(partial(self._collection.add, **columns))  # points that are already stored stay
 
     def stored(self, _partition: bytes, each: PointId) -> bytes | None:
         return next((found.body for found in self.whole([each])), None)
 
     def restore(self, _partition: bytes, body: bytes) -> None:
-        """Chroma keeps the keys of a record that is stored again, but for those that are null."""
+        """If a record is stored again, Chroma keeps its keys, except those that are null."""
         members = _record(body)
         (held,) = self.ask(lambda: self._collection.get(ids=[members["ids"]], include=["metadatas"]))["metadatas"]
         own = members.get("metadatas") or {}
@@ -159,7 +159,7 @@ class ChromaSource(ListedSource, RestorablePoints):
 
 
 def _record(body: bytes) -> dict[str, Any]:
-    """As the client takes the members of a record."""
+    """The members of a record in the client's form."""
     members = {name: value for name, value in orjson.loads(body).items() if value is not None}
     if isinstance(packed := members.get("embeddings"), str):  # as clients send them
         members["embeddings"] = np.frombuffer(b64decode(packed), "<f4")
@@ -179,7 +179,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         from pymilvus.exceptions import MilvusException
 
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs every refusal with a traceback
-        database, _, collection = access.collection.rpartition("/")  # the write gate's journal has both names
+        database, _, collection = access.collection.rpartition("/")  # the write gate's journal uses both names
         access = replace(access, collection=collection)
         super().__init__(access)
         self.errors = (MilvusException,)
@@ -260,7 +260,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         self.ask(lambda: store(self.access.collection, rows, partition_name=named))
 
     def _accepted(self, row: dict[str, Any]) -> dict[str, Any]:
-        """As the client takes a row, from what was sent over REST, or over gRPC with bytes in Base64."""
+        """A row in the client's form, from what was sent over REST, or over gRPC with bytes in Base64."""
         kinds = {str(field["name"]): field["type"] for field in self._described["fields"]}
         return {name: self._value(kinds.get(name), value) for name, value in row.items()}
 
@@ -281,7 +281,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         self._client.close()
 
     def _rows(self, ids: Sequence[PointId], fields: str) -> list[dict[str, Any]]:
-        """Of what has been written until now."""
+        """Includes rows that have just been written."""
         found = self.ask(
             lambda: self._client.get(
                 self.access.collection, list(ids), output_fields=[fields], consistency_level="Strong"
@@ -290,7 +290,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         return list(map(dict, found))
 
     def _refuse_what_cannot_be_restored(self) -> None:
-        """Before anything is deleted. Raises SourceError."""
+        """Called before anything is deleted. Raises SourceError."""
         if self._is_restorable:
             return
         if self._described.get("auto_id"):
@@ -320,13 +320,13 @@ class MilvusSource(ListedSource, RestorablePoints):
 
 
 _PINECONE_DISTANCES = {"cosine": "Cosine", "dotproduct": "Dot", "euclidean": "Euclid"}
-_FETCHED = 100  # ids of one fetch: they are in the URL
+_FETCHED = 100  # ids of one fetch: they are part of the URL
 DEFAULT_NAMESPACE = "__default__"
 
 
 class PineconeSource(ListedSource, RestorablePoints):
-    """The URL is the index's own host; only serverless indexes list their ids. ``collection``: the namespace; of what the write gate wrote
-    down, whose partitions are namespaces, the index.
+    """The URL is the index's own host; only serverless indexes list their ids. ``collection``: the namespace; for the write gate's journal,
+    whose partitions are namespaces, the index.
     """
 
     form = PINECONE_FORM
@@ -339,7 +339,7 @@ class PineconeSource(ListedSource, RestorablePoints):
         self.refuse_vector_name("Pinecone")
         self.errors = (PineconeError,)
         if access.api_key is None:
-            raise SourceError("Pinecone wants a key: put it in PINECONE_API_KEY, or name a variable with --api-key-env")
+            raise SourceError("Pinecone requires a key: set PINECONE_API_KEY, or name a variable with --api-key-env")
         self._client = Pinecone(api_key=access.api_key, timeout=access.timeout_seconds)
         self._index: Any = self._client.index(host=access.url)
         self._namespace = "" if access.collection == DEFAULT_NAMESPACE else access.collection
@@ -395,7 +395,7 @@ class PineconeSource(ListedSource, RestorablePoints):
         self.ask(lambda: self._index.upsert(vectors=vectors, namespace=namespace, show_progress=False))
 
     def _namespace_of(self, partition: bytes) -> str:
-        """Raises SourceError where the points are of another index."""
+        """Raises SourceError if the points belong to another index."""
         if not partition:
             return self._namespace
         index, here = self.access.collection, index_of(self.access.url.partition("://")[2] or self.access.url)
@@ -426,13 +426,13 @@ class PineconeSource(ListedSource, RestorablePoints):
 
 
 def _vector(vector: dict[str, Any]) -> dict[str, Any]:
-    """As the client's `upsert` takes a vector, from what was sent over REST: without empty members, in its spelling."""
+    """A vector in the form of the client's `upsert`, from what was sent over REST: without empty members, in its spelling."""
     names = {"sparseValues": "sparse_values"}
     return {names.get(name, name): value for name, value in vector.items() if value not in (None, {}, [])}
 
 
 def _members(each: Any) -> dict[str, object]:
-    """As the client's `upsert` takes a vector. Without the members that there are not: it refuses empty ones."""
+    """A vector in the form of the client's `upsert`, which refuses empty members."""
     sparse = getattr(each, "sparse_values", None)
     found: dict[str, object] = {"id": each.id}
     if each.values is not None and len(each.values):

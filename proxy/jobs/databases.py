@@ -1,4 +1,4 @@
-"""Which databases the jobs read, each through its official client, the options that say which, and how one is opened."""
+"""The databases that jobs read, each through its official client, the options that name one, and how it is opened."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .source import Access, Source, SourceError
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``variable``: where its key usually is. ``package``: of the official client. ``source``: loads that client; None where no job reads
-    this database. ``points``: the same collection, to delete from it and to store in it again.
+    """``variable``: the usual variable with its key. ``package``: of the official client. ``source``: loads that client; None if no job
+    reads this database. ``points``: the same collection, for deleting and storing points.
     """
 
     variable: str
@@ -42,13 +42,14 @@ DATABASES: Mapping[str, Database] = {
 
 
 BackendOption = Annotated[
-    str, typer.Option(help="Which database it is: qdrant, chroma, milvus or pinecone; undo: or weaviate.")
+    str, typer.Option(help="The database: qdrant, chroma, milvus or pinecone; for undo also weaviate.")
 ]
 KeyOption = Annotated[str | None, typer.Option(help="Variable with the key.", show_default="QDRANT_API_KEY and such")]
-RateOption = Annotated[float, typer.Option("--rate", help="Requests a second at most.", min=0.1, max=10_000.0)]
-TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text, dots for a way.")]
+RateOption = Annotated[float, typer.Option("--rate", help="Most requests per second.", min=0.1, max=10_000.0)]
+TextFieldOption = Annotated[str | None, typer.Option(help="Payload field with the text; dots for nested fields.")]
 IdsOption = Annotated[
-    Path | None, typer.Option(help="Write here what could go, a line of JSON each, and for which survivor.")
+    Path | None,
+    typer.Option(help="Write the removable points to this file, one JSON line each, with the point that stays."),
 ]
 
 
@@ -69,7 +70,7 @@ class Wanted:
 
 
 def opened(wanted: Wanted, environment: Mapping[str, str], *, payload_fields: tuple[str, ...] | None = None) -> Source:
-    """``payload_fields``: at least these are read, None for all. Raises SettingsError for an option, SourceError."""
+    """``payload_fields``: the fields to read at least, None for all. Raises SettingsError for an option, SourceError."""
     readers = {name: source for name, each in DATABASES.items() if (source := each.source) is not None}
     if wanted.backend not in readers:
         raise SettingsError([Problem("--backend", repr(wanted.backend), alternatives(tuple(readers)))])

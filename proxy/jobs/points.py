@@ -1,7 +1,7 @@
-"""Points as a database has them, whole: read, deleted, and stored again byte for byte. The contract; Qdrant's; Weaviate's, for `undo` alone.
+"""Complete points of a database: read, deleted, and stored again byte for byte. The contract; Qdrant's; Weaviate's, for `undo` only.
 
-clients.py implements it for Chroma, Milvus and Pinecone. Qdrant's official client would read the points into objects, and
-here their own bytes are needed; Weaviate's wants older versions of its libraries than VecSieve has. So both are asked over REST.
+clients.py implements it for Chroma, Milvus and Pinecone. Qdrant's official client would parse the points into objects, and here their own
+bytes are needed; Weaviate's needs older versions of its libraries than VecSieve has. So both are accessed over REST.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Points(Protocol):
     """Every method raises SourceError, and no other error of the network."""
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        """These points in any order, without those that are gone."""
+        """These points in any order, without deleted ones."""
 
     def delete(self, points: Sequence[Whole]) -> None:
-        """Deleted when this returns. What is gone stays so."""
+        """Deleted when this returns. Missing points are ignored."""
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
-        """Which of these are stored."""
+        """Which of these points are stored."""
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         """Stored when this returns."""
@@ -49,16 +49,16 @@ class Points(Protocol):
 
 
 class RestorablePoints(Points, Protocol):
-    """Of databases whose writes may be gated. ``form``: of a point alone."""
+    """For databases with a write gate. ``form``: of a single point."""
 
     form: Form
 
     def stored(self, partition: bytes, each: PointId) -> bytes | None:
-        """The point in this part of the collection, as `put` takes it; None where it is gone."""
+        """The point in this part of the collection, as `put` takes it; None if it is gone."""
         return next((found.body for found in self.whole([each]) if found.partition == partition), None)
 
     def restore(self, partition: bytes, body: bytes) -> None:
-        """As `put`, in place of what has the same id."""
+        """As `put`, replacing the point with the same id."""
         self.put(partition, [body])
 
 
@@ -88,7 +88,7 @@ class Rest:
         self._headers = {"Content-Type": "application/json", **key}
 
     def sent(self, method: str, target: str, body: bytes, *, missing: bytes | None = None) -> bytes:
-        """The answer. ``missing``: in place of one with status 404."""
+        """The answer. ``missing``: returned for status 404."""
         request = urllib.request.Request(self._url + target, data=body or None, headers=self._headers, method=method)  # noqa: S310 - http(s), checked above
         try:
             return patiently(partial(_exchanged, request), (OSError,), _delay, self._pace)
@@ -182,7 +182,7 @@ class _Row(msgspec.Struct):
 
 
 class WeaviatePoints(RestorablePoints):
-    """Of one collection. A partition is a tenant."""
+    """The points of one collection. A partition is a tenant."""
 
     form = FORM
 
@@ -192,7 +192,7 @@ class WeaviatePoints(RestorablePoints):
         self._rest = Rest(access, access.url.rstrip("/"), key)
 
     def whole(self, ids: Sequence[PointId]) -> list[Whole]:
-        """Of collections without tenants."""
+        """For collections without tenants."""
         bodies = [self._rest.sent("GET", f"{self._path(each)}?include=vector", b"", missing=b"") for each in ids]
         found = [(each, body) for each, body in zip(ids, bodies, strict=True) if body]
         return [
@@ -224,7 +224,7 @@ class WeaviatePoints(RestorablePoints):
         rows = msgspec.json.decode(answer, type=list[_Row])
         failed = [row.result.errors.error for row in rows if row.result.errors is not None and row.result.errors.error]
         if failed:
-            raise SourceError(f"the database refuses {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
+            raise SourceError(f"the database refused {len(failed)} of {len(bodies)}: {failed[0][0].get('message')}")
 
     def stored(self, partition: bytes, each: PointId) -> bytes | None:
         behind = f"&tenant={quote(json.loads(partition), safe='')}" if partition else ""

@@ -35,7 +35,7 @@ def known_errors() -> tuple[type[Exception], ...]:
 
 
 def explained(error: Exception, *, url: str, collection: str, names: Callable[[], tuple[str, ...]]) -> SourceError:
-    """One line for an operator. It may quote the body of the error, but no key. ``names``: lists the collections."""
+    """One line for an operator. It may quote the error's body, but no key. ``names``: lists the collections."""
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     if isinstance(error, ResponseHandlingException):
@@ -60,7 +60,7 @@ def explained(error: Exception, *, url: str, collection: str, names: Callable[[]
 
 def _why_unreachable(error: Exception) -> str | None:
     """In words, if no connection was made; None if there was one."""
-    kind = type(error).__name__  # of httpx, which comes with the official client alone
+    kind = type(error).__name__  # from httpx, which only the official client needs
     if kind in {"ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"}:
         return "no answer in time"
     if kind != "ConnectError":
@@ -85,8 +85,8 @@ _MOST_NAMED = 20  # collections that an error lists
 
 
 class QdrantSource:
-    """One collection of one server. ``payload_fields``: at least these are read, None for all. The default port of a URL is 6333, as
-    for the client. Raises SourceError for an invalid URL.
+    """One collection of one server. ``payload_fields``: the fields to read at least, None for all. The default port of a URL is 6333, as in
+    the client. Raises SourceError for an invalid URL.
     """
 
     def __init__(self, access: Access, payload_fields: tuple[str, ...] | None = None) -> None:
@@ -104,7 +104,7 @@ class QdrantSource:
         self._collection = access.collection
         self._wanted_name = access.vector_name
         self._pace = Pace(access.requests_per_second)
-        # Everything if a field has dots: Qdrant reads them only as a path, and a key may have dots itself.
+        # Everything if a field has dots: Qdrant reads them only as a path, but a key may contain dots.
         is_whole = payload_fields is None or any("." in field for field in payload_fields)
         self._payload: bool | list[str] = True if is_whole else list(payload_fields or ())
         self._shape: Shape | None = None
@@ -147,7 +147,7 @@ class QdrantSource:
         ]
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, with ids and distances alone: for cosine the score gives the distance, without the vector."""
+        """As ``neighbours``, with ids and distances only: for cosine the distance follows from the score, without the vector."""
         from qdrant_client import models
 
         shape = self.shape()
@@ -242,5 +242,5 @@ def _distance(score: float) -> float:
 
 
 def _plain_id(value: object) -> PointId:
-    """UUIDs are text, in whichever form the client has them."""
+    """UUIDs become text, in whichever form the client has them."""
     return value if isinstance(value, int) else str(value)

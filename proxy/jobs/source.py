@@ -1,6 +1,6 @@
 """A collection as jobs read it: its shape, its points, and the contract to read them. Nothing here writes; points.py does.
 
-qdrant.py implements the contract; clients.py by way of ListedSource; tests in memory.
+qdrant.py implements the contract, clients.py through ListedSource, tests in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 class SourceError(Exception):
-    """A collection that cannot be read: unknown, unreachable, forbidden, without dense vectors. The text holds no secret."""
+    """A collection that cannot be read: unknown, unreachable, forbidden, without dense vectors. The message holds no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """``key``: the id as JSON. ``body``: what ``put`` takes. ``partition``: the part of the collection that holds it, b"" without parts.
-    ``mark``: of the vector and the payload that a job compared.
+    """``key``: the id as JSON. ``body``: as ``put`` takes it. ``partition``: the part of the collection that holds it, b"" without parts.
+    ``mark``: of the vector and payload that a job compared.
     """
 
     id: PointId
@@ -55,12 +55,12 @@ class Whole:
 
 
 def key_of(each: PointId) -> bytes:
-    """As JSON."""
+    """The id as JSON."""
     return orjson.dumps(each)
 
 
 def mark_of(vector: Vectors | None, payload: Mapping[str, object]) -> int:
-    """A number that changes with the vector or the payload, whatever the order of members."""
+    """A number that changes with the vector or payload; the order of members does not matter."""
     state = blake2b(b"" if vector is None else vector.astype("<f4").tobytes(), digest_size=8)
     state.update(json.dumps(payload, sort_keys=True, default=str).encode())
     return int.from_bytes(state.digest(), "little")
@@ -115,14 +115,14 @@ class Source(Protocol):
         """
 
     def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        """As ``neighbours``, with ids and distances alone: without vectors and payloads, which are nine tenths of the traffic."""
+        """As ``neighbours``, with ids and distances only: without vectors and payloads, which are nine tenths of the traffic."""
 
     def close(self) -> None: ...
 
 
 def measured(vector: Vectors, pool: Sequence[Point], *, magnitude: bool) -> list[tuple[Point, float]]:
     """The pool with selection's distances to ``vector`` (d,)."""
-    missing = np.zeros(len(vector), np.float32)  # infinitely far from everything
+    missing = np.zeros(len(vector), np.float32)  # infinitely far from all others
     rows = np.stack([vector, *(missing if point.vector is None else point.vector for point in pool)])
     distances = across(rows_of(rows[:1]), rows_of(rows[1:]), magnitude=magnitude)[0]
     return [(point, float(distance)) for point, distance in zip(pool, distances, strict=True)]
@@ -159,7 +159,10 @@ class Pace:
 T = TypeVar("T")
 
 TRIES = 8
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 60.0  # doubled each time; the first tries end after two minutes
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = (
+    1.0,
+    60.0,
+)  # doubled after each attempt; the first attempts end after two minutes
 
 
 def patiently(
@@ -170,9 +173,9 @@ def patiently(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """One request, in its turn, again where the database has too many. Raises what the last try raised.
+    """Send one request at its turn, and again if the database reports too many requests. Raises the last attempt's exception.
 
-    ``delay``: the seconds that the database asks for, zero where it does not say; None for any other error.
+    ``delay``: the seconds that the database asks for, zero if it names none; None for any other error.
     """
     for attempt in range(TRIES):
         pace.wait()
@@ -188,7 +191,7 @@ def patiently(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What a source is opened with. ``vector_name``: None for the only one. ``api_key``: None without one.
+    """The arguments for opening a source. ``vector_name``: None for the only one. ``api_key``: None without one.
 
     ``timeout_seconds``: of each request. ``requests_per_second``: None for no limit.
     """
@@ -221,15 +224,15 @@ class ListedSource(ABC):
 
     @abstractmethod
     def listed(self) -> Iterator[list[PointId]]:
-        """Every id of the collection, in pages and in any order. Each page is one request, made by ``ask``."""
+        """Every id of the collection, in pages and in any order. Each page is one request, sent by ``ask``."""
 
     @abstractmethod
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        """These points in any order, without those that are gone. By ``ask``."""
+        """These points in any order, without deleted ones. Sent by ``ask``."""
 
     @abstractmethod
     def found(self, vector: Vectors, count: int) -> list[Point]:
-        """The nearest points to ``vector`` (d,) by the database's index, with vectors and payloads. By ``ask``."""
+        """The nearest points to ``vector`` (d,) by the database's index, with vectors and payloads. Sent by ``ask``."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -258,11 +261,11 @@ class ListedSource(ABC):
         return [[(point.id, far) for point, far in pool] for pool in self.neighbours(vectors, count=count)]
 
     def delay(self, _error: Exception) -> float | None:
-        """As of ``patiently``. The clients of Milvus and Pinecone wait by themselves."""
+        """As for ``patiently``. The clients of Milvus and Pinecone retry by themselves."""
         return None
 
     def ask(self, request: Callable[[], T]) -> T:
-        """One request, in its turn. Raises SourceError."""
+        """Send one request at its turn. Raises SourceError."""
         try:
             return patiently(request, self.errors, self.delay, self._pace)
         except self.errors as error:
@@ -275,7 +278,7 @@ class ListedSource(ABC):
         return SourceError(f"{where}: {said.replace(key, '***') if key else said}")
 
     def complete(self, point: Point, members: Mapping[str, object]) -> Whole:
-        """``members``: all that the database has of the point, as its client takes it."""
+        """``members``: everything that the database has of the point, in its client's form."""
         return Whole(
             id=point.id,
             key=key_of(point.id),
@@ -285,12 +288,12 @@ class ListedSource(ABC):
         )
 
     def vector_of(self, held: object) -> Vectors | None:
-        """A vector as the client gives it, None unless it has the collection's dimension."""
+        """A vector in the client's form; None unless it has the collection's dimension."""
         vector = None if held is None else np.asarray(held, np.float32)
         return vector if vector is not None and vector.shape == (self.shape().dimension,) else None
 
     def refuse_vector_name(self, database: str) -> None:
-        """For databases with one unnamed vector a point. Raises SourceError."""
+        """For databases with one unnamed vector per point. Raises SourceError."""
         if self.access.vector_name is not None:
             raise SourceError(f"--vector: {database} has one vector a point, without a name; leave the option out")
 
@@ -318,7 +321,7 @@ USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", 
 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
-    """The first of ``fields`` that holds a string with more than blanks; None without one."""
+    """The first of ``fields`` that holds a non-blank string; None without one."""
     for field in fields:
         value = value_at(payload, field)
         if isinstance(value, str) and value.strip():

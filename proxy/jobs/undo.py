@@ -1,8 +1,8 @@
-"""``vecsieve undo``: stores the points that the write gate left out, or that a sweep deleted, as they were, from the journal.
+"""``vecsieve undo``: restores points that the write gate left out, or that a sweep deleted, from the journal.
 
-It speaks to the database itself: behind the gate the points would be left out again. A point whose id is stored by now stays as it is,
-and one that was stored changed gets its own content only where it still has what it was given.
-Each batch is marked in the journal once the database has it, so a run that was interrupted is continued by the next.
+It sends them to the database itself, because the gate would leave them out again. A point whose id is stored now is not changed. A point
+that was stored changed gets its own content back only if it still has the content that it was given. Each batch is marked in the journal
+once the database has stored it, so the next run continues an interrupted one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ from .points import Points, RestorablePoints
 from .source import SourceError
 
 BATCH = 100
-BATCH_BYTES = 1_000_000  # Pinecone takes two million a request
-SHOWN = 20  # points that are listed
-MOST_REFUSED = 5  # more, and the database takes nothing
+BATCH_BYTES = 1_000_000  # the most bytes per request: Pinecone accepts two million
+SHOWN = 20  # points listed
+MOST_REFUSED = 5  # with more refusals, the database is assumed to refuse everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `undo`. ``collection``, ``since``, ``id``: None for all."""
+    """The options of `undo`. ``collection``, ``since``, ``id``: None for all."""
 
     journal: Annotated[Path, typer.Option(help="The journal: `journal.path` of the settings.", show_default=False)]
-    url: Annotated[str, typer.Option(help="The database's own URL: behind the write gate points are left out again.")]
+    url: Annotated[
+        str, typer.Option(help="The database's own URL; through the write gate points would be left out again.")
+    ]
     backend: BackendOption = DEFAULT_BACKEND
     collection: Annotated[str | None, typer.Option(help="Only points of this collection.")] = None
     since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
     id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None
     rejected: Annotated[bool, typer.Option("--rejected", help="Also copies of writes that were refused.")] = False
-    apply: Annotated[bool, typer.Option("--apply", help="Store them; without it they are only listed.")] = False
+    apply: Annotated[bool, typer.Option("--apply", help="Store the points; without it they are only listed.")] = False
     requests_per_second: RateOption = 20.0
     api_key_env: KeyOption = None
 
@@ -65,14 +67,14 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    """The exit code: 0, 1 where the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
+    """Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
     since = _moment(arguments.since)
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
             ids = _identifiers(arguments.id)
             heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
             missing = [head for head in heads if head.kind != Kind.CHANGED]
-            # The latest content of an id, and each row without one.
+            # The latest content of each id, and every row without an id.
             keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)
             newest = list(dict(zip(keys, missing, strict=True)).values())
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
@@ -89,7 +91,7 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(f"vecsieve undo: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped: what was stored is marked; run the same command again to go on\n")
+        sys.stderr.write("\nstopped: stored points are marked; run the same command again to continue\n")
         return 130
     return 0
 
@@ -106,7 +108,7 @@ def _moment(text: str | None) -> float:
 
 
 def _identifiers(text: str | None) -> list[bytes] | None:
-    """As journals spell it: a number or a text; Qdrant's UUIDs are in small letters."""
+    """In the spelling of journals: a number or a text; Qdrant's UUIDs in lower case."""
     if text is None:
         return None
     number = [text.encode()] if text.isdecimal() else []
@@ -127,7 +129,7 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
 
 
 def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]:
-    """Why some were not stored."""
+    """Store the points; return why some were not stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
@@ -145,12 +147,14 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]
                         book.undone(row.number for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
-    output_console().print(f"{stored} were stored; {there} have an id that is stored by now, and stay as they are")
+    output_console().print(f"{stored} were stored; {there} have an id that is stored now, and were not changed")
     return refused
 
 
 def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
-    """Those of one partition that the database takes: a point that it refuses holds up no other. Raises SourceError where many are."""
+    """Store those of one partition that the database accepts: a point that it refuses does not stop others. Raises SourceError if many are
+    refused.
+    """
     if not rows:
         return []
     try:
@@ -167,7 +171,7 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
 
 
 def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
-    """``heads``: of points that were changed, the latest first: one may have been changed several times."""
+    """``heads``: of points that were changed, latest first: one may have been changed several times."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
         collections[head.collection].append(head)
@@ -181,7 +185,7 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
                     book.undone([row.number])
                     restored += 1
     if heads:
-        since = f"{len(heads) - restored} were changed since, and stay as they are"
+        since = f"{len(heads) - restored} were changed since, and were not restored"
         output_console().print(f"{restored} have their own content again; {since}")
 
 

@@ -61,7 +61,7 @@ def test_what_was_planted_could_go_and_nothing_is_deleted(engine: str, tmp_path:
     files = ("--report", str(tmp_path / "report.json"), "--ids", str(tmp_path / "ids.jsonl"))
     done = command_line(*arguments(engine, tmp_path / "work", "--keep", "first", *files))
     assert done.returncode == 0, done.stderr
-    assert f"{2 * FAMILIES} could go: {FAMILIES} families keep one each" in " ".join(done.stdout.split())
+    assert f"{2 * FAMILIES} could be removed: {FAMILIES} families keep one each" in " ".join(done.stdout.split())
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert (report["points"], report["redundant"], report["gone"]) == (3 * FAMILIES, 2 * FAMILIES, 0)
     lines = [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]

@@ -48,10 +48,10 @@ STDOUT = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments(Wanted):
-    """Of `analyze`. ``text_field``, ``source_field``: None for the usual ones. ``json``: a file or "-"."""
+    """The options of `analyze`. ``text_field``, ``source_field``: None for the usual ones. ``json``: a file or "-"."""
 
     text_field: TextFieldOption = None
-    source_field: Annotated[str | None, typer.Option(help="Payload field that says where a point is from.")] = None
+    source_field: Annotated[str | None, typer.Option(help="Payload field with the source of a point.")] = None
     cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None
     profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None
     limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread, by searches.", min=1)] = None
@@ -127,12 +127,12 @@ def _profile(arguments: Arguments) -> Profile | None:
     if path is None:
         return None
     if arguments.cut is not None:
-        raise SettingsError([Problem("--profile", "--cut beside it", "one of the two: both say what a copy is")])
+        raise SettingsError([Problem("--profile", "--cut beside it", "one of the two: both define a copy")])
     return decoded(read_input(path, place="--profile", wanted=f"to read {path}"), name=path.name)
 
 
 def _check_profile(profile: Profile, arguments: Arguments, shape: Shape) -> None:
-    """A cut is valid for one collection's model only."""
+    """A cut is valid only for the model of one collection."""
     pairs = (
         ("collection", profile.collection, arguments.collection),
         ("vector_name", profile.vector_name, shape.vector_name),
@@ -140,7 +140,7 @@ def _check_profile(profile: Profile, arguments: Arguments, shape: Shape) -> None
         ("distance", profile.distance, shape.distance),
     )
     wrong = [
-        Problem(f"--profile: {name}", repr(held), f"{there!r}, as the collection has it")
+        Problem(f"--profile: {name}", repr(held), f"{there!r}, as in the collection")
         for name, held, there in pairs
         if held != there
     ]
@@ -183,15 +183,18 @@ def rendered(report: Report) -> Iterator[RenderableType]:
     if families.count:
         yield from _titled(f"{families.count:,} families, the largest of {families.largest:,} points", _sizes(report))
     if report.sources is not None:
-        yield from _titled("Who repeats whom: how much of the row stands in the column again", _sources(report.sources))
+        yield from _titled(
+            "Copies between sources: the share of the row's source with a copy in the column's",
+            _sources(report.sources),
+        )
     if families.examples:
         yield from _titled(
-            "The largest families: each leader, and members from the nearest to the farthest", _examples(report)
+            "The largest families: the leader, and members from the nearest to the farthest", _examples(report)
         )
 
 
 def _titled(title: str, table: Table) -> Iterator[RenderableType]:
-    """With the title above the table: a narrow table would wrap its own."""
+    """With the title above the table: a narrow table would wrap its own title."""
     yield Text()
     yield Text(title, style="bold")
     yield table

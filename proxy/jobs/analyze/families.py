@@ -1,11 +1,11 @@
-"""Families of copies: a leader and the points within the cut of it. A copy of a copy alone is no member.
+"""Families of copies: a leader and the points within the cut of it. A copy of a member only is no member.
 
 The leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by
 edges, most first: the leader is the most repeated text. Ties by place, hence by id. Exact copies are one node, so that a hundred
 equal texts are one family, although not each of them is paired with each.
 
-Between sources, a direction is read from shares, not from leaders: if nine tenths of A have a copy in B and one tenth of B
-has one in A, then A repeats a part of B. Vectors do not show which of two equal texts came first.
+Between sources, a direction is read from shares, not from leaders: if nine tenths of A have a copy in B and one tenth of B has one in A,
+then A repeats a part of B. Vectors do not show which of two equal texts came first.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
     joining, leader, distances = _candidates(edges, leading)
     order = np.lexsort(
         (leader, distances, joining)
-    )  # the nearest leader takes a point; of equally near ones, the first
+    )  # the nearest leader takes a point; of equally near leaders, the first
     joined, first = np.unique(joining[order], return_index=True)
     heads[joined] = leader[order[first]]
     return heads[firsts]
@@ -160,7 +160,7 @@ OTHERS = "(others)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRow:
-    """``copied``: how many of its points have a copy in each source of the report, itself included. ``with_copy``: in any."""
+    """``copied``: for each source in the report, itself included, how many of its points have a copy there. ``with_copy``: in any."""
 
     name: str
     points: int
@@ -177,7 +177,7 @@ class Sources:
 
 
 def sources(gathered: Gathered, heads: Indices) -> Sources | None:
-    """Of the examined points; None if no point has a source. ``heads``: (n,) leaders."""
+    """The table of sources for the examined points; None if no point has a source. ``heads``: (n,) leaders."""
     if not gathered.source_names:
         return None
     names, groups = _groups(gathered)
@@ -194,7 +194,7 @@ def _row(name: str, number: int, points: Places, families: tuple[Indices, Indice
     """``points``: places of the source with this number. ``families``: of _counted."""
     family, counts = families
     own = np.zeros(counts.shape[1], np.intp)
-    own[number] = 1  # the point itself is no copy
+    own[number] = 1  # the point itself is not counted as a copy
     copied = counts[np.searchsorted(family, heads[points[np.isin(heads[points], family)]])] > own
     return SourceRow(
         name=name,
@@ -211,7 +211,7 @@ def _groups(gathered: Gathered) -> tuple[list[str], Indices]:
     names = gathered.source_names
     order = sorted(range(len(names)), key=lambda each: (-int(counts[each]), names[each]))
     shown = [names[each] for each in order[:SHOWN]]
-    number = np.full(len(names) + 1, len(shown), np.intp)  # NOWHERE, which is -1, reads the last one
+    number = np.full(len(names) + 1, len(shown), np.intp)  # NOWHERE, which is -1, indexes the last one
     number[order[:SHOWN]] = np.arange(len(shown))
     if len(names) > SHOWN:
         shown.append(OTHERS)
@@ -227,6 +227,6 @@ def _counted(groups: Indices, heads: Indices, width: int) -> tuple[Indices, Indi
     family, inverse = np.unique(heads[among], return_inverse=True)
     columns = (
         width + 1
-    )  # a sample's neighbours may lack a source although no sampled point does: one more column, not shown
+    )  # a sample's neighbours may have no source although sampled points do: one more column, not shown
     counts = np.bincount(inverse * columns + groups[among], minlength=len(family) * columns)
     return family, counts.reshape(len(family), columns)[:, :width]

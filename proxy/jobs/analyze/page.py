@@ -213,7 +213,7 @@ def _tiles(report: Report) -> str:
     tiles = (
         ("have a copy", percent(report.near.with_copy, whole), f"{report.near.with_copy:,} of {whole:,} points"),
         ("have an exact copy", percent(report.exact.with_copy, whole), f"{report.exact.with_copy:,} points"),
-        ("could go", could_go, "if one of each family stayed"),
+        ("could go", could_go, "if each family kept one"),
         ("families", f"{report.families.count:,}", f"the largest of {report.families.largest:,} points"),
         (f"copies in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
     )
@@ -221,7 +221,7 @@ def _tiles(report: Report) -> str:
 
 
 def boxes(tiles: Iterable[tuple[str, str, str]]) -> str:
-    """Of a name, a value and a note each."""
+    """Each box has a name, a value and a note."""
     return (
         '<dl class="tiles">'
         + "".join(
@@ -273,7 +273,7 @@ def _saving(report: Report) -> str:
     ]
     caption = (
         f"Searches by how many of their first {saving.top_k} results are copies of a better one. The questions are stored "
-        "points spread over the collection; real questions meet rather fewer copies."
+        "points spread over the collection; real queries find somewhat fewer copies."
     )
     chart = columns(f"Searches by copies among the first {saving.top_k} results", bars)
     table = figures("Searches by copies", ("copies", "searches", "share"), rows)
@@ -297,7 +297,7 @@ def _families(report: Report) -> str:
         if each.families
     ]
     caption = (
-        "Points by the size of their family. A family is a leader and what lies within the cut of it; nothing chains."
+        "Points by the size of their family. A family is a leader and the points within the cut of it, without chains."
     )
     table = figures("Families by size", ("size", "families", "points"), rows)
     return section("Families of copies", _pair(columns("Points by size of family", bars), caption, table))
@@ -308,8 +308,8 @@ def _sources(sources: Sources) -> str:
     body = "".join(_source_row(row) for row in sources.rows)
     more = f" {sources.distinct:,} sources in all." if sources.distinct > len(sources.rows) else ""
     return section(
-        "Who repeats whom",
-        "<p class=\"soft\">How much of the row's source stands in the column's again. On the diagonal: in the source itself."
+        "Copies between sources",
+        "<p class=\"soft\">The share of the row's source with a copy in the column's. On the diagonal: in the source itself."
         f"{more}</p>"
         '<div class="wide"><table class="heat"><caption>Share of each source with a copy in each source</caption><thead><tr>'
         '<th scope="col" class="left">source</th><th scope="col">points</th><th scope="col">have a copy</th>'
@@ -331,7 +331,7 @@ def _source_row(row: SourceRow) -> str:
 def _examples(examples: Iterable[Family]) -> str:
     return section(
         "The largest families",
-        '<p class="soft">Each leader, and members from the nearest to the farthest: read the last line of each to judge '
+        '<p class="soft">The leader, and members from the nearest to the farthest: read the last line of each to judge '
         "whether the cut is right.</p>" + "".join(_family(family) for family in examples),
     )
 

@@ -1,6 +1,6 @@
 """Searches for stored points: the collection's relative cut, what deduplication would save at top_k 8, and how much chunks overlap.
 
-A search for a stored text finds more of its copies than a real question, which lies between subjects.
+A search for a stored text finds more copies than a real query, which lies between subjects.
 """
 
 from __future__ import annotations
@@ -98,15 +98,15 @@ def saving(pools: Sequence[Pool], cut: float) -> Saving:
     )
 
 
-FEWEST = 10  # neighbouring chunks: fewer say nothing of the splitter
-MUCH = 0.5  # half of each chunk is in the one before: the usual advice is 10 to 20 %
+FEWEST = 10  # pairs of neighbouring chunks: fewer do not show how the splitter works
+MUCH = 0.5  # half of each chunk is in the previous one: the usual advice is 10 to 20 %
 _NAMES = MetadataSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """``share``: the median, over ``pairs`` of neighbouring chunks of one document, of the shorter chunk that both cover. Chunks with a
-    gap between them are no neighbours: the one between was not seen.
+    """``share``: the median share of the shorter chunk that both cover, over ``pairs`` of neighbouring chunks of one document. Chunks with
+    a gap between them are no neighbours: the one between was not read.
     """
 
     share: float
@@ -118,7 +118,7 @@ class Overlap:
 
 
 def overlap(points: Iterable[Point]) -> Overlap | None:
-    """None where fewer than FEWEST neighbours are known."""
+    """None if fewer than FEWEST neighbours are known."""
     documents: dict[str, dict[PointId, tuple[float, float]]] = {}
     for point in points:
         name, span = _first(point.payload, _NAMES.document), _span(point.payload)

@@ -32,7 +32,7 @@ Pairs = npt.NDArray[np.int32]
 
 
 class Known(IntEnum):
-    UNSEEN = 0  # not read, or deleted before
+    UNSEEN = 0  # not read yet, or deleted before
     TEXT = 1  # its canonical text
     VECTOR = 2  # without text: the bytes of its vector
     NOTHING = 3  # neither text nor vector: never a copy
@@ -67,11 +67,11 @@ _BYTES = 8
 
 
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
-    """The key of exact copies, 64 bits: of the canonical text, else of the vector's bytes. In a million points two
-    different ones collide once in 37 million collections.
+    """The key of exact copies, 64 bits: of the canonical text, else of the vector's bytes. In a million points two different ones collide
+    once in 37 million collections.
 
-    The canonical text is the proxy's, with header and footer lines, which can be recognised only within a pool. A text that
-    is too long to canonicalise is used as it is.
+    The canonical text is the proxy's, including header and footer lines, which can be recognised only within a pool. A text that is too
+    long to canonicalise is used unchanged.
     """
     text = text_of(point.payload, text_fields)
     return _key(point, text, canonical_of(text))

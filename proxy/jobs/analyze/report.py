@@ -106,7 +106,9 @@ class Families:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """``overlap``: of neighbouring chunks, null where spans tell too little. ``density``: at increasing cuts, with the relative and the chosen one. ``version``: VecSieve's."""
+    """``overlap``: of neighbouring chunks, null if there are too few spans. ``density``: at increasing cuts, including the relative and the
+    chosen one. ``version``: VecSieve's.
+    """
 
     format: int
     version: str
@@ -181,8 +183,8 @@ def cautions(report: Report) -> tuple[str, ...]:
     about, said = report.about, []
     if report.sampled and about.examined < about.points - about.gone:
         said.append(
-            f"A sample of {about.examined:,} of {about.points:,} points: shares hold for the collection, families are only "
-            "those that the sample touches, and how many points could go is not known. Leave out --limit to know."
+            f"A sample of {about.examined:,} of {about.points:,} points: shares hold for the collection, families include only "
+            "those of the sample, and the number of removable points is unknown. Without --limit all points are read."
         )
     if not about.with_text:
         said.append(
@@ -193,8 +195,8 @@ def cautions(report: Report) -> tuple[str, ...]:
         said.append(f"No source under {', '.join(about.source_fields)}. --source-field names the field.")
     if report.families.saturated:
         said.append(
-            f"{report.families.saturated:,} points have {NEIGHBOURS} copies or more, which is as far as their neighbours were "
-            "asked for: such families may be larger than they are shown, or shown as several."
+            f"{report.families.saturated:,} points have {NEIGHBOURS} copies or more, the number of neighbours that was "
+            "requested: such families may be larger than shown, or shown as several."
         )
     found = report.cut.found
     if found is not None and found < FEW_FOUND:
@@ -223,8 +225,8 @@ def _redundancy(report: Report) -> str:
     if near.redundant is None:
         return have
     return (
-        f"{have} If one of each family stayed, {near.redundant:,} of {about.points:,} points "
-        f"({percent(near.redundant, about.points)}) could go."
+        f"{have} If each family kept one, {near.redundant:,} of {about.points:,} points "
+        f"({percent(near.redundant, about.points)}) could be removed."
     )
 
 
@@ -260,8 +262,8 @@ def _across(sources: Sources) -> str | None:
     row, other = sources.rows[best[1]], sources.rows[best[2]]
     back = other.copied[best[1]]
     return (
-        f"{percent(row.copied[best[2]], row.points)} of {row.name} stands in {other.name} again "
-        f"({percent(back, other.points)} the other way round)."
+        f"{percent(row.copied[best[2]], row.points)} of {row.name} has a copy in {other.name} "
+        f"({percent(back, other.points)} in the other direction)."
     )
 
 
@@ -283,7 +285,7 @@ def _overlapping(overlap: Overlap) -> str:
     said = f"Neighbouring chunks share {percent(round(overlap.share * 10_000), 10_000)} of the shorter one ({overlap.pairs:,} pairs)."
     if not overlap.is_large:
         return said
-    return f"{said} That is much: 10 to 20 % are usual. policy.stitch: drop removes them from answers; a smaller overlap of the splitter saves the points."
+    return f"{said} This is more than the usual 10 to 20 %. policy.stitch: drop removes them from answers; a smaller overlap of the splitter saves the points."
 
 
 def _sensitivity(report: Report) -> str:
@@ -292,15 +294,13 @@ def _sensitivity(report: Report) -> str:
     double = min(curve, key=lambda each: abs(each.cut - report.cut.value * 2.0))
     whole = report.about.examined
     return (
-        f"The choice of the cut: {percent(half.with_copy, whole)} have a copy at {half.cut:.2g}, "
+        f"With other cuts: {percent(half.with_copy, whole)} have a copy at {half.cut:.2g}, "
         f"{percent(double.with_copy, whole)} at {double.cut:.2g}."
     )
 
 
 def _advice(exact: int, near: int) -> str:
-    said = (
-        f"What to do: {exact:,} points are exact copies and can go where the data is loaded, without anything to judge."
-    )
+    said = f"What to do: {exact:,} points are exact copies and can be removed where the data is loaded, without review."
     if near <= exact:
         return said
-    return f"{said} The other {near - exact:,} differ in something: read the examples, then leave them to VecSieve, or not."
+    return f"{said} The other {near - exact:,} differ in something: read the examples, then decide whether VecSieve should remove them."

@@ -179,14 +179,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What could go if each family kept one. ``firsts``, ``heads``: (n,) of families.py; those who stay head themselves."""
+    """The points that could be removed if each family kept one. ``firsts``, ``heads``: (n,) of families.py; points that stay have
+    themselves as head.
+    """
 
     ids: Ids
     firsts: Indices
     heads: Indices
 
     def lines(self) -> Iterator[bytes]:
-        """A line of JSON each, family by family: its id, who stays for it, and whether the two are exact copies."""
+        """One line of JSON each, family by family: its id, the point that stays for it, and whether the two are exact copies."""
         going = np.flatnonzero(self.heads != np.arange(len(self.heads)))
         going = going[np.argsort(self.heads[going], kind="stable")]
         for start in range(0, len(going), PAGE):

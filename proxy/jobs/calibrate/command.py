@@ -54,13 +54,15 @@ from .survey import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments(Wanted):
-    """Of `calibrate`. ``text_field``: None for the usual ones."""
+    """The options of `calibrate`. ``text_field``: None for the usual ones."""
 
-    sample: Annotated[int, typer.Option(help="How many points to look at.", min=20, max=100_000)] = 2000
+    sample: Annotated[int, typer.Option(help="How many points to read.", min=20, max=100_000)] = 2000
     text_field: TextFieldOption = None
     pairs: Annotated[Path | None, typer.Option(help="Labelled pairs (JSON lines) to fit the cut to.")] = None
-    precision: Annotated[float, typer.Option(help="What share of the pairs must be right.", min=0.5, max=1.0)] = 0.95
-    out: Annotated[Path | None, typer.Option(help="Write the profile here, whole or not at all.")] = None
+    precision: Annotated[
+        float, typer.Option(help="Share of the merged pairs that must be copies.", min=0.5, max=1.0)
+    ] = 0.95
+    out: Annotated[Path | None, typer.Option(help="Write the profile to this file.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False
 
 
@@ -68,7 +70,7 @@ def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection or the labels are unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.collection)
     if arguments.out is not None and arguments.out.suffix != ".json":
-        wanted = "a name that ends in .json: the proxy loads no other"
+        wanted = "a name that ends in .json, because the proxy loads no others"
         raise SettingsError([Problem("--out", repr(str(arguments.out)), wanted)])
     check_output("--out", arguments.out)
     try:
@@ -78,7 +80,7 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; no file is half-written\n")
+        sys.stderr.write("\nstopped; no file was written\n")
         return 130
     return 0
 
@@ -88,7 +90,7 @@ def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] |
     shape = source.shape()
     fitted: Fit | None = None
     rule: RuleFit | None = None
-    if labels is not None:  # first, so that too few labels are reported before the sample is read
+    if labels is not None:  # first, so that missing labels are reported before the sample is read
         rule = fit_rule(judged(labels, source, _fields(arguments)))
         try:
             fitted = fit(distances_of(labels, source), precision=arguments.precision)
@@ -156,12 +158,14 @@ def _seen(findings: Findings) -> Table:
         f"{profile.pools} of the 50 nearest points; their median distance is {medians.percentile_50:.3f} "
         f"(1 % below {medians.percentile_1:.3f}, 1 % above {medians.percentile_99:.3f})",
     )
-    table.add_row("Unrelated", f"two points of the sample are {survey.unrelated:+.3f} alike on average (cosine)")
+    table.add_row(
+        "Unrelated", f"two points of the sample have a cosine similarity of {survey.unrelated:+.3f} on average"
+    )
     return table
 
 
 def _density(proposal: Proposal) -> Table:
-    table = Table(box=box.ROUNDED, title="How many points have another point that near", title_justify="left")
+    table = Table(box=box.ROUNDED, title="How many points have another point within a distance", title_justify="left")
     table.add_column("distance at most", justify="right")
     table.add_column("of the points", justify="right")
     table.add_column("")
@@ -183,13 +187,13 @@ def _by_rule(proposal: Proposal) -> str:
     rule = RelativeThreshold()
     return (
         f"{rule.relative:.2f} × the pools' mean median distance ({proposal.mean_median:.3f}), never below {rule.min:.2f} "
-        f"nor above {rule.max:.2f}. It is a rule that held up on other collections; only labelled pairs (--pairs) or your "
-        "reading of the pairs below can tell about this one."
+        f"nor above {rule.max:.2f}. The rule worked on other collections; only labelled pairs (--pairs) or your "
+        "review of the pairs below can show whether it fits this one."
     )
 
 
 def _by_labels(fit: Fit) -> str:
-    missing = f" ({fit.missing} more name points that are gone or have no vector)" if fit.missing else ""
+    missing = f" ({fit.missing} more name points that were deleted or have no vector)" if fit.missing else ""
     return (
         f"the largest at which at least {_share(fit.wanted)} of the labelled pairs that it merges are copies. Of "
         f"{fit.labelled} pairs{missing} it merges {fit.merged}, {fit.right} of them copies: precision {fit.precision:.3f}, "
@@ -202,7 +206,7 @@ def _rule(found: RuleFit, collection: str) -> Text:
     text = Text.assemble(
         ("The calibrated rule ", "bold"), f"on {found.labelled} labelled pairs, {found.copies} of them copies"
     )
-    text.append(f" ({found.missing} more have no text or are gone). " if found.missing else ". ")
+    text.append(f" ({found.missing} more have no text or were deleted). " if found.missing else ". ")
     low, high = found.interval
     text.append(
         f"Fitted shift {found.shift:+.2f}, with 95 % confidence {low:+.2f} to {high:+.2f}. "
@@ -216,7 +220,7 @@ def _rule(found: RuleFit, collection: str) -> Text:
     text.append(f"and {_share(found.shipped.found)} and {_share(found.left_out.found)} of the copies are told. ")
     lines = snippet(found)
     if not lines:
-        return text.append("The shipped rule does as well: nothing to set.")
+        return text.append("The shipped rule is as good: no settings are needed.")
     text.append("Settings for it:\n\n")
     name = collection.replace("'", "''")
     members = "\n".join(f"      {line}" for line in lines)
@@ -246,7 +250,7 @@ def _effects(proposal: Proposal) -> Table:
 
 def _pairs(pairs: tuple[Pair, ...]) -> RenderableType:
     if not pairs:
-        return Text("No two points of any pool lie near the cut: nothing hangs on where exactly it is.")
+        return Text("No two points of any pool are near the cut: its exact value does not matter.")
     table = Table(box=box.ROUNDED, title="Pairs around the cut", title_justify="left", expand=True)
     table.add_column("distance", justify="right", no_wrap=True)
     table.add_column("one", ratio=1)
@@ -274,9 +278,9 @@ def _how_to_read(findings: Findings) -> Text:
     if not findings.pairs:
         return Text()
     return Text(
-        "Read the pairs from the line outwards. Where those above it say different things, take a smaller cut: the "
-        "distance of the last pair that is a copy. Where those below it still say the same, take a larger one. Better than "
-        'reading ten is a file of pairs with your verdict, for --pairs: {"a": id, "b": id, "copy": true} a line.',
+        "Read the pairs from the line outwards. If pairs above it say different things, use a smaller cut: the "
+        "distance of the last pair that is a copy. If pairs below it still say the same, use a larger one. Better than "
+        'reading ten pairs is a file of pairs with your verdicts, for --pairs: {"a": id, "b": id, "copy": true} per line.',
         style="dim",
     )
 
@@ -285,11 +289,11 @@ def _what_now(findings: Findings, written: Path | None) -> Text:
     text = Text.assemble(("What now", "bold"), "\n")
     if written is None:
         text.append(
-            "Nothing was written. For a profile run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
+            "No profile was written. To write one, run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
         )
     else:
         does = (
-            "the proxy reads its thresholds at this collection's typical distance instead of each pool's own"
+            "the proxy applies its thresholds at this collection's typical distance instead of each pool's own"
             if findings.proposal.fit is None
             else "the proxy uses the fitted cut"
         )

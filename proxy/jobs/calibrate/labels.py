@@ -1,12 +1,13 @@
-"""Labelled pairs of points, one JSON object a line; the largest cut with the wanted precision on them, and the calibrated rule fitted to them.
+"""Labelled pairs of points, one JSON object per line; the largest cut with the required precision on them, and the calibrated rule fitted
+to them.
 
-``{"a": id, "b": id, "copy": true}`` names two points of the collection; ``{"distance": 0.07, "copy": false}`` has a
-distance, for labels made elsewhere with the same embedding model. A line may name its ``collection``, as those do that the
-inspector writes: it is for that collection alone.
+``{"a": id, "b": id, "copy": true}`` names two points of the collection; ``{"distance": 0.07, "copy": false}`` has a distance, for labels
+made elsewhere with the same embedding model. A line may name its ``collection``, as the inspector's lines do; it then applies to that
+collection only.
 
-For the rule a pair is read inside the pool of its better-ranked point, because distances and rare words count relative to a pool's. With
-few labels only the constant is fitted, with many every coefficient; both stay near the shipped rule unless the labels contradict it. What
-is proposed does better than the shipped rule on each label in turn, fitted without it.
+For the rule a pair is evaluated within the pool of its better-ranked point, because distances and rare words are relative to a pool. With
+few labels only the constant is fitted, with many every coefficient; both stay near the shipped rule unless the labels contradict it. A
+proposed fit is better than the shipped rule in leave-one-out validation.
 """
 
 from __future__ import annotations
@@ -98,14 +99,14 @@ def distances_of(labels: Sequence[Label], source: Source) -> Labelled:
 
 
 def _label(line: bytes) -> tuple[Label, str | None]:
-    """A label and the collection that it is for, None for any. Raises ValueError with what was seen."""
+    """A label and its collection, None for any. Raises ValueError with the value seen."""
     try:
         read = msgspec.json.decode(line, type=_Line)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     if read.distance is not None and read.a is None and read.b is None:
         if not 0.0 <= read.distance <= 2.0:
-            raise ValueError(f"distance {read.distance}, which no cosine distance is")
+            raise ValueError(f"distance {read.distance}, which is no cosine distance")
         return Label(copy=read.copy, pair=None, distance=read.distance), read.collection
     if read.distance is None and read.a is not None and read.b is not None:
         if read.a == read.b:
@@ -124,7 +125,7 @@ def _distance(label: Label, points: dict[PointId, Point], *, magnitude: bool) ->
 
 
 def _points_of(pairs: Sequence[tuple[PointId, PointId]], source: Source) -> dict[PointId, Point]:
-    """Those that there are, by id. Raises SourceError."""
+    """The existing points, by id. Raises SourceError."""
     named = sorted({each for pair in pairs for each in pair}, key=str)
     pages = (named[start : start + _READ_PAGE] for start in range(0, len(named), _READ_PAGE))
     return {point.id: point for page in pages for point in source.read(page)}
@@ -132,14 +133,14 @@ def _points_of(pairs: Sequence[tuple[PointId, PointId]], source: Source) -> dict
 
 Counts = npt.NDArray[np.intp]
 
-FEWEST_OF_A_KIND = 15  # copies, and other pairs: with fewer, any cut between two of them looks perfect
+FEWEST_OF_A_KIND = 15  # copies, and other pairs: with fewer, any cut between two of them seems perfect
 FEWEST_MERGED = 10  # below the cut: ten of ten have a lower bound of 0.72
 _ROUNDING = 1e-9  # 0.9 x 10 must be 9
 _Z = 1.959963984540054  # two-sided 95 % of the normal distribution
 
 
 class CannotFitError(Exception):
-    """No cut fits these labels. The text says what was seen and wanted."""
+    """No cut fits these labels. The message has the value seen and the value wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +165,9 @@ def fit(labelled: Labelled, *, precision: float) -> Fit:
     copies = int(labelled.copies.sum())
     others = len(labelled.copies) - copies
     if min(copies, others) < FEWEST_OF_A_KIND:
-        gone = f" ({labelled.missing} more name points that are gone or have no vector)" if labelled.missing else ""
+        gone = f" ({labelled.missing} more name points that were deleted or have no vector)" if labelled.missing else ""
         raise CannotFitError(
-            f"too few labelled pairs: saw {copies} copies and {others} that are none{gone}; wanted at least {FEWEST_OF_A_KIND} of each"
+            f"too few labelled pairs: saw {copies} copies and {others} other pairs{gone}; wanted at least {FEWEST_OF_A_KIND} of each"
         )
     # Only copies' distances are candidates: a cut at another pair's distance would merge that pair and no further copy.
     # side="right": a cut merges all pairs of equal distance.
@@ -207,16 +208,18 @@ def _no_cut(distances: FloatVector, right: Counts, merged: Counts, precision: fl
     return (
         f"no cut with at least {FEWEST_MERGED} pairs reaches precision {precision:g}: "
         f"the best is {right[best] / merged[best]:.3f} at distance {distances[best]:.4f} ({merged[best]} pairs). "
-        "In this collection vectors alone do not tell copies from neighbours that well"
+        "In this collection vectors alone cannot distinguish copies from neighbours that well"
     )
 
 
 FEWEST = 20  # labels for a shift: its interval is then about ±1
-FEWEST_OF_A_SIDE = 3  # copies, and others: with fewer, the labels say how they were chosen and no more
-ENOUGH = 200  # labels for the coefficients: a dozen for each
+FEWEST_OF_A_SIDE = 3  # copies, and others: with fewer, the labels only show how they were chosen
+ENOUGH = 200  # labels for the coefficients: a dozen per coefficient
 MOST = 1000  # labels: their pools are 300 MB at 1536 dimensions
-SHIFT_SPREAD = 1.0  # how far collections are from the shipped constant: of twelve labelled sets half are within .7
-SPREAD = 0.5  # the same of a coefficient, of its feature's own spread
+SHIFT_SPREAD = (
+    1.0  # standard deviation of collections around the shipped constant: of twelve labelled sets half are within .7
+)
+SPREAD = 0.5  # the same for a coefficient, in units of its feature's spread
 LARGEST_SHIFT, LARGEST = 4.0, 20.0  # as the settings allow
 ROUNDS = 50
 SMALLEST_STEP = 1e-8
@@ -227,7 +230,7 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Pairs that both have a text: ``features`` (n, f), ``copies`` (n,) bool. ``missing``: labels that are none such."""
+    """Pairs that both have a text: ``features`` (n, f), ``copies`` (n,) bool. ``missing``: labels of other pairs."""
 
     features: Matrix
     copies: npt.NDArray[np.bool_]
@@ -236,8 +239,8 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """How well probabilities tell copies. ``loss``: mean logarithmic loss. ``right``: share of copies among those of .5 or more, NaN for none;
-    ``found``: share of the copies that have .5 or more.
+    """How well probabilities recognize copies. ``loss``: mean logarithmic loss. ``right``: share of copies among those of .5 or more, NaN
+    for none; ``found``: share of the copies that have .5 or more.
     """
 
     loss: float
@@ -248,7 +251,7 @@ class Told:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFit:
     """``shift`` with its 95 % interval; ``coefficients`` by name, empty unless they were fitted. ``left_out``: each label judged by the fit
-    without it; ``shipped``: by the shipped rule. ``how``: what is proposed; "shipped" where nothing did better.
+    without it; ``shipped``: by the shipped rule. ``how``: what is proposed; "shipped" if nothing was better.
     """
 
     how: Literal["shift", "coefficients", "shipped"]
@@ -263,7 +266,7 @@ class RuleFit:
 
 
 def judged(labels: Sequence[Label], source: Source, fields: Sequence[str]) -> Judged:
-    """Reads the pool of each pair's first point. Raises SourceError."""
+    """Judge the pairs; reads the pool of each pair's first point. Raises SourceError."""
     pairs = [(label.pair, label.copy) for label in labels if label.pair is not None][:MOST]
     points = _points_of([pair for pair, _ in pairs], source)
     usable = [(pair, copy) for pair, copy in pairs if all(_is_usable(points.get(each), fields) for each in pair)]
@@ -310,8 +313,8 @@ def _of_pool(pool: Sequence[Point], source: Source, fields: Sequence[str]) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class _Freedom:
-    """What a fit may change: logits (n,) are ``offset`` + ``design`` (n, k) @ change (k,). ``tight``: (k,) how strongly a change is held at
-    nothing. ``low``, ``high``: (k,) its bounds.
+    """The parameters of a fit: logits (n,) are ``offset`` + ``design`` (n, k) @ change (k,). ``tight``: (k,) the penalty on each change.
+    ``low``, ``high``: (k,) its bounds.
     """
 
     design: Matrix
@@ -321,7 +324,7 @@ class _Freedom:
     high: FloatVector
 
     def fitted(self, known: FloatVector, weights: FloatVector, start: FloatVector) -> tuple[FloatVector, Matrix]:
-        """The likeliest change within its bounds, and the curvature there (k, k)."""
+        """The most likely change within its bounds, and the curvature there (k, k)."""
         change, curve = newton(self.design, known, weights, self.tight, offset=self.offset, start=start)
         return np.clip(change, self.low, self.high), curve
 
@@ -337,7 +340,7 @@ class _Freedom:
 
 
 def fit_rule(pairs: Judged) -> RuleFit | None:
-    """A shift, or coefficients where they do better, or neither; None for too few labels."""
+    """A shift, or coefficients if they are better, or neither; None for too few labels."""
     known, copies = pairs.copies.astype(np.float64), int(pairs.copies.sum())
     if len(known) < FEWEST or min(copies, len(known) - copies) < FEWEST_OF_A_SIDE:
         return None
@@ -364,7 +367,7 @@ def fit_rule(pairs: Judged) -> RuleFit | None:
 
 
 def _refitted(pairs: Judged, known: FloatVector, shifted: RuleFit) -> RuleFit:
-    """All coefficients, near the shipped ones, with the signs that make sense."""
+    """All coefficients, near the shipped ones, with plausible signs."""
     own, spread = np.asarray(SHIPPED.texts), pairs.features.std(axis=0)
     used = np.flatnonzero((spread > 0.0) | (np.arange(len(FEATURES)) == FEATURES.index("one")))
     names, scale = [FEATURES[place] for place in used.tolist()], np.where(spread > 0.0, spread, 1.0)[used]
@@ -421,7 +424,7 @@ def newton(
 
 
 def snippet(found: RuleFit) -> tuple[str, ...]:
-    """The lines of the settings, as members of a policy; none where the shipped rule does as well."""
+    """The lines of the settings, as members of a policy; none if the shipped rule is as good."""
     if found.how == "shipped":
         return ()
     if found.how == "shift":

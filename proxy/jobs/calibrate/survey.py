@@ -31,7 +31,7 @@ from .labels import Fit, RuleFit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """``ids``: evenly spread over the ``listed`` ids of the collection. Unlike a random sample it is reproducible."""
+    """``ids``: evenly spread over the ``listed`` ids of the collection. Unlike a random sample, it is reproducible."""
 
     ids: tuple[PointId, ...]
     listed: int
@@ -56,11 +56,11 @@ def _thinned(ids: Sequence[PointId], wanted: int) -> Sequence[PointId]:
 
 
 FEWEST_POINTS = 20  # with fewer there are no pools
-# The quantiles at 1 and 99 % depend on two pools each. More pools would be most of the traffic: these are 61 MB at 1536 dimensions.
+# The quantiles at 1 and 99 % depend on two pools each. More pools would take most of the traffic: these are 61 MB at 1536 dimensions.
 MOST_POOLS = 200
 EXCERPT_CHARACTERS = 1000  # of 10,000 candidates: 10 MB; pairs are shown from where their excerpts differ
 _READ_PAGE = 100  # 100 x 1536 numbers are about 2 MB of JSON
-_NEAREST_COUNT = 4  # itself, two that the index may miss, and one for metrics that rank differently from our distance
+_NEAREST_COUNT = 4  # itself, two that the index may miss, and one for metrics with another ranking than our distance
 _NEAREST_BATCH = 25
 _POOL_BATCH = 2
 
@@ -202,7 +202,7 @@ PAGE = 8  # results a page, as in every figure of docs/policies.md
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Of selection on the first pages of the sampled pools, by vectors alone: a survey does not keep whole texts.
+    """The effect of selection on the first pages of the sampled pools, by vectors alone, because a survey does not keep whole texts.
 
     ``pages``: share of pages with a copy. ``copies``: share of results that are copies.
     """
@@ -212,7 +212,9 @@ class Effect:
 
 
 def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None, cut: float | None = None) -> Effect:
-    """Of the default policy, by each pool's own median or by ``scale``; with a fixed ``cut``, if there is one, instead of its threshold."""
+    """The effect of the default policy, by each pool's own median or by ``scale``; with a fixed ``cut``, if given, instead of its
+    threshold.
+    """
     policy = replace(resolved(PolicySettings(), mode=None).selection, text=None)
     if cut is not None:
         policy = replace(policy, threshold=Fixed(value=cut))
@@ -225,13 +227,13 @@ def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None,
 
 def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
     """How many results of the backend's first page are copies."""
-    falling = np.linspace(1.0, 0.0, len(pool.ids))  # the default policy reads only the rank of scores
+    falling = np.linspace(1.0, 0.0, len(pool.ids))  # the default policy uses only the rank order of scores
     candidates = Candidates(scores=falling, vectors=pool.vectors, metric=metric)
     fates = select(candidates, top_k=PAGE, policy=policy, scale=scale).fates[:PAGE]
     return int(np.isin(fates, (Fate.COLLAPSED, Fate.FILLED)).sum())
 
 
-# Pairs to read, spread from 60 to 140 % of the cut, so that the distance where copies end is visible even if it is not the cut.
+# Pairs to read, from 60 to 140 % of the cut, so that the distance where copies end is visible even if it is not the cut.
 BELOW = (0.6, 0.7, 0.8, 0.9, 1.0)
 ABOVE = (1.01, 1.1, 1.2, 1.3, 1.4)
 SHOWN_CHARACTERS = 280
@@ -257,7 +259,7 @@ class _Found:
 
 
 def borderline(pools: Sequence[Pool], cut: float) -> tuple[Pair, ...]:
-    """At most ten pairs, nearest first. No point comes twice, so that one large family does not fill the list."""
+    """At most ten pairs, nearest first. Each point occurs once, so that one large family does not fill the list."""
     found = _between(pools, BELOW[0] * cut * 0.8, ABOVE[-1] * cut * 1.2)
     distances = np.array([each.distance for each in found], np.float64)
     used: set[PointId] = set()
@@ -301,7 +303,7 @@ def _pair(pools: Sequence[Pool], found: _Found, *, merged: bool) -> Pair:
 
 
 def differing(one: str | None, other: str | None) -> tuple[str | None, str | None]:
-    """Both texts shortened, without a long beginning that they share."""
+    """Both texts shortened, without most of a long common beginning."""
     if one is None or other is None:
         return one and one[:SHOWN_CHARACTERS], other and other[:SHOWN_CHARACTERS]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
@@ -318,10 +320,10 @@ DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """``typical``: the median of the pools' medians, which a profile without labels gives to thresholds.
+    """``typical``: the median of the pools' medians, at which a profile without labels evaluates thresholds.
 
-    ``default_effect``: of the default policy, by each pool's own median; ``typical_effect``: by ``typical``;
-    ``cut_effect``: of the cut. ``density``: pairs of a distance and the share of points with another point within it.
+    ``default_effect``: of the default policy, by each pool's own median; ``typical_effect``: by ``typical``; ``cut_effect``: of the cut.
+    ``density``: pairs of a distance and the share of points with another point within it.
     """
 
     cut: float
@@ -338,7 +340,7 @@ class Proposal:
 def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
     """The fitted cut, else the relative rule with the mean of the pools' medians instead of each pool's own.
 
-    The mean is as good: over eleven sets it removed 0.460 of the redundancy, each pool's own median 0.461.
+    The mean is equivalent: over eleven sets it removed 0.460 of the redundancy, each pool's own median 0.461.
     """
     medians, pools, metric = survey.medians, survey.pools, survey.shape.metric
     mean = float(np.mean([pool.cosine_median for pool in pools])) if pools else 0.0

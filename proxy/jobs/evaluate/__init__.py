@@ -1,11 +1,11 @@
-"""What a policy is worth on labelled data: redundancy removed, answers kept, subtopics found, time taken.
+"""Measures policies on labelled data: redundancy removed, answers kept, subtopics found, time taken.
 
 command    the command line
-reading    labelled sets: from their folders, and those that come with the package
+reading    labelled sets: from folders, and those of the package
 searching  the policies that are compared, and one query through the code that the proxy runs
 judging    every answer of every contender against the labels
 fitting    the calibrated rule fitted to labelled sets, and judged on sets left out
 gates      acceptance gates with pass and fail
 summary    figures and intervals
-rendering  tables, the same for a program, and pictures as SVG
+rendering  tables, JSON, and pictures as SVG
 """

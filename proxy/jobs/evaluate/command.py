@@ -1,4 +1,4 @@
-"""``vecsieve evaluate``: checks the arguments, runs the policies set by set, prints, writes the JSON last of all."""
+"""``vecsieve evaluate``: checks the arguments, runs the policies set by set, prints, and writes the JSON at the end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .rendering import reliability as draw_reliability
 from .searching import CONFIGURED, DEFAULT, Contender, contenders
 from .summary import summarised
 
-SAMPLE_SAID = "This is the sample set, made of the demo's texts: a first look, no benchmark. For your own data: vecsieve evaluate FOLDER"
+SAMPLE_SAID = "This is the sample set, made from the demo's texts: a first impression, no benchmark. For your own data: vecsieve evaluate FOLDER"
 OWN = "own"  # the embeddings in the sets' own folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `evaluate`. ``data``: None for the sample set."""
+    """The options of `evaluate`. ``data``: None for the sample set."""
 
     data: Annotated[
         Path | None, typer.Argument(help="Folder with labelled sets, or one set; without it a small sample set.")
@@ -44,30 +44,35 @@ class Arguments:
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
     sets: Annotated[list[str] | None, typer.Option("--set", help="Only this set; repeatable.")] = None
     top_k: Annotated[int, typer.Option(help="Results per query.", min=2, max=1000)] = 8
-    pool: Annotated[int | None, typer.Option(help="Fetch exactly so many candidates.", min=1, max=10_000)] = None
-    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick look.", min=1)] = 1
+    pool: Annotated[int | None, typer.Option(help="Fetch exactly this many candidates.", min=1, max=10_000)] = None
+    every: Annotated[int, typer.Option(help="Only every n-th query, for a quick estimate.", min=1)] = 1
     geometries: Annotated[
         list[str] | None,
         typer.Option("--geometry", help="NAME=FOLDER with other embeddings of the sets; repeatable."),
     ] = None
-    draws: Annotated[int, typer.Option("--bootstrap", help="Draws for the intervals; 0: none.", min=0, max=100_000)] = (
-        1000
-    )
-    seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 0
-    json: Annotated[Path | None, typer.Option(help="Write everything here, too.")] = None
+    draws: Annotated[
+        int, typer.Option("--bootstrap", help="Random draws for the intervals; 0: none.", min=0, max=100_000)
+    ] = 1000
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0
+    json: Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")] = None
     fit: Annotated[
-        Path | None, typer.Option(help="Fit the calibrated rule to the sets and write its constants here (Python).")
+        Path | None,
+        typer.Option(help="Fit the calibrated rule to the sets and write its constants to this file (Python)."),
     ] = None
     more: Annotated[
         list[str] | None, typer.Option(help="With --fit: NAME=FOLDER with further sets in embedding NAME; repeatable.")
     ] = None
     pictures: Annotated[
         Path | None,
-        typer.Option(help="Folder for frontier.svg, of certainties unless --policy says; with --fit reliability.svg."),
+        typer.Option(
+            help="Folder for frontier.svg, which compares certainties unless --policy is given; with --fit for reliability.svg."
+        ),
     ] = None
     gates: Annotated[
         bool,
-        typer.Option("--gates", help="Judge by acceptance gates; exit 1 if one fails. Without DATA: seeded copies."),
+        typer.Option(
+            "--gates", help="Check acceptance gates; exit 1 if one fails. Without DATA: a set with seeded copies."
+        ),
     ] = False
 
     @property
@@ -76,7 +81,7 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    """Evaluate; the exit code: 0, 1 for a gate that is not passed, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
+    """Evaluate. Returns the exit code: 0, 1 for a failed gate, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
     if arguments.fit is not None:
         return refit(arguments)
@@ -105,7 +110,7 @@ def run(arguments: Arguments) -> int:
 
 
 def at_the_gates(arguments: Arguments) -> int:
-    """Judge each policy on each set by the gates; without a policy the default one, without sets one with seeded copies."""
+    """Judge each policy on each set by the gates. Without a policy the default one is judged, without sets one with seeded copies."""
     given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
     named = contenders(given=given, config=arguments.config, pool=arguments.pool)
     folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
@@ -129,7 +134,7 @@ def at_the_gates(arguments: Arguments) -> int:
 
 
 def refit(arguments: Arguments) -> int:
-    """Fit the calibrated rule, write its constants, and print how it does on what each fit did not see."""
+    """Fit the calibrated rule, write its constants, and print its results on data that each fit did not see."""
     assert arguments.fit is not None  # noqa: S101 - the caller's condition
     check_output("--fit", arguments.fit)
     base = contenders(given=("rule={short: allow}",), config=arguments.config, pool=arguments.pool)[0]
@@ -171,7 +176,7 @@ def refit(arguments: Arguments) -> int:
 
 
 def with_models(base: Contender, models: Mapping[str, Model]) -> tuple[Contender, ...]:
-    """The base's policy with each model in place of the shipped one."""
+    """The base's policy with each model instead of the shipped one."""
     rule = base.policy.selection.threshold
     assert isinstance(rule, Certain)  # noqa: S101 - the default policy's
     return tuple(
@@ -185,12 +190,12 @@ def with_models(base: Contender, models: Mapping[str, Model]) -> tuple[Contender
 
 
 def _sources(arguments: Arguments) -> list[tuple[str, Path, Path | None]]:
-    """For each set in each embedding: the embedding's name, the set's folder, and where the embedding is."""
+    """For each set in each embedding: the embedding's name, the set's folder, and the embedding's folder."""
     assert arguments.data is not None  # noqa: S101 - checked
     own = set_folders(arguments.data, arguments.sets or ())
     given = [(OWN, None), *((name or OWN, folder) for name, folder in _geometries(arguments.geometries or ()) if name)]
     found = [(name, folder, geometry) for name, geometry in given for folder in own]
-    further = _named_folders("--more", arguments.more or (), "in it a folder per set")
+    further = _named_folders("--more", arguments.more or (), "a folder in it for each set")
     return found + [(name, each, None) for name, folder in further for each in set_folders(folder, ())]
 
 
@@ -220,8 +225,8 @@ def _tell(found: Sequence[Findings], terms: Terms) -> None:
 
 
 def _geometries(given: Sequence[str]) -> list[tuple[str | None, Path | None]]:
-    """Names and folders; the sets' own embeddings when none is given."""
-    found = _named_folders("--geometry", given, "in it a folder per set with its embeddings")
+    """Names and folders of embeddings; the sets' own if none is given."""
+    found = _named_folders("--geometry", given, "a folder in it for each set, with its embeddings")
     return [*found] or [(None, None)]
 
 

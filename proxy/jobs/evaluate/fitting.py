@@ -1,7 +1,7 @@
 """``vecsieve evaluate --fit``: fits the calibrated rule to labelled sets and judges it on what the fit did not see.
 
-Pairs are each candidate with its two nearest better-ranked ones. Every set counts the same, whatever its size and in every
-embedding. The model is logistic with a ridge; a coefficient whose sign would make no sense is left out.
+Pairs are each candidate with its two nearest better-ranked ones. All sets have the same weight, whatever their size and in every embedding.
+The model is logistic with a ridge; a coefficient with an implausible sign is left out.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from .judging import NEW_SHARE
 from .reading import LabelledSet
 from .searching import neighbours
 
-POOL = 50  # candidates of a query: as many as the scale of distances is read from
-NEAREST = 2  # pairs of one candidate
+POOL = 50  # candidates per query: as many as the scale of distances is computed from
+NEAREST = 2  # pairs per candidate
 
 RIDGE = 1e-4  # on standardised features
-# A wrong drop among short texts costs more than a copy that stays: opinions are labelled apart that differ in a nuance. It lowers the
-# logarithm of the odds of short pairs by two fifths. On sets left out of the fit a quarter removes .01 more, with up to .006
-# more wrong drops in the mean, and opinions have .28 of more than a hundred.
+# A wrong drop among short texts costs more than a copy that stays, because opinions that differ in a nuance are labelled as different. This
+# factor lowers the log-odds of short pairs by two fifths. On sets left out of the fit a quarter removes .01 more, with up to .006 more
+# wrong drops on average, and opinions have .28 of more than a hundred.
 SHORT_CAUTION = float(np.exp(0.4))
 
-# Of a probability's bins in the table of reliability.
+# Bins of probabilities in the table of reliability.
 BINS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0])
 
 Matrix = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ class Examples:
 
 
 def examples(labelled: LabelledSet, geometry: str, policy: ResolvedPolicy, *, every: int) -> Examples:
-    """The pairs of every ``every``-th query. ``policy``: where texts are, and how many words are few."""
+    """The pairs of every ``every``-th query. ``policy``: defines the text fields, and how many words make a short text."""
     rules = policy.selection.text
     assert rules is not None  # noqa: S101 - the default policy reads texts
     features, bare, copies = (
@@ -108,7 +108,7 @@ def left_out(known: Sequence[Examples], of: Callable[[Examples], str]) -> Mappin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """How often pairs of a predicted probability in [low, high) are copies; ``copies`` NaN where there is no pair."""
+    """How often pairs of a predicted probability in [low, high) are copies; ``copies``: NaN without pairs."""
 
     low: float
     high: float
@@ -128,7 +128,7 @@ def reliability(known: Sequence[Examples], model_of: Callable[[Examples], Model]
 
 
 def fit_report(model: Model, known: Sequence[Examples], by_set: Mapping[str, Model]) -> Table:
-    """The coefficients, and how often a probability is right on sets that were left out."""
+    """The coefficients, and how often a probability is right on sets that were left out of the fit."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, title="Coefficients and reliability", title_justify="left")
     for heading in ("feature", "with texts", "by vectors", "probability", "pairs of sets left out", "copies"):
         table.add_column(heading, justify="left" if heading == "feature" else "right")
@@ -195,7 +195,7 @@ def _text(labelled: LabelledSet, row: int, fields: Sequence[str]) -> Text | None
 
 
 def _nearest(apart: npt.NDArray[np.float32], usable: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Each candidate and its NEAREST better-ranked ones, of those that have a text: (later, earlier)."""
+    """Each candidate with a text and its NEAREST better-ranked ones: (later, earlier)."""
     open_pairs = np.tri(len(apart), k=-1, dtype=np.bool_) & usable[:, None] & usable[None, :] & np.isfinite(apart)
     masked = np.where(open_pairs, apart, np.inf)
     earlier = np.argsort(masked, axis=1, kind="stable")[:, :NEAREST]
@@ -214,7 +214,7 @@ def _repeats(labelled: LabelledSet, later: int, earlier: int) -> bool:
 def _fit(
     names: Sequence[str], known: Sequence[tuple[Matrix, npt.NDArray[np.bool_]]], *, caution: float
 ) -> tuple[float, ...]:
-    """Coefficients whose signs make sense: the worst of the others is left out, and the rest is fitted again."""
+    """Coefficients with plausible signs: the worst of the others is left out, and the rest is fitted again."""
     features = np.concatenate([rows for rows, _ in known])
     copies = np.concatenate([labels for _, labels in known]).astype(np.float64)
     weights = np.concatenate([np.full(len(labels), 1.0 / max(1, len(labels))) for _, labels in known])
@@ -233,7 +233,7 @@ def _fit(
 
 
 def _logistic(features: Matrix, copies: Matrix, weights: Matrix) -> Matrix:
-    """The constant in the first column has no ridge."""
+    """The constant, in the first column, has no ridge."""
     spread = features.std(axis=0)
     spread[spread == 0.0] = 1.0
     ridge = np.full(features.shape[1], RIDGE)

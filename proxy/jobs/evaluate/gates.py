@@ -40,7 +40,7 @@ SHUFFLES = 3  # orders of storage, beside the set's own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Means over the questions of a set. ``delta_best``, ``delta_mean``: of each page's results. ``stability``: the worst of all."""
+    """Means over the questions of a set. ``delta_best``, ``delta_mean``: of each page's results. ``stability``: the lowest of all."""
 
     collapse: float
     documents: float
@@ -53,7 +53,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A limit of one figure. ``is_most``: the figure may not be above it, else not below."""
+    """A limit for one figure. ``is_most``: the figure must not be above it, else not below."""
 
     figure: str
     says: str
@@ -62,7 +62,7 @@ class Gate:
     is_most: bool = False
 
     def passes(self, figures: Figures) -> bool:
-        """A figure that is not a number fails: nothing was measured."""
+        """NaN fails: nothing was measured."""
         value = self.of(figures)
         return value <= self.limit if self.is_most else value >= self.limit
 
@@ -94,7 +94,7 @@ class Verdict:
 def judged(
     labelled: LabelledSet, contender: Contender, *, top_k: int, every: int, seed: int, clock: Clock, advance: Advance
 ) -> Verdict:
-    """The figures of every ``every``-th question. ``seed``: of the other orders. ``advance`` is told of each question and order."""
+    """The figures of every ``every``-th question. ``seed``: of the other orders. ``advance``: called for each question and order."""
     trial = Trial(top_k=top_k, clock=clock)
     found = _pages(labelled, contender.policy, trial, every=every, advance=advance)
     rng = np.random.default_rng(seed)
@@ -143,7 +143,7 @@ def _figures(labelled: LabelledSet, number: int, found: Found) -> dict[str, floa
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Of the numbers among them; not a number where there are none."""
+    """The mean of the values that are not NaN; NaN without any."""
     numbers = [value for value in values if not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
@@ -171,7 +171,7 @@ def covered(query: Query, rows: Sequence[int], items: Sequence[Item]) -> float:
 
 
 def overlap(span: Span, others: Sequence[Span]) -> float:
-    """The share of a span, which is not empty, that the others cover together."""
+    """The share of a non-empty span that the others cover together."""
     start, end = span
     total, at = 0.0, start
     for first, last in sorted(others):
@@ -182,7 +182,7 @@ def overlap(span: Span, others: Sequence[Span]) -> float:
 
 
 def _span(item: Item) -> Span | None:
-    """The item's tokens in its document; None where the payload names none."""
+    """The item's tokens in its document; None if the payload names none."""
     try:
         start, end = (float(orjson.loads(item.payload[name])) for name in ("token_start", "token_end"))
     except (KeyError, TypeError, ValueError):
@@ -216,7 +216,7 @@ def _stored(labelled: LabelledSet, order: np.ndarray) -> LabelledSet:
 
 
 def _kinds(labelled: LabelledSet) -> Callable[[int], int]:
-    """The number of each row's kind: rows with the same vector are of one."""
+    """A number for each row, equal for rows with the same vector."""
     numbers: dict[bytes, int] = {}
     return [numbers.setdefault(row.tobytes(), len(numbers)) for row in labelled.vectors].__getitem__
 
@@ -227,7 +227,7 @@ def _alike(one: Sequence[int], other: Sequence[int], kind: Callable[[int], int])
     return len(first & second) / len(first | second) if first | second else 1.0
 
 
-# What a person and a program read.
+# Output for people and programs.
 
 
 def report(verdicts: Sequence[Verdict]) -> RenderableType:

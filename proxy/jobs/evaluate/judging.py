@@ -1,4 +1,4 @@
-"""One query's answers against its labels, each beside the plain one."""
+"""One query's answers, compared with its labels and with the plain answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .searching import (
     neighbours,
 )
 
-# One ranked list against the labels: what repeats, what was found, in what order.
+# Measures of one ranked list against the labels: repetitions, subtopics found, their order.
 #
 # Sources: subtopic recall Zhai, Cohen and Lafferty, SIGIR 2003; nDCG Järvelin and Kekäläinen 2002.
 
@@ -34,9 +34,9 @@ NEW_SHARE = 0.5  # an item with a smaller share of unseen atoms is redundant
 
 
 def redundant(atoms: Sequence[Sequence[str]]) -> int:
-    """How many of the items, best first, say less than half of it for the first time.
+    """How many of the items, best first, have fewer than half of their atoms for the first time.
 
-    An item without atoms is never redundant: nothing is known of what it says. An atom that an item has twice counts twice.
+    An item without atoms is never redundant, because its content is unknown. An atom that an item has twice counts twice.
     """
     seen: set[str] = set()
     count = 0
@@ -56,13 +56,13 @@ def discounts(count: int) -> FloatVector:
 
 
 def ndcg(rows: Sequence[int], relevant: frozenset[int], top_k: int) -> float:
-    """Binary gain over all relevant items. Copies earn again, so collapsing them lowers it: never a gate."""
+    """Binary gain over all relevant items. Copies count again, so collapsing them lowers it: never a gate."""
     weights = discounts(top_k)
     gain = sum(float(weights[rank]) for rank, row in enumerate(rows[:top_k]) if row in relevant)
     return gain / float(weights[: min(top_k, len(relevant))].sum())
 
 
-# Alpha-nDCG (Clarke et al., SIGIR 2008): every further item on a subtopic earns half of the one before.
+# Alpha-nDCG (Clarke et al., SIGIR 2008): every further item on a subtopic gains half of the previous one.
 
 ALPHA = 0.5
 
@@ -70,7 +70,7 @@ Topics = tuple[str, ...]
 
 
 class AlphaNdcg:
-    """One query's measure. What it is divided by costs more than the list itself, and is the same for every policy."""
+    """The measure of one query. Its divisor costs more than the list itself, and is the same for every policy."""
 
     __slots__ = ("_ideal", "_top_k", "_topics")
 
@@ -87,7 +87,7 @@ class AlphaNdcg:
 
 
 class _Earned:
-    """How often each subtopic has been met."""
+    """How often each subtopic has occurred."""
 
     __slots__ = ("_times",)
 
@@ -112,8 +112,8 @@ def _by_row(subtopics: Mapping[str, frozenset[int]]) -> dict[int, Topics]:
 
 
 def _best_gains(left: Counter[Topics], top_k: int) -> list[float]:
-    """The gains of the ideal list, chosen greedily: the exact one is NP-hard. Items with equal subtopics are one kind;
-    of kinds that gain the same the largest goes first, so that the order of the corpus does not matter.
+    """The gains of the ideal list, chosen greedily, because the exact one is NP-hard. Items with equal subtopics are one kind; of kinds
+    with equal gain the largest comes first, so that the order of the corpus does not matter.
     """
     earned = _Earned()
     gains: list[float] = []
@@ -135,14 +135,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures(Generic[T]):
-    """Of one answer, or of an answer to each query, (queries,) float64. Not a number (NaN): the question does not arise for the query.
+    """Of one answer, or of an answer to each query, (queries,) float64. NaN: the measure does not apply to the query.
 
-    ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant
-    items that are gone, NaN where there were none. ``documents``: distinct documents by returned items. ``retained``: 1.0
-    where a relevant item is still there, NaN where the plain answer had none. ``kept``, ``lost``: of the subtopics that the
-    plain answer met. ``dropped``: items of the plain answer that are gone; ``wrong``: those of them of whose labels fewer than
-    half stand in the answer. ``same_text``, ``contained``, ``near``, and each with ``_wrong``: the same of those left out by that
-    evidence.
+    ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant items that are
+    removed, NaN if there were none. ``documents``: distinct documents / returned items. ``retained``: 1.0 if a relevant item is still
+    there, NaN if the plain answer had none. ``kept``, ``lost``: of the subtopics in the plain answer. ``dropped``: items of the plain
+    answer that are removed; ``wrong``: those of them with fewer than half of their labels in the answer. ``same_text``, ``contained``,
+    ``near``, and each with ``_wrong``: the same for items left out by that evidence.
     """
 
     returned: T
@@ -173,7 +172,7 @@ Columns = Measures[FloatVector]
 
 
 class Judge:
-    """Judges the answers to one query; the first, plain one is what the others are held against."""
+    """Judges the answers to one query; the first is the plain one, with which the others are compared."""
 
     __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_plain", "_query", "_redundant", "_top_k")
 
@@ -218,7 +217,7 @@ class Judge:
         )
 
     def _drops(self, rows: Sequence[int]) -> tuple[list[int], frozenset[int]]:
-        """The plain answer's items that are gone, and those of them that repeat nothing that stands."""
+        """The removed items of the plain answer, and those of them that repeat nothing in the answer."""
         stand = {atom for row in rows for atom in self._labelled.items[row].atoms}
         gone = [row for row in self._plain if row not in rows]
         wrong = (row for row in gone if self._states_more(row, stand))
@@ -236,7 +235,7 @@ class Judge:
 
 
 def columns(judged: Sequence[Judged]) -> Columns:
-    """The measures of all queries of a set under one policy, in the queries' order: what means and intervals are made of."""
+    """The measures of all queries of a set under one policy, in the queries' order, for means and intervals."""
     names = [field.name for field in fields(Measures)]
     return Measures(**{name: np.array([getattr(one, name) for one in judged], np.float64) for name in names})
 
@@ -256,7 +255,7 @@ class SetOutcome:
 def evaluated(
     labelled: LabelledSet, contenders: Sequence[Contender], *, top_k: int, every: int, clock: Clock, advance: Advance
 ) -> SetOutcome:
-    """The measures of every ``every``-th query. ``advance`` is told of each query that is done."""
+    """The measures of every ``every``-th query. ``advance``: called after each query."""
     judged: dict[str, list[Judged]] = {name: [] for name in (PLAIN, *(each.name for each in contenders))}
     for answers in _answers(labelled, contenders, Trial(top_k=top_k, clock=clock), top_k=top_k, every=every):
         for name, answer in answers.items():
@@ -270,7 +269,7 @@ def evaluated(
 def _answers(
     labelled: LabelledSet, contenders: Sequence[Contender], trial: Trial, *, top_k: int, every: int
 ) -> Iterator[dict[str, Judged]]:
-    """Per query, every contender's answer. A query at a time: its ranking is made once, and memory stays small."""
+    """Per query, every contender's answer. One query at a time: its ranking is computed once, and memory stays small."""
     points = Points(labelled)
     with asyncio.Runner() as runner:
         for number, ranking in neighbours(labelled, every=every):

@@ -1,8 +1,8 @@
 """Labelled sets: from their folders (corpus.jsonl, queries.jsonl, the embeddings of both, and meta.json where there is one), and those that
 come with the package, made of the demo's texts.
 
-A set's folder may name a sibling (``extra_corpus`` in meta.json) whose items are appended as distractors: nothing that any
-query looks for is among them.
+A set's folder may name a sibling (``extra_corpus`` in meta.json) whose items are appended as distractors: nothing that any query looks for
+is among them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ...demo.corpus import Chunk, load
 from ...runtime.files import read_input
 from ...selection.values import Indices
 
-# A labelled set as evaluation sees it. Items and relevant ids are row numbers from here on.
+# A labelled set as evaluation uses it. Items and relevant ids are row numbers from here on.
 
 Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One row. ``atoms``: labels of what it says. ``payload``: its other members, key to raw JSON."""
+    """One row. ``atoms``: labels of its content. ``payload``: its other members, key to raw JSON."""
 
     doc: str
     atoms: tuple[str, ...]
@@ -39,8 +39,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """``subtopics``: per need the rows that satisfy it, in the file's order. ``relevant``: their union where the file says
-    nothing else. ``candidates``: the closed list that is ranked, None for the whole corpus.
+    """``subtopics``: for each need the rows that satisfy it, in the file's order. ``relevant``: their union unless the file has another
+    list. ``candidates``: the closed list that is ranked, None for the whole corpus.
     """
 
     subtopics: Mapping[str, frozenset[int]]
@@ -50,7 +50,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet:
-    """``vectors``: (items, d), ``query_vectors``: (queries, d); rows of length one, or zero where a vector was zero."""
+    """``vectors``: (items, d), ``query_vectors``: (queries, d); rows of length one, or zero for zero vectors."""
 
     name: str
     items: tuple[Item, ...]
@@ -59,13 +59,13 @@ class LabelledSet:
     query_vectors: Vectors
 
 
-# Embeddings from .npy files: a row a line of the JSON beside them, any width, any float, scaled to length one.
+# Embeddings from .npy files: one row per line of the JSON beside them, any width, any float, scaled to length one.
 
 ENDINGS = (".f16.npy", ".npy")  # the data packs' own name first
 
 
 def read_vectors(folder: Path, stem: str, *, rows: int) -> Vectors:
-    """(rows, d) float32 out of ``stem.f16.npy`` or ``stem.npy``. Raises SettingsError."""
+    """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``. Raises SettingsError."""
     path = next((found for ending in ENDINGS if (found := folder / (stem + ending)).is_file()), None)
     if path is None:
         raise SettingsError([Problem(str(folder / f"{stem}{ENDINGS[0]}"), "no such file", "the embeddings (or .npy)")])
@@ -81,7 +81,7 @@ def read_vectors(folder: Path, stem: str, *, rows: int) -> Vectors:
 
 
 def unit(matrix: Vectors) -> Vectors:
-    """Rows of length one, as a cosine collection keeps them; a row of zeros stays."""
+    """Rows of length one, as in a cosine collection; a row of zeros is unchanged."""
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     scaled = np.zeros_like(matrix)
     np.divide(matrix, lengths, out=scaled, where=lengths > 0.0)
@@ -93,7 +93,7 @@ def _loaded(path: Path) -> Vectors:
         matrix = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise _wrong(path, one_line(str(error)), "a readable .npy file") from error
-    if not isinstance(matrix, np.ndarray):  # an .npz under another name
+    if not isinstance(matrix, np.ndarray):  # an .npz with the wrong name
         raise _wrong(path, "an archive", "one array")
     return matrix
 
@@ -103,7 +103,7 @@ def _wrong(path: Path, seen: str, wanted: str) -> SettingsError:
 
 
 MOST_PROBLEMS = 20  # a file of another format is wrong in every line
-LABELS = frozenset({"id", "atoms"})  # everything else of a row is payload: the proxy must not see the labels
+LABELS = frozenset({"id", "atoms"})  # all other members are payload: the proxy must not see the labels
 
 CORPUS = "corpus.jsonl"
 QUERIES = "queries.jsonl"
@@ -129,7 +129,7 @@ _Read = TypeVar("_Read", _Row, _Question)
 
 
 def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
-    """The folders of the sets in ``data``, or ``data`` itself when it is one; ``wanted``: only these. Raises SettingsError."""
+    """The folders of the sets in ``data``, or ``data`` itself if it is one; ``wanted``: only these. Raises SettingsError."""
     if not data.is_dir():
         raise SettingsError([Problem(str(data), "no such folder", f"a folder of labelled sets, each with {QUERIES}")])
     here = [data.resolve()] if (data / QUERIES).is_file() else sorted(path.parent for path in data.glob(f"*/{QUERIES}"))
@@ -146,7 +146,7 @@ def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
 
 
 def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
-    """The set in ``folder``. ``geometry``: a folder with other embeddings, a folder per set. Raises SettingsError."""
+    """The set in ``folder``. ``geometry``: a folder with other embeddings, one folder per set. Raises SettingsError."""
     ids, items, vectors = _corpus(folder, geometry)
     queries = _queries(folder, ids)
     extra = _extra(folder)
@@ -194,7 +194,7 @@ def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
 
 
 def _query(question: _Question, rows: Mapping[str, int]) -> Query:
-    """Raises ValueError that says what was seen."""
+    """Raises ValueError with the value seen."""
     subtopics = {name: frozenset(_rows(ids, rows)) for name, ids in question.subtopics.items()}
     union = frozenset().union(*subtopics.values())
     relevant = union if question.rel is None else frozenset(_rows(question.rel, rows))
@@ -216,7 +216,7 @@ def _rows(ids: Sequence[str], rows: Mapping[str, int]) -> list[int]:
 
 
 def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
-    """Each line, raw and read. Raises SettingsError that names each wrong line, up to twenty."""
+    """Each line, raw and decoded. Raises SettingsError that names each wrong line, up to twenty."""
     found: list[tuple[bytes, _Read]] = []
     problems: list[Problem] = []
     for number, line in enumerate(_content(path).splitlines(), 1):
@@ -234,7 +234,7 @@ def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
 
 
 def _payload(line: bytes) -> Mapping[str, bytes]:
-    """Every member that is no label, its value as the file has it."""
+    """Every member that is no label, its value as in the file."""
     members = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     return {key: bytes(value) for key, value in members.items() if key not in LABELS}
 
@@ -279,7 +279,7 @@ def _raise(problems: Sequence[Problem]) -> None:
 
 
 NAME = "sample"
-FEWEST_NEEDS = 2  # of a query: with one there is nothing to choose from
+FEWEST_NEEDS = 2  # items per query: with one there is nothing to choose from
 
 
 def sample_set() -> LabelledSet:
@@ -318,9 +318,9 @@ def _item(chunk: Chunk) -> Item:
 
 
 QUESTIONS = 100
-NOISE, ASKED = 0.04, 0.45  # lengths of what is added to a unit vector: for a copy, and for a question
+NOISE, ASKED = 0.04, 0.45  # lengths of the noise added to a unit vector: for a copy, and for a question
 SOFT_HYPHEN = "\u00ad"
-LONG = 8  # characters of a word that is hyphenated
+LONG = 8  # characters from which on a word is hyphenated
 
 
 def seeded_set() -> LabelledSet:
@@ -353,14 +353,14 @@ def seeded_set() -> LabelledSet:
 
 
 def _alone(chunks: Sequence[Chunk], vectors: Vectors) -> list[int]:
-    """The rows with a text and a vector of their own: which of two equal ones answers a question nobody could say."""
+    """The rows with a text and a vector of their own: which of two equal rows answers a question is undefined."""
     texts = Counter(chunk.text for chunk in chunks)
     rows = Counter(row.tobytes() for row in vectors)
     return [row for row, chunk in enumerate(chunks) if texts[chunk.text] == 1 == rows[vectors[row].tobytes()]]
 
 
 def as_it_is(text: str) -> str:
-    """The same text, under another address."""
+    """The same text at another address."""
     return text
 
 
@@ -380,7 +380,7 @@ COPIES: Sequence[Callable[[str], str]] = (as_it_is, with_header, set_otherwise)
 
 
 def _noise(rng: np.random.Generator, count: int, width: int, length: float) -> Vectors:
-    """(count, width) rows of about this length."""
+    """(count, width) random rows of about this length."""
     drawn: Vectors = rng.normal(scale=length / np.sqrt(width), size=(count, width)).astype(np.float32)
     return drawn
 

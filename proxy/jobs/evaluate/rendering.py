@@ -21,12 +21,12 @@ from .fitting import Bin
 from .searching import PLAIN, Contender
 from .summary import MANY_DROPS, REDUNDANT, Estimate, SetSummary, Summary, Worst
 
-# Everything an evaluation found, as plain values for a program.
+# All results of an evaluation, as plain values for a program.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the figures hold for. ``pool``: the exact number of candidates fetched, None for each policy's own."""
+    """The conditions of the figures. ``pool``: the exact number of candidates fetched, None for each policy's own."""
 
     top_k: int
     every: int
@@ -37,7 +37,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """One geometry. ``geometry``: the name that the command line gave it, None for the sets' own embeddings."""
+    """One geometry. ``geometry``: its name on the command line, None for the sets' own embeddings."""
 
     geometry: str | None
     summaries: Mapping[str, Summary]
@@ -98,7 +98,7 @@ def _headlines(findings: Findings, terms: Terms) -> Table:
 
 def _headline_cells(name: str, summary: Summary) -> Sequence[str | Text]:
     line = summary.headline
-    if name == PLAIN:  # what the others are held against: its own differences are zero by definition
+    if name == PLAIN:  # the baseline of the others: its own differences are zero by definition
         return [ABSENT] * 7 + [f"{line.returned:.2f}", ABSENT, ABSENT]
     return [
         _estimate(line.reduction),
@@ -143,7 +143,7 @@ def _by_set(name: str, summary: Summary) -> Table:
     return table
 
 
-# Heading -> what stands there, and its form. Three lines each, so that all columns stand in 120 characters.
+# For each heading, the column's value and format. Three lines each, so that all columns fit into 120 characters.
 _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
     "\nque-\nries": (lambda each: each.queries, "d"),
     "redun\ndant,\nplain": (lambda each: each.plain_redundancy, ".3f"),
@@ -173,7 +173,7 @@ def _estimate(found: Estimate | None, *, sign: str = "") -> str:
 
 
 def _short(value: float) -> str:
-    """Without the zero before the point: five intervals stand in a line."""
+    """Without the zero before the point, so that five intervals fit into a line."""
     return f"{value:.3f}".replace("0.", ".", 1)
 
 
@@ -193,9 +193,9 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
 
 
 WIDTH, HEIGHT = 800, 430
-LEFT, TOP, RIGHT, BOTTOM = 70, 50, 640, 370  # of the plot; the names of lines are at its right
+LEFT, TOP, RIGHT, BOTTOM = 70, 50, 640, 370  # of the plot; the names of lines are to its right
 COLOURS = ("#0969da", "#bf3989", "#1a7f37", "#9a6700", "#8250df", "#cf222e")
-# What --pictures compares: one certainty at every place, and the presets beside them. Pages are not filled.
+# What --pictures compares: one certainty at every rank, and the presets. Pages are not filled.
 FRONTIER = (
     *(f"{sure:g}={{certainty: {sure:g}, short: allow}}" for sure in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)),
     "default={short: allow}",
@@ -235,7 +235,7 @@ class Axis:
 
 
 def frontier(found: Mapping[str, Mapping[str, Summary]]) -> str:
-    """``found``: by embeddings the summaries by policy. Policies whose names are numbers are joined by a line."""
+    """``found``: for each embedding the summaries by policy. Policies whose names are numbers are joined by a line."""
     lines, apart = {}, {}
     for geometry, summaries in found.items():
         points = {name: point for name, each in summaries.items() if (point := _point(name, each)) is not None}
@@ -250,8 +250,8 @@ def frontier(found: Mapping[str, Mapping[str, Summary]]) -> str:
 
 
 def reliability(bins: Mapping[str, Sequence[Bin]]) -> str:
-    """``bins``: by name of a line. A probability that is right as often as it says lies on the diagonal."""
-    # An area that grows with the number of pairs, between what can be seen and what hides others.
+    """``bins``: by name of a line. A well calibrated probability is on the diagonal."""
+    # An area that grows with the number of pairs, between a visible minimum and a maximum that hides no others.
     lines = {
         name: [
             Point((each.low + each.high) / 2, each.copies, size=min(9.0, 2.0 + math.log10(each.pairs)))
@@ -335,7 +335,7 @@ def _path(points: Sequence[Point], across: Axis, up: Axis, look: str) -> str:
 def _dots(
     points: Sequence[Point], across: Axis, up: Axis, colour: str, *, is_first: bool, is_square: bool = False
 ) -> list[str]:
-    """The points; their names at the first line's alone, where they have room."""
+    """The points; their names only on the first line, if there is room."""
     parts, last = [], -math.inf
     for each in points:
         x, y = _x(each.x, across), _y(each.y, up)

@@ -1,4 +1,4 @@
-"""The policies that are compared, and one query through the code that the proxy runs: request bytes in, the ids of the trimmed answer out."""
+"""The policies that are compared, and one query through the proxy's own code: request bytes in, the ids of the trimmed answer out."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ...telemetry.labels import Stage
 from ...telemetry.tracing import Clock, Stopwatch
 from .reading import LabelledSet, Vectors
 
-PLAIN = "plain"  # the database's own answer, which every other is held against
+PLAIN = "plain"  # the database's own answer, with which all others are compared
 DEFAULT = "default"
 CONFIGURED = "configured"
 WANTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
 
-# What each of the usual contenders changes: a preset's name, or members. A page that is filled up says what a client gets,
-# one that is not what selection chose: where a closed list holds fewer distinct items than a page, the two differ.
+# The changes of each of the usual contenders: a preset's name, or members. A filled page shows what a client gets, one that is not filled
+# what selection chose: they differ if a closed list holds fewer distinct items than a page.
 USUAL: Mapping[str, object] = {
     "": {},
     ", not filled": {"short": "allow"},
@@ -46,7 +46,7 @@ USUAL: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """``settings``: what was asked for. ``policy``: the same as a search needs it."""
+    """``settings``: as given. ``policy``: the same as a search needs it."""
 
     name: str
     settings: PolicySettings
@@ -56,7 +56,7 @@ class Contender:
 def contenders(
     *, given: Sequence[str] = (), config: Path | None = None, pool: int | None = None
 ) -> tuple[Contender, ...]:
-    """Those ``given`` as NAME=PRESET or NAME=YAML, over the policy of ``config``; without any the usual ones.
+    """Those ``given`` as NAME=PRESET or NAME=YAML, over the policy of ``config``; the usual ones if none is given.
 
     ``pool``: the exact number of candidates that each fetches, None for its own. Raises SettingsError.
     """
@@ -78,7 +78,7 @@ def _usual(base: PolicySettings, name: str) -> list[tuple[str, PolicySettings]]:
 def _contender(name: str, settings: PolicySettings, pool: int | None) -> Contender:
     policy = resolved(settings, mode=None)
     fetch = replace(policy.fetch, exact=pool, cap=max(pool, policy.fetch.cap)) if pool else policy.fetch
-    # A labelled set has one vector per item, and it has no name.
+    # A labelled set has one unnamed vector per item.
     return Contender(name=name, settings=settings, policy=replace(policy, fetch=fetch, vector=None))
 
 
@@ -97,7 +97,7 @@ def _read(given: str, base: PolicySettings) -> tuple[str, PolicySettings]:
 
 
 def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings:
-    """``change`` over ``base``, judged as a rule of the settings file is. Raises SettingsError."""
+    """``change`` over ``base``, validated like a rule of the settings file. Raises SettingsError."""
     if isinstance(change, str):
         if change not in PRESETS:
             raise SettingsError([Problem(place, shown(change), instead_of(change) or WANTED)])
@@ -120,7 +120,7 @@ def _raise(place: str, findings: Sequence[Finding]) -> None:
 
 
 def _within(finding: Finding) -> str:
-    """Its place inside what the user wrote, not inside the settings it was judged in."""
+    """The error's place within the user's text, not within the settings that were validated."""
     path = finding.path
     return dotted(path[3:] if path[:1] == ("rules",) else path)
 
@@ -128,24 +128,24 @@ def _within(finding: Finding) -> str:
 def _check_names(names: Sequence[str]) -> None:
     for number, name in enumerate(names):
         if name == PLAIN:
-            raise SettingsError([Problem("--policy", PLAIN, "another name: the plain answer is always there")])
+            raise SettingsError([Problem("--policy", PLAIN, "another name: the plain answer is always included")])
         if name in names[:number]:
             raise SettingsError([Problem("--policy", f"{one_line(name)} twice", "a name of its own for each")])
 
 
-# The items of a set as a Qdrant server writes them: each part of a point as JSON bytes, made once.
+# The items of a set as a Qdrant server writes them: each part of a point as JSON bytes, encoded once.
 
 # Which members of a payload are wanted.
 Wanted = Callable[[str], bool]
 
 
 def json_floats(row: Vectors) -> bytes:
-    """A row (d,) of float32 as JSON: the shortest digits that read back as the same float32."""
+    """A row (d,) of float32 as JSON: the shortest digits that parse to the same float32."""
     return orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 class Points:
-    """Point i is item i. Vectors are written when they are first wanted: most items are in no pool."""
+    """Point i is item i. Vectors are encoded when first needed, because most items are in no pool."""
 
     __slots__ = ("_labelled", "_vectors")
 
@@ -154,7 +154,7 @@ class Points:
         self._vectors: dict[int, bytes] = {}
 
     def point(self, row: int, score: bytes, *, wanted: Wanted | None, with_vector: bool) -> bytes:
-        """One scored point; a part that is not asked for is not there. ``wanted``: None for no payload."""
+        """One scored point, only with the requested parts. ``wanted``: None for no payload."""
         parts = [b'{"id":%d,"version":0,"score":%s' % (row, score)]
         if wanted is not None:
             members = self._labelled.items[row].payload.items()
@@ -173,25 +173,25 @@ class Points:
 
 # Exact cosine neighbours, ties broken by row number.
 #
-# Products are added up in double and rounded to float32 at the end: a float32 product's last bit depends on how many rows are
-# multiplied at once, so that two copies would tie in one run and not in another. A database, too, gives copies one score.
+# Products are summed in double precision and rounded to float32 at the end: a float32 product's last bit depends on how many rows are
+# multiplied at once, so that two copies would be equal in one run and not in another. A database gives copies equal scores, too.
 
 BLOCK = 256  # queries at once: 256 × 100,000 items are 100 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """One query's ranking, made as deep as it is asked for. ``similarities``: (items,) float32, to every item."""
+    """One query's ranking, computed as deep as needed. ``similarities``: (items,) float32, to every item."""
 
     similarities: npt.NDArray[np.float32]
     candidates: Indices | None
 
     def first(self, count: int) -> Indices:
-        """The rows of the ``count`` nearest (fewer, when there are no more), best first."""
+        """The rows of the ``count`` nearest (fewer, if there are no more), best first."""
         rows = np.arange(len(self.similarities), dtype=np.intp) if self.candidates is None else self.candidates
         values = self.similarities[rows]
         if count < len(rows):
-            # All that tie with the last one stay until the sort decides by row.
+            # All that tie with the last one are kept until the sort decides by row.
             near = values >= np.partition(values, len(rows) - count)[len(rows) - count] if count else values > np.inf
             rows, values = rows[near], values[near]
         return rows[np.lexsort((rows, -values))][:count]
@@ -210,7 +210,7 @@ def neighbours(labelled: LabelledSet, *, every: int) -> Iterator[tuple[int, Neig
 
 # An in-memory Qdrant for one query: answers POST /collections/{name}/points/query from an exact ranking.
 #
-# It knows the members that the adapter sends and refuses every other, so that nothing it would do wrongly goes unseen.
+# It knows the members that the adapter sends and refuses all others, so that no unknown member is ignored.
 
 UNNAMED = ""
 
@@ -229,7 +229,7 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Upstream:
-    """Ranks one query's neighbours, as often as it is asked."""
+    """Ranks one query's neighbours, for any number of requests."""
 
     __slots__ = ("_neighbours", "_points")
 
@@ -238,7 +238,7 @@ class Upstream:
         self._neighbours = neighbours
 
     async def answer(self, body: bytes) -> bytes:
-        """A 200's body. Raises ValueError for a request that this server does not understand."""
+        """The body of a 200 answer. Raises ValueError for a request that this server does not understand."""
         request = msgspec.json.decode(body, type=_Request)
         rows = self._neighbours.first(request.offset + request.limit)[request.offset :]
         wanted, with_vector = _payload(request), _vector(request)
@@ -254,7 +254,7 @@ class Upstream:
 
 
 def _payload(request: _Request) -> Wanted | None:
-    """Top-level keys only: the adapter asks for no other."""
+    """Top-level keys only, because the adapter requests no others."""
     chosen = request.with_payload
     if chosen is None or isinstance(chosen, bool):
         return (lambda _key: True) if chosen else None
@@ -293,8 +293,9 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """``rows``: best first. ``evidence``: by row, on what evidence it was left out as a copy. ``choosing_seconds``: the stages cluster, select and mmr. ``added_seconds``: everything but
-    the database's own time. ``candidates``, ``clusters``: of the pool that was selected from; 0 where none was.
+    """``rows``: best first. ``evidence``: for each row that was left out as a copy, the evidence. ``choosing_seconds``: the stages cluster,
+    select and mmr. ``added_seconds``: everything except the database's own time. ``candidates``, ``clusters``: of the pool that was
+    selected from; 0 without one.
     """
 
     rows: tuple[int, ...]
@@ -306,7 +307,7 @@ class Found:
 
 
 class Trial:
-    """Asks as a client does that wants ids only: what a policy reads of the payload, the adapter fetches and takes out."""
+    """Requests like a client that needs ids only; the adapter fetches the payload that a policy reads, and removes it."""
 
     __slots__ = ("_clock", "_operation", "_searcher", "_top_k")
 
@@ -318,11 +319,11 @@ class Trial:
         self._clock = clock
 
     async def plain(self, vector: Vectors, upstream: Upstream) -> Found:
-        """What the database answers by itself."""
+        """The database's own answer."""
         return Found(rows=_rows(await upstream.answer(self._body(vector))), choosing_seconds=0.0, added_seconds=0.0)
 
     async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> Found:
-        """What a client behind the proxy gets. Whatever the proxy would answer plainly is answered plainly here."""
+        """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
         body = self._body(vector)
         watch = Stopwatch(self._clock)
         with watch.stage(Stage.PARSE):
@@ -349,7 +350,7 @@ class Trial:
 
 
 class Evidence(StrEnum):
-    """On what evidence a result was left out."""
+    """The evidence by which a result was left out."""
 
     SAME_TEXT = "same text"
     CONTAINED = "contained"
@@ -364,7 +365,7 @@ _TEXT_EVIDENCE = {
 
 
 def _evidence(attempt: Attempt) -> dict[int, Evidence]:
-    """By row, on what evidence it was collapsed."""
+    """For each row, the evidence by which it was collapsed."""
     found: dict[int, Evidence] = {}
     if attempt.reply is None:
         return found

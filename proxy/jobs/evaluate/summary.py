@@ -1,4 +1,4 @@
-"""The figures of one set, and those over all sets, with their intervals."""
+"""The figures of each set, and those over all sets, with their intervals."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...selection.values import FloatVector
 from .judging import Columns, SetOutcome
 from .searching import PLAIN
 
-# Intervals over queries: each set's queries are drawn again with replacement, and everything is worked out anew.
+# Intervals over queries: each set's queries are drawn again with replacement, and all figures are computed again.
 #
-# The draws depend on the seed and the set's name alone, so every policy meets the same ones, and a set's interval does not
-# depend on which other sets were evaluated.
+# The draws depend on the seed and the set's name only, so every policy gets the same ones, and a set's interval does not depend on the
+# other sets.
 
 COVERED = 0.95
-CELLS = 4_000_000  # of one block of draws: 32 MB, however many queries there are
+CELLS = 4_000_000  # of one block of draws: 32 MB for any number of queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and its 95 % interval; no interval where nothing was drawn."""
+    """A figure and its 95 % interval; no interval without draws."""
 
     value: float
     low: float | None
@@ -33,7 +33,7 @@ class Estimate:
 class Resampled:
     """One set under one policy: the sample itself first, then each draw. All (1 + draws,) float64.
 
-    ``retention`` is NaN where no drawn query's plain answer had a relevant item, ``wrong`` where nothing was dropped.
+    ``retention`` is NaN if no drawn query's plain answer had a relevant item, ``wrong`` if nothing was dropped.
     """
 
     redundancy: FloatVector
@@ -44,7 +44,7 @@ class Resampled:
 
 
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Resampled:
-    """The figures that have intervals, for the sample and ``draws`` times anew."""
+    """The figures with intervals, for the sample and for ``draws`` draws."""
     has_answer = ~np.isnan(own.retained)
     measures = np.stack(
         (
@@ -58,7 +58,7 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
         )
     )
     sums = np.concatenate([weights @ measures.T for weights in _weights(name, len(has_answer), draws=draws, seed=seed)])
-    with np.errstate(invalid="ignore"):  # 0 / 0: the NaN that is wanted
+    with np.errstate(invalid="ignore"):  # 0 / 0 gives the intended NaN
         retention = sums[:, 2] / sums[:, 3]
         wrong = sums[:, 5] / sums[:, 6]
     queries = len(has_answer)
@@ -72,7 +72,7 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
 
 
 def estimate(values: FloatVector) -> Estimate:
-    """The first value, and between what the middle 95 % of the others lie."""
+    """The first value, and the range of the middle 95 % of the others."""
     drawn = values[1:]
     drawn = drawn[~np.isnan(drawn)]
     if not len(drawn):
@@ -91,20 +91,20 @@ def _weights(name: str, queries: int, *, draws: int, seed: int) -> Iterator[Floa
         yield generator.multinomial(queries, np.full(queries, 1.0 / queries), size=size).astype(np.float64)
 
 
-# Sets whose plain answers hold more redundant items than this: elsewhere a reduction is a quotient of noise.
+# Only sets whose plain answers hold more redundant items than this: otherwise a reduction is a quotient of noise.
 REDUNDANT = 0.10
-# Sets with fewer drops than this say nothing of the share of wrong ones.
+# Sets with fewer drops do not show the share of wrong ones.
 MANY_DROPS = 100
 MILLISECONDS = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSummary:
-    """Means over the queries of one set under one policy; NaN where no query has the measure.
+    """Means over the queries of one set under one policy; NaN if no query has the measure.
 
-    ``reduction``: None where there was hardly anything to reduce. ``retained_subtopics``: of all that plain answers met,
-    the share still met. ``wrong``: of the ``drops`` (results of the plain answer that are gone) the share that repeats nothing
-    that stands; ``wrong_same_text``, ``wrong_contained``, ``wrong_near``: of those left out by that evidence. ``choosing_ms``, ``added_ms``: medians.
+    ``reduction``: None if there was hardly anything to reduce. ``retained_subtopics``: of all subtopics in plain answers, the share still
+    found. ``wrong``: of the ``drops`` (removed results of the plain answer) the share that repeats nothing in the answer;
+    ``wrong_same_text``, ``wrong_contained``, ``wrong_near``: of those left out by that evidence. ``choosing_ms``, ``added_ms``: medians.
     """
 
     name: str
@@ -141,10 +141,10 @@ class Worst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """One policy over all sets, each set counting the same; None where no set has the measure.
+    """One policy over all sets, each with the same weight; None if no set has the measure.
 
-    ``reduction``: over the sets with more than REDUNDANT.
-    ``wrong_mean``, ``wrong_worst``: over the sets with MANY_DROPS. ``choosing_ms``, ``added_ms``: medians over all queries.
+    ``reduction``: over the sets with more than REDUNDANT. ``wrong_mean``, ``wrong_worst``: over the sets with MANY_DROPS. ``choosing_ms``,
+    ``added_ms``: medians over all queries.
     """
 
     reduction: Estimate | None
@@ -168,7 +168,7 @@ class Summary:
 
 
 def summarised(outcomes: Sequence[SetOutcome], *, draws: int, seed: int) -> Mapping[str, Summary]:
-    """By contender, the plain answer first. Every outcome is of the same contenders."""
+    """By contender, the plain answer first. All outcomes have the same contenders."""
     return {name: _summary(name, outcomes, draws=draws, seed=seed) for name in outcomes[0].by_contender}
 
 
@@ -237,7 +237,7 @@ def _is_redundant(drawn: Resampled) -> bool:
 
 
 def _reduction(drawn: Resampled) -> FloatVector:
-    """NaN for a draw whose plain answers have nothing redundant."""
+    """NaN for a draw whose plain answers have no redundancy."""
     with np.errstate(invalid="ignore", divide="ignore"):
         share = drawn.redundancy / drawn.plain_redundancy
     return np.where(drawn.plain_redundancy > 0.0, 1.0 - share, np.nan)
@@ -252,7 +252,7 @@ def _share(part: FloatVector, whole: FloatVector) -> float:
 
 
 def _mean(values: FloatVector) -> float:
-    """NaN where no query has the measure."""
+    """NaN if no query has the measure."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 

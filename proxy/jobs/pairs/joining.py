@@ -1,7 +1,7 @@
-"""Which points share a band: the one step of a sweep that looks at all points at once. Two engines, the same pairs.
+"""Which points share a band: the only step of a sweep that processes all points at once. Two engines, the same pairs.
 
 LOCAL: DuckDB, in this process, out of core. RAY: Daft, on the Ray cluster that RAY_ADDRESS names, or on one of its own; the bands go to it
-and the pairs come back as Parquet files in the folder of the sweep, which all its machines must see. Both are asked the same:
+and the pairs come back as Parquet files in the folder of the sweep, which all its machines must see. Both form the same pairs:
 
 - in a group of at most GROUP points each meets each;
 - in a larger one each meets the first and the NEAREST before it: all pairs of a thousand equal texts would be half a million, and their
@@ -47,13 +47,13 @@ class Runner(StrEnum):
 
 
 Join = Callable[[Path, Path], None]
-"""Reads the bands in the folders of the first one (Parquet: hash, place, of_text), of which no two share a hash, and writes the pairs into the second one
-(Parquet: a, b, of_text).
+"""Reads the bands in the folders in the first one (Parquet: hash, place, of_text), no two of which share a hash, and writes the pairs into
+the second one (Parquet: a, b, of_text).
 """
 
 
 def by_daft(*, on_ray: bool) -> Join:
-    """Daft decides once a process where it runs. Raises ModuleNotFoundError without it."""
+    """Daft decides once per process where it runs. Raises ModuleNotFoundError without it."""
     import daft
 
     if on_ray:
@@ -62,7 +62,7 @@ def by_daft(*, on_ray: bool) -> Join:
         daft.set_runner_native()
 
     def join(bands: Path, pairs: Path) -> None:
-        shutil.rmtree(pairs, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(pairs, ignore_errors=True)  # left by a killed run
         for each in sorted(bands.iterdir()):
             met(daft.read_parquet(f"{each}/*.parquet")).write_parquet(str(pairs))
 

@@ -1,8 +1,8 @@
 """What a job has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors and texts in raw files beside it.
 
-DuckDB joins the bands out of core, within a bound of memory, so that a laptop's disk and not its memory limits the size of a
-collection. A page is added as a whole: the raw files first, then one transaction. After a kill, what the transaction does not
-know of is cut off, and reading goes on behind it. The raw files are read by place: a table would be read through for each batch of pairs.
+DuckDB joins the bands out of core, within a bound of memory, so that the size of a collection is limited by a laptop's disk and not by its
+memory. A page is added as a whole: the raw files first, then one transaction. After a kill, raw data without a transaction is truncated,
+and reading continues after it. The raw files are read by place, while a table would be scanned for each batch of pairs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MEMORY_MB = 512  # of DuckDB; beyond it a join goes to the disk
 BATCH = 4096  # pairs that are looked at together: 12 MB of vectors at 384 dimensions
 JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has its price
 SLICE = 8_000_000  # hashes that another engine joins at a time: Daft took 290 bytes for each
-READ = 64 * BATCH  # pairs that are read together: the table is looked through for each reading
-_ITEM, _OFFSET = 4, 8  # bytes of a float32, and of the place in a file
+READ = 64 * BATCH  # pairs that are read together: the table is scanned for each reading
+_ITEM, _OFFSET = 4, 8  # bytes of a float32, and of a place in a file
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name VARCHAR PRIMARY KEY, value VARCHAR);
@@ -57,7 +57,7 @@ _GOING: Mapping[str, Any] = {
 
 
 class StoreError(Exception):
-    """A folder that cannot be used or gone on with. Its text says why and what to do."""
+    """A folder that cannot be used or continued. The message has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Pairs of places, the smaller first: ``pairs`` (p, 2). ``rows`` (p, 2): the same as rows of the last members, of k points.
+    """Pairs of places, the smaller first: ``pairs`` (p, 2). ``rows`` (p, 2): the same as rows of the last members, which have k points.
     ``of_text`` (p,): whether they share a band of their texts.
     """
 
@@ -98,7 +98,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """All points that are there, ascending by ``places`` (n,); the other members (n,) as in a Page."""
+    """All existing points, ascending by ``places`` (n,); the other members (n,) as in a Page."""
 
     places: Places
     has_vector: npt.NDArray[np.bool_]
@@ -110,7 +110,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Going:
-    """A point that could go. ``similarity``: of the vectors to the survivor's, None without both. Marks: as of ``mark_of``."""
+    """A removable point. ``similarity``: of the vectors to the survivor's, None without both. Marks: as of ``mark_of``."""
 
     id: PointId
     survivor: PointId
@@ -137,7 +137,7 @@ class Texts:
         self._ends_file.close()
 
     def add(self, texts: Sequence[str]) -> None:
-        """Of the next places."""
+        """Append the texts of the next places."""
         encoded = [text.encode() for text in texts]
         ends = self._bytes + np.cumsum([len(each) for each in encoded], dtype=np.int64)
         self._texts_file.write(b"".join(encoded))
@@ -147,7 +147,7 @@ class Texts:
         self._bytes = int(ends[-1]) if len(ends) else self._bytes
 
     def at(self, places: Sequence[int]) -> list[str | None]:
-        """None where there is none."""
+        """The text at a place; None if there is none."""
         if not self._bytes:
             return [None] * len(places)
         ends, data = np.memmap(self._ends, "<i8", "r"), np.memmap(self._texts, np.uint8, "r")
@@ -212,7 +212,7 @@ class Store:
         return int(self._about("done") or 0)
 
     def sample(self, read: Callable[[], FloatMatrix]) -> FloatMatrix:
-        """The sample (s, d) of the first run: what is hashed must be hashed alike after a kill."""
+        """The sample (s, d) of the first run, because a continued run must hash with the same directions."""
         held = self._database.execute("SELECT value FROM sample").fetchone()
         if held is None:
             with self._transaction():
@@ -229,7 +229,7 @@ class Store:
         return float(held)
 
     def add(self, page: Page) -> None:
-        """Keep a page, wholly or not at all. It begins where the last one ended."""
+        """Store a page, completely or not at all. It begins where the last one ended."""
         self._file.write(page.vectors.astype("<f4").tobytes())
         self._file.flush()
         texts = [""] * len(page.vectors)
@@ -258,7 +258,7 @@ class Store:
             self._note("done", page.start + len(page.vectors))
 
     def pair_up(self, join: Join | None = None) -> None:
-        """Find the pairs that share a band; once a store. ``join``: another engine than the store's own."""
+        """Find the pairs that share a band; once per store. ``join``: another engine than the store's own."""
         if self._about("paired") is not None:
             return
         folders = self._folder / "bands", self._folder / "pairs"
@@ -313,11 +313,11 @@ class Store:
         return 0 if row is None else int(row[0])
 
     def candidates(self, held: Held) -> Iterator[Candidates]:
-        """All pairs, ascending, so that neighbours in the file of vectors are read together. ``held``: all points."""
+        """All pairs, ascending, so that adjacent vectors in the file are read together. ``held``: all points."""
         self._file.flush()
         vectors = np.memmap(self._path, "<f4", "r", shape=(self.done, self._dimension)) if self.done else None
         for start in range(0, self.pairs(), READ):
-            # By position: what is read needs no sort of its own, and is the same after a kill.
+            # By position, so that reading needs no sort, and is the same after a kill.
             read = self._columns("SELECT a, b, of_text FROM pairs WHERE rowid >= ? AND rowid < ?", start, start + READ)
             for begins in range(0, len(read["a"]), BATCH):
                 part = slice(begins, begins + BATCH)
@@ -334,7 +334,7 @@ class Store:
                 )
 
     def decide(self, batches: Iterable[Sequence[Going]], report: bytes) -> None:
-        """Keep what could go, in order, and the report that says so."""
+        """Store the removable points, in order, and the report."""
         with self._transaction():
             self._database.execute("DELETE FROM going")
             row = 0
@@ -374,18 +374,18 @@ class Store:
         ]
 
     def count(self) -> int:
-        """How many could go."""
+        """The number of removable points."""
         row = self._database.execute("SELECT count(*) FROM going").fetchone()
         return 0 if row is None else int(row[0])
 
     @property
     def deleted(self) -> Mapping[str, int] | None:
-        """How many rows ``progressed`` was told of, by outcome; None before the first."""
+        """The number of rows passed to ``progressed``, by outcome; None before the first call."""
         held = self._about("deleted")
         return None if held is None else json.loads(held)
 
     def progressed(self, counts: Mapping[str, int]) -> None:
-        """So many rows are through, in all. Durable when this returns."""
+        """Record that this many rows are done in all. Durable when the call returns."""
         with self._transaction():
             self._note("deleted", json.dumps(counts))
 
@@ -415,5 +415,5 @@ class Store:
 
 
 def _quoted(path: Path) -> str:
-    """For a literal of SQL."""
+    """Quoted for an SQL literal."""
     return str(path).replace("'", "''")

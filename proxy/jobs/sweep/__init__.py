@@ -1,7 +1,7 @@
-"""`vecsieve sweep`: which points of a collection are copies and could go; with `--apply` they are deleted.
+"""`vecsieve sweep`: finds the points of a collection that are copies; with `--apply` they are deleted.
 
 command   the command
-compact   `vecsieve compact`: survivors take what their payloads lack
+compact   `vecsieve compact`: survivors get the payload values that they lack
 run       one sweep, from the first request to the report
 report    what it found, as JSON and HTML
 applying  deletes what could go, with a journal

@@ -1,8 +1,8 @@
-"""Deletes what could go, batch by batch, and loses nothing on the way.
+"""Deletes copies batch by batch, without a loss on interruption.
 
-A batch is read again first, with its survivors. A point is deleted only if both are as they were when they were compared. It is in the
-journal before it is deleted, on the disk and DONE: ``vecsieve undo`` stores again what is DONE and no longer there, so a run that was
-killed between the two steps has lost nothing, and done nothing that must be repeated.
+A batch is read again first, with its survivors. A point is deleted only if both are unchanged since they were compared. It is in the
+journal, on disk and DONE, before it is deleted: ``vecsieve undo`` stores points that are DONE and no longer in the database, so a run that
+was killed between the two steps has lost nothing and need not be repaired.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from ..pairs.store import Going, Store
 from ..points import Points
 from ..source import PointId, Whole, key_of
 
-BATCH = 100  # points of a request: their survivors are read with them
+BATCH = 100  # points per request: their survivors are read with them
 
 
 class Outcome(StrEnum):
-    """What became of a point that could go."""
+    """What happened to a point that could be removed."""
 
     DELETED = "deleted"
-    GONE = "gone"  # someone else deleted it
-    CHANGED = "changed"  # it is no longer what was compared, and stays
-    ALONE = "alone"  # its survivor is gone or changed, so it stays
+    GONE = "gone"  # deleted by somebody else
+    CHANGED = "changed"  # changed since it was compared, so it stays
+    ALONE = "alone"  # its survivor was deleted or changed, so it stays
 
 
 class Survivors(Protocol):
-    """What becomes of the points that stay."""
+    """What is done with the points that stay."""
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
-        """``mark``: of what was compared."""
+        """``mark``: of the point that was compared."""
 
     def changes(self, going: Sequence[tuple[Going, Whole]], held: Mapping[PointId, Whole]) -> list[LeftOut]:
-        """Rows of the kind CHANGED, for points that are stored anew before these are deleted. ``held``: by id, as they are stored."""
+        """Rows of the kind CHANGED, for survivors that are stored again before their copies are deleted. ``held``: by id, as they are
+        stored.
+        """
 
 
 class Unchanged:
-    """Survivors stay as they are."""
+    """Survivors are not changed."""
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
         return survivor.mark == mark
@@ -54,7 +56,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What the points of a plan are deleted from, and with what journal. ``now``: seconds since the epoch."""
+    """The target of a deletion, and its journal. ``now``: seconds since the epoch."""
 
     points: Points
     book: Book
@@ -64,9 +66,9 @@ class Deletion:
 
 
 def delete(store: Store, by: Deletion, *, bar: Bar) -> Mapping[str, int]:
-    """How many have which outcome, of this run and of those before. Raises SourceError, JournalError."""
+    """The number of points by outcome, of this run and earlier ones. Raises SourceError, JournalError."""
     counts = Counter(store.deleted or dict.fromkeys(Outcome, 0))
-    store.progressed(counts)  # from now on the collection's ids are no longer those that were read
+    store.progressed(counts)  # from now on the collection's ids differ from those that were read
     with bar("deleting", store.count()) as advance:
         advance(counts.total())
         while batch := store.going(counts.total(), BATCH):
@@ -121,7 +123,7 @@ def _row(each: Going, point: Whole, survivor: Whole, collection: str) -> LeftOut
 
 
 def _ours(gone: Sequence[Going], by: Deletion) -> frozenset[bytes]:
-    """Which of these a run that was killed had deleted."""
+    """Which of these points a killed run had deleted."""
     if not gone:
         return frozenset()
     return frozenset(

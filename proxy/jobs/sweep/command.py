@@ -1,4 +1,4 @@
-"""``vecsieve sweep``: checks the arguments, sweeps, deletes if that is asked for, writes the files, prints."""
+"""``vecsieve sweep``: checks the arguments, sweeps, deletes if requested, writes the files, prints."""
 
 from __future__ import annotations
 
@@ -33,22 +33,28 @@ USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments(Wanted):
-    """Of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
+    """The options of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
 
-    work: Annotated[Path, typer.Option(help="Folder for what is read; run again with it to go on.")]
-    similarity: Annotated[float, typer.Option(help="Least of copies' vectors.", min=0.9, max=1.0)] = 0.98
-    shared: Annotated[float, typer.Option(help="Least share of 3-grams of copies' texts.", min=0.5, max=1.0)] = 0.92
+    work: Annotated[Path, typer.Option(help="Folder for the data that is read; run again with it to continue.")]
+    similarity: Annotated[
+        float, typer.Option(help="Smallest cosine similarity of copies' vectors.", min=0.9, max=1.0)
+    ] = 0.98
+    shared: Annotated[
+        float, typer.Option(help="Smallest share of common 3-grams in copies' texts.", min=0.5, max=1.0)
+    ] = 0.92
     keep: Annotated[Keep, typer.Option(help="Which point of a family stays.")] = Keep.NEWEST
     text_field: TextFieldOption = None
     time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None
-    tenant_field: Annotated[list[str] | None, typer.Option(help="Field in which copies agree; repeatable.")] = None
+    tenant_field: Annotated[
+        list[str] | None, typer.Option(help="Payload field in which copies must agree; repeatable.")
+    ] = None
     report: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
     ids: IdsOption = None
     runner: Annotated[
         Runner, typer.Option(help="Where hashes are joined: in this process, or on a Ray cluster (RAY_ADDRESS).")
     ] = Runner.LOCAL
-    apply: Annotated[bool, typer.Option("--apply", help="Delete what could go; needs --journal.")] = False
+    apply: Annotated[bool, typer.Option("--apply", help="Delete the copies; needs --journal.")] = False
     journal: Annotated[
         Path | None, typer.Option(help="Each point is written here before it is deleted; `undo` stores it again.")
     ] = None
@@ -57,7 +63,7 @@ class Arguments(Wanted):
 
 
 Choice = Callable[[Book, str], Survivors]
-"""What becomes of the survivors, by the journal and the name of the collection."""
+"""Makes the treatment of survivors, from the journal and the name of the collection."""
 
 
 def run(
@@ -91,17 +97,19 @@ def run(
         sys.stderr.write(f"vecsieve {name}: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nstopped: what was done is kept in {arguments.work}; run the same command again to go on\n")
+        sys.stderr.write(
+            f"\nstopped: the progress is saved in {arguments.work}; run the same command again to continue\n"
+        )
         return 130
     if arguments.report is not None:
         write_output("--report", arguments.report, as_json(report))
     if arguments.html is not None:
         write_output("--html", arguments.html, as_page(report))
     _print(report, arguments)
-    if not sys.stderr.isatty():  # a job's log; on a terminal the same was printed
+    if not sys.stderr.isatty():  # for a job's log; a terminal shows the same already
         sys.stderr.write(line(report, now=time.time()).decode())
     if receiver is not None and (trouble := receiver.tell(report)) is not None:
-        sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not take the event: {trouble}\n")
+        sys.stderr.write(f"vecsieve {name}: the webhook's receiver did not accept the event: {trouble}\n")
     return 0
 
 
@@ -132,11 +140,11 @@ def _print(report: Report, arguments: Arguments) -> None:
     console = output_console()
     console.print(
         f"{report.collection}: {report.points} points, {report.with_text} with text, {report.with_vector} with a vector"
-        + (f", {report.gone} deleted meanwhile" if report.gone else ""),
+        + (f", {report.gone} deleted in the meantime" if report.gone else ""),
         markup=False,
     )
     console.print(
-        f"{report.redundant} could go: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
+        f"{report.redundant} could be removed: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
         f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}",
         markup=False,
     )

@@ -1,8 +1,8 @@
-"""``vecsieve compact``: a sweep whose survivors get what the payloads of their copies have and theirs have not.
+"""``vecsieve compact``: a sweep whose survivors get the payload values of their copies that they lack.
 
-The pipeline, the plan and the journal are those of ``vecsieve sweep``. A survivor keeps its vectors, its text and every value of its own; arrays
-are united, the larger of two numbers stays, and members that it lacks are added. It is stored so before its copies are deleted, with
-a row in the journal of what it was: ``vecsieve undo`` gives it back its own payload.
+The pipeline, the plan and the journal are those of ``vecsieve sweep``. A survivor keeps its vectors, its text and every value of its own;
+arrays are united, the larger of two numbers is kept, and missing members are added. The survivor is stored before its copies are deleted,
+with a row in the journal of its previous state: ``vecsieve undo`` restores its own payload.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def run(arguments: Arguments) -> int:
 
 @dataclass(frozen=True, slots=True)
 class United:
-    """Survivors take what they lack."""
+    """Survivors get the values that they lack."""
 
     book: Book
     collection: str
 
     def is_as_compared(self, survivor: Whole, mark: int) -> bool:
-        """Or as an earlier batch made it: families may have more members than one, and a run may have been killed."""
+        """Or as an earlier batch changed it: families may have more than two members, and a run may have been killed."""
         if survivor.mark == mark:
             return True
         heads = self.book.heads(collection=self.collection, ids=[survivor.key])
@@ -81,7 +81,7 @@ class United:
 
 
 def with_what_it_lacks(own: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
-    """Doing it twice changes nothing more: a run that was killed may have done it."""
+    """Idempotent, because a killed run may have done it already."""
     both = united(own, other, ())
     for name, value in own.items():
         if not isinstance(value, list | int | float) or isinstance(value, bool) or not _is_like(value, other.get(name)):

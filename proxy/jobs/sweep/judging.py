@@ -1,11 +1,11 @@
 """Which candidates of a sweep are copies, and which point of a family stays. Pure: arrays and texts in, arrays out.
 
-A sweep is asked what could be deleted, so it is stricter than a search. Two points are copies if their canonical texts are equal, if
-they share nearly all word 3-grams, or if their vectors are nearly equal and their texts do not speak against it. What the guards of
-searches forbid (selection/guards) is forbidden here, too.
+A sweep decides about deletion, so it is stricter than a search. Two points are copies if their canonical texts are equal, if they share
+nearly all word 3-grams, or if their vectors are nearly equal and their texts do not contradict. The guards of searches (selection/guards)
+apply here, too.
 
-Families have a leader, and each member is a copy of the leader itself. Chains are no families: A may be near B, and B near C, while
-A and C have little in common.
+Families have a leader, and each member is a copy of the leader itself. Chains are no families: A may be near B, and B near C, while A and C
+have little in common.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..pairs.comparing import similarities as similarities_of
 
 Codes = npt.NDArray[np.int8]
 
-# Texts that share fewer of their 3-grams speak against vectors: nearly equal vectors of texts in other words are what a model
-# takes for the same, which is no reason to delete one of them.
+# Texts that share fewer of their 3-grams contradict their vectors: nearly equal vectors of texts in other words show what a model considers
+# the same, which is no reason to delete one of them.
 LEAST_SHARED = 0.5
 
 
@@ -42,8 +42,8 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``similarity``: of the vectors, from which on points are copies. ``shared``: Jaccard similarity of the 3-grams from which on
-    texts are. ``magnitude``: whether the length of a vector matters.
+    """``similarity``: of vectors, from which on points are copies. ``shared``: Jaccard similarity of the 3-grams from which on texts are.
+    ``magnitude``: whether the length of a vector matters.
     """
 
     similarity: float
@@ -71,9 +71,9 @@ def judged(
     terms: Terms,
     of_text: npt.NDArray[np.bool_],
 ) -> Judged:
-    """``rows``: (p, 2) pairs of the k points that the other arguments speak of. ``of_text``: (p,) which may have nearly equal texts.
+    """``rows``: (p, 2) pairs of the k points of the other arguments. ``of_text``: (p,) which pairs may have nearly equal texts.
 
-    Of the others most are strangers whose vectors met by chance: where the vectors are far apart the texts are not read.
+    Most of the others are unrelated points whose vectors share a band by chance: if their vectors are far apart, their texts are not read.
     """
     similarities = similarities_of(vectors, rows, has_vector, magnitude=terms.magnitude)
     with np.errstate(invalid="ignore"):
@@ -89,7 +89,7 @@ def judged(
 def _evidence(
     first: Indices, second: Indices, similarities: FloatMatrix, texts: Sequence[str | None], terms: Terms
 ) -> tuple[Codes, int]:
-    """Of each pair, and how many pairs a guard kept apart."""
+    """The evidence of each pair, and the number of pairs that a guard kept apart."""
     read = [None if text is None else Text(text) for text in texts]
     forms = [None if text is None or text.cost() < 0 else text.unwrap() for text in read]
     complete([form for form in forms if form is not None])
@@ -97,7 +97,7 @@ def _evidence(
     evidence = np.zeros(len(first), np.int8)
     with np.errstate(invalid="ignore"):
         near = similarities >= terms.similarity - NOISE
-        # Where a text is missing on one side, the vectors alone speak.
+        # If one side has no text, only the vectors decide.
         evidence[near & ~(shared < LEAST_SHARED)] = Evidence.NEAR_VECTOR
         evidence[shared >= terms.shared] = Evidence.NEAR_TEXT
     evidence[same] = Evidence.SAME_TEXT
@@ -110,16 +110,16 @@ def _evidence(
 
 
 def heads_of(pairs: Indices, strength: FloatMatrix, rank: npt.NDArray[np.float64]) -> Indices:
-    """For each of n points the leader of its family, itself for a leader. ``pairs``: (p, 2) copies. ``strength``: (p,) of the
-    likeness. ``rank``: (n,) the largest of a family leads; of equal ones the one with the most copies, then the first.
+    """For each of n points the leader of its family, itself for a leader. ``pairs``: (p, 2) copies. ``strength``: (p,) of the similarity.
+    ``rank``: (n,) the largest of a family leads; of equal ones the one with the most copies, then the first.
 
-    A copy at the edge of a family is often near its original alone: as the leader it would leave the others without one.
+    A copy at the edge of a family is often near its original only: as the leader it would leave the others without one.
     """
     n = len(rank)
     heads = np.arange(n, dtype=np.intp)
     ends = np.concatenate((pairs, pairs[:, ::-1]))
     copied = np.bincount(np.unique(ends, axis=0)[:, 0], minlength=n)
-    # Of each point its copies, the most alike first, then the first.
+    # For each point its copies, the most similar first, then by place.
     order = np.lexsort((ends[:, 1], -np.concatenate((strength, strength)), ends[:, 0]))
     starts, others = ends[order, 0], ends[order, 1]
     borders = np.searchsorted(starts, np.arange(n + 1))
@@ -156,7 +156,7 @@ def _shared(forms: Sequence[Form | None], first: Indices, second: Indices) -> tu
 def _forbidden(
     texts: Sequence[Text | None], forms: Sequence[Form | None], first: Indices, second: Indices, guards: Guards
 ) -> npt.NDArray[np.bool_]:
-    """Which pairs (p,) a guard keeps apart. Two texts at a time: the budget of guards is one of pages."""
+    """Which pairs (p,) a guard keeps apart. Two texts at a time, because the budget of guards is for one page."""
     found = np.zeros(len(first), np.bool_)
     pair = np.array([0], np.intp), np.array([1], np.intp)
     for number, places in enumerate(zip(first.tolist(), second.tolist(), strict=True)):

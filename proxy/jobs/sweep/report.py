@@ -1,4 +1,4 @@
-"""What a sweep found, and its report as JSON and as one self-contained HTML page."""
+"""The result of a sweep, and its report as JSON and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Family:
 class Report:
     """Counts are of points unless stated otherwise. ``gone``: deleted while the sweep read. ``candidates``: pairs that share a hash;
     ``same_text``, ``near_text``, ``near_vector``: pairs that are copies, by why; ``forbidden``: pairs that a guard keeps apart.
-    ``redundant``: what could go if each family keeps one, of ``redundant_bytes`` of vectors and payloads (as JSON).
-    ``applied``: what became of those, by applying.Outcome; None if nothing was to be deleted.
+    ``redundant``: removable points if each family keeps one, with ``redundant_bytes`` of vectors and payloads (as JSON). ``applied``: their
+    number by applying.Outcome; None if nothing was to be deleted.
     """
 
     format: int
@@ -71,7 +71,7 @@ def as_json(report: Report) -> bytes:
 
 
 def as_page(report: Report) -> bytes:
-    """Without scripts, fonts or images; what is the collection's own is escaped."""
+    """Without scripts, fonts or images; the collection's own values are escaped."""
     title = escape(f"Copies in {report.collection}")
     vector = f", vector {report.vector_name}" if report.vector_name else ""
     facts = (
@@ -95,7 +95,7 @@ def _boxes(report: Report) -> str:
         (
             ("could go", f"{report.redundant:,}", f"of {report.points:,} points; {went}"),
             ("families", f"{report.families:,}", f"the largest of {report.largest:,} points"),
-            ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of what could go"),
+            ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of removable points"),
         )
     )
 
@@ -110,7 +110,7 @@ def _counts(report: Report) -> str:
     ]
     pairs = figures("Pairs of points that share a hash", ("why", "pairs"), [(why, f"{count:,}") for why, count in rows])
     became = () if report.applied is None else [(what, f"{count:,}") for what, count in report.applied.items()]
-    applied = figures("What became of the points that could go", ("outcome", "points"), became) if became else ""
+    applied = figures("What happened to the removable points", ("outcome", "points"), became) if became else ""
     return section("What was found", pairs + applied)
 
 

@@ -1,4 +1,4 @@
-"""One sweep, from the first request to the report. It only reads from the database, and goes on where an earlier run was ended."""
+"""One sweep, from the first request to the report. It only reads from the database, and continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Found:
-    """Copies, as they are found. ``similarities``: NaN without both vectors."""
+    """Copies as they are found. ``similarities``: NaN without both vectors."""
 
     pairs: list[Places] = field(default_factory=list)
     evidence: list[Indices] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Found:
 
 
 def lines(store: Store) -> Iterator[bytes]:
-    """What could go, a line of JSON each, family by family."""
+    """The removable points, one line of JSON each, family by family."""
     start = 0
     while batch := store.going(start, PAGE):
         for each in batch:
@@ -88,7 +88,7 @@ def lines(store: Store) -> Iterator[bytes]:
 
 @contextmanager
 def opened_store(source: Source, asked: Asked) -> Iterator[Store]:
-    """The folder of this sweep. Raises SourceError, StoreError."""
+    """The store in the folder of this sweep. Raises SourceError, StoreError."""
     shape = source.shape()
     of: dict[str, str | int | float | None] = {
         "job": "sweep",
@@ -106,8 +106,8 @@ def opened_store(source: Source, asked: Asked) -> Iterator[Store]:
 
 
 def sweep(source: Source, asked: Asked, store: Store, *, bar: Bar, is_decided: bool = False) -> Report:
-    """What could go is in the store then. ``is_decided``: what an earlier run decided is enough, even if the collection has changed.
-    Raises SourceError, StoreError.
+    """Sweep; the removable points are then in the store. ``is_decided``: whether an earlier run's decisions are used, even if the
+    collection has changed. Raises SourceError, StoreError.
     """
     decided = _decided(store, asked)
     if decided is not None and (is_decided or store.deleted is not None):
@@ -119,7 +119,9 @@ def sweep(source: Source, asked: Asked, store: Store, *, bar: Bar, is_decided: b
     store.check("ids", {"ids": ids.digest()})
     if decided is not None:
         return decided
-    join = by_daft(on_ray=True) if asked.runner is Runner.RAY else None  # before the reading: it may not be installed
+    join = (
+        by_daft(on_ray=True) if asked.runner is Runner.RAY else None
+    )  # before reading, because it may not be installed
     _read(source, asked, ids, store, bar)
     with bar("looking for candidates", None):
         store.pair_up(join)
@@ -129,7 +131,7 @@ def sweep(source: Source, asked: Asked, store: Store, *, bar: Bar, is_decided: b
 
 
 def _decided(store: Store, asked: Asked) -> Report | None:
-    """By an earlier run with the same cuts."""
+    """Decided by an earlier run with the same cuts."""
     held = store.report()
     report = None if held is None else msgspec.json.decode(held, type=Report)
     if report is not None and (report.similarity, report.shared) == (asked.similarity, asked.shared):
@@ -172,7 +174,7 @@ def _number(canonical: str, tenant: int) -> int:
 
 
 def _tenant(payload: Mapping[str, object], fields: Sequence[str]) -> int:
-    """Of equal values in all of the fields the same number; zero without fields."""
+    """A number, equal for equal values in all of the fields; zero without fields."""
     if not fields:
         return 0
     values = [value_at(payload, field) for field in fields]
@@ -180,12 +182,12 @@ def _tenant(payload: Mapping[str, object], fields: Sequence[str]) -> int:
 
 
 def _json(value: object) -> str:
-    """The library of Python itself: payloads may have lone surrogates, which faster ones refuse."""
+    """Python's own library: payloads may have lone surrogates, which faster ones refuse."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
 def _rank(place: int, point: Point, text: str | None, asked: Asked) -> float:
-    """The larger one stays. What has no time loses against what has one."""
+    """The point with the larger rank stays. A point without a time loses against one with a time."""
     if asked.keep is Keep.FIRST:
         return -float(place)
     if asked.keep is Keep.CENTRAL:
@@ -229,7 +231,7 @@ def _reported(source: Source, asked: Asked, ids: Ids, store: Store, held: Held, 
     pairs = np.concatenate([np.empty((0, 2), np.int64), *found.pairs])
     evidence = np.concatenate([np.empty(0, np.intp), *found.evidence])
     similarities = np.concatenate([np.empty(0, np.float32), *found.similarities])
-    between = firsts[pairs]  # equal texts are one point: what is a copy of one of them is one of all
+    between = firsts[pairs]  # equal texts are one point: a copy of one of them is a copy of all
     apart = between[:, 0] != between[:, 1]
     strength = np.where(np.isnan(similarities), 1.0, similarities)
     rank = np.full(n, -np.inf)
@@ -293,7 +295,9 @@ def _batches(going: _Copies, marks: npt.NDArray[np.uint64]) -> Iterator[list[Goi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Copies:
-    """What could go. ``places`` (g,) ascending by survivor, ``survivors`` (g,), why (g,), and how alike the vectors are (g,)."""
+    """The removable points. ``places`` (g,) ascending by survivor, ``survivors`` (g,), the evidence (g,), and the similarities of the
+    vectors (g,).
+    """
 
     ids: Ids
     places: Indices
@@ -303,7 +307,7 @@ class _Copies:
 
 
 def _first_of_equals(held: Held, n: int) -> Indices:
-    """For each of n places the one that leads the points of equal text and tenant, often itself."""
+    """For each of n places the first one with equal text and tenant, often itself."""
     firsts = np.arange(n, dtype=np.intp)
     best = np.lexsort((held.places, -held.rank))
     numbers = held.numbers[best]
@@ -319,7 +323,7 @@ def _going(
     ends: tuple[Indices, Indices],
     copies: tuple[Indices, Indices, FloatMatrix],
 ) -> _Copies:
-    """``ends``: the head of each place and the first of its equals. ``copies``: pairs of firsts, why, and how alike."""
+    """``ends``: the head of each place and the first of its equals. ``copies``: pairs of firsts, evidence, and similarities."""
     heads, firsts = ends
     between, evidence, similarities = copies
     order = np.lexsort((places, heads[places]))

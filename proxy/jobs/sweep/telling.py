@@ -1,4 +1,4 @@
-"""The event `sweep-complete`: a line of the log, with numbers alone, and for a webhook as the write gate sends its own: signed, once."""
+"""The event `sweep-complete`: a log line with numbers only, and a webhook request, signed like those of the write gate, sent once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET_FILE = "--webhook-secret"  # noqa: S105 - the name of an option
 
 
 def counts_of(report: Report) -> dict[str, int]:
-    """What the event tells."""
+    """The numbers in the event."""
     return {
         "totalScanned": report.points,
         "duplicatePairs": report.same_text + report.near_text + report.near_vector,
@@ -34,7 +34,7 @@ def counts_of(report: Report) -> dict[str, int]:
 
 
 def line(report: Report, *, now: float) -> bytes:
-    """The event as the proxy logs its own, without the collection's name. ``now``: seconds since the epoch."""
+    """The event in the form of the proxy's log lines, without the collection's name. ``now``: seconds since the epoch."""
     head: dict[str, Field] = {
         "ts": timestamp(now),
         "level": "info",
@@ -45,7 +45,7 @@ def line(report: Report, *, now: float) -> bytes:
 
 
 class Receiver:
-    """Where the event goes. Raises SettingsError for an unusable URL or secret, before the sweep begins."""
+    """The receiver of the event. Raises SettingsError for an unusable URL or secret, before the sweep begins."""
 
     def __init__(self, url: str, secret_file: Path | None) -> None:
         try:
@@ -60,7 +60,7 @@ class Receiver:
         self._key = key_of(secret)
 
     def tell(self, report: Report) -> str | None:
-        """Why it was not delivered; None when it was. Redirects are not followed."""
+        """Send the event; return why it was not delivered, or None. Redirects are not followed."""
         now = time.time()
         event = Event(
             event=EventName.SWEEP_COMPLETE,

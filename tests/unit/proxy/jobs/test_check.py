@@ -70,7 +70,7 @@ def test_every_backend_has_its_way_to_be_asked() -> None:
 
 def test_a_dead_database_is_named_with_the_reason() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    words = f"VecSieve cannot reach the database at {address}: connection refused. Start it, or mend upstream.url"
+    words = f"VecSieve cannot reach the database at {address}: connection refused. Start it, or correct upstream.url"
     assert fails(f"http://{address}") == words
 
 
@@ -122,7 +122,7 @@ def test_a_database_that_drips_its_answer_is_given_up_too(monkeypatch: pytest.Mo
 def test_a_locked_database_says_where_a_key_goes(backend: str, status: int) -> None:
     with database(lambda _: (status, b"")) as url:
         said = fails(url, backend=backend)
-    assert f"wants a key (status {status}). Put it in the variable {WIRES[backend].variable}" in said
+    assert f"requires a key (status {status}). Set the variable {WIRES[backend].variable}" in said
 
 
 def test_a_refused_key_is_named_by_its_variable_and_not_shown() -> None:

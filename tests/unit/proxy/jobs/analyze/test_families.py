@@ -151,7 +151,7 @@ def test_a_collection_of_none_or_one_has_no_families(n: int) -> None:
     assert found(planted(1, 1)[:n], [0] * n, 0.3).tolist() == list(range(n))
 
 
-# Who repeats whom.
+# Copies between sources.
 
 
 names = st.one_of(st.none(), st.sampled_from([f"source {number}" for number in range(SHOWN + 4)]))

@@ -131,7 +131,7 @@ def test_what_the_report_says_is_on_the_page() -> None:
 def test_a_collection_without_copies_or_sources_has_a_page_too(points: list[Point]) -> None:
     bare = [Point(id=each.id, vector=each.vector, payload={}) for each in points]
     read = Reader(page(report(bare)))
-    assert "Who repeats whom" not in read.text
+    assert "Copies between sources" not in read.text
     assert ("The largest families" in read.text) == (len(points) == 2)
 
 

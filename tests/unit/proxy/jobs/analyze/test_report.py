@@ -107,14 +107,14 @@ def test_the_figures_stand_in_sentences() -> None:
     said = conclusions(report())
     assert said[0] == (
         "72 % of the points have a copy within a distance of 0.050; 48 % have an exact one. "
-        "If one of each family stayed, 24 of 50 points (48 %) could go."
+        "If each family kept one, 24 of 50 points (48 %) could be removed."
     )
     assert "copies on average" in said[1]
-    assert said[2].startswith("The choice of the cut: ")
+    assert said[2].startswith("With other cuts: ")
     assert len(said) == 4
     assert said[3] == (
-        "What to do: 12 points are exact copies and can go where the data is loaded, without anything to judge. "
-        "The other 12 differ in something: read the examples, then leave them to VecSieve, or not."
+        "What to do: 12 points are exact copies and can be removed where the data is loaded, without review. "
+        "The other 12 differ in something: read the examples, then decide whether VecSieve should remove them."
     )
 
 
@@ -135,7 +135,7 @@ def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
         Point(id=1000 + place, vector=vector, payload={"text": f"own {place}", "source": "whole"})
         for place, vector in enumerate(families(FEW, 1, seed=11))
     ]
-    assert "100 % of part stands in whole again (50 % the other way round)." in conclusions(report(held))
+    assert "100 % of part has a copy in whole (50 % in the other direction)." in conclusions(report(held))
 
 
 def test_a_source_of_few_points_is_not_judged() -> None:

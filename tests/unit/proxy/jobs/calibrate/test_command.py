@@ -84,7 +84,7 @@ def test_too_few_labels_are_a_failure_with_a_word_and_no_profile(
     (tmp_path / "pairs.jsonl").write_text('{"a": 0, "b": 1, "copy": true}')
     out = tmp_path / "docs.json"
     assert run(replace(ARGUMENTS, pairs=tmp_path / "pairs.jsonl", out=out)) == 1
-    assert "too few labelled pairs: saw 1 copies and 0 that are none" in capsys.readouterr().err
+    assert "too few labelled pairs: saw 1 copies and 0 other pairs" in capsys.readouterr().err
     assert not out.exists()
     assert source.closed
 
@@ -128,7 +128,7 @@ def test_an_interruption_leaves_no_file_and_says_so(
 
     monkeypatch.setattr(command, "opened", lambda *_, **_named: Interrupted(points(families(40, 3))))
     assert run(replace(ARGUMENTS, out=tmp_path / "docs.json")) == 130
-    assert "no file is half-written" in capsys.readouterr().err
+    assert "no file was written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -48,7 +48,7 @@ def test_pairs_on_both_sides_of_the_cut_are_shown_with_their_texts() -> None:
 
 
 def test_where_no_pair_is_near_the_cut_that_is_said() -> None:
-    assert "No two points of any pool lie near the cut" in printed(calibration(copies=1))
+    assert "No two points of any pool are near the cut" in printed(calibration(copies=1))
 
 
 def test_what_becomes_of_a_page_is_told_for_each_choice() -> None:
@@ -89,7 +89,7 @@ def test_the_settings_to_paste_are_valid_and_fix_the_cut(collection: str) -> Non
 def test_a_written_profile_is_told_with_the_settings_that_load_it(tmp_path: Path) -> None:
     said = printed(calibration(copies=3), tmp_path / "docs.json", width=300)
     assert f"directory: {tmp_path}" in said
-    assert "Nothing was written" not in said
+    assert "No profile was written" not in said
 
 
 @given(st.text(max_size=200))

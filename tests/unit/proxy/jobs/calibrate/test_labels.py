@@ -183,7 +183,7 @@ def test_equal_distances_are_merged_together_or_not_at_all() -> None:
 @pytest.mark.parametrize(("copies", "others"), [(FEWEST_OF_A_KIND - 1, 100), (100, FEWEST_OF_A_KIND - 1), (0, 0)])
 def test_too_few_of_a_kind_are_refused_with_the_numbers(copies: int, others: int) -> None:
     with pytest.raises(
-        CannotFitError, match=f"saw {copies} copies and {others} that are none.*wanted at least 15 of each"
+        CannotFitError, match=f"saw {copies} copies and {others} other pairs.*wanted at least 15 of each"
     ):
         fit(labelled([0.1] * copies, [0.5] * others), precision=0.95)
 

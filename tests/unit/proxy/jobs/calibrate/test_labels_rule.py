@@ -129,4 +129,4 @@ def test_the_report_has_the_interval_both_losses_and_the_settings() -> None:
     assert f"{fitted.shipped.loss:.3f} as shipped, {fitted.left_out.loss:.3f} fitted without each pair" in text
     assert f"calibrated: {{shift: {fitted.shift:g}}}" in text
     console.print(report(replace(calibration(copies=3), rule=replace(fitted, how="shipped")), written=None))
-    assert "The shipped rule does as well: nothing to set." in console.export_text()
+    assert "The shipped rule is as good: no settings are needed." in console.export_text()

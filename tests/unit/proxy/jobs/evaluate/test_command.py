@@ -107,7 +107,7 @@ def test_each_geometry_has_its_own_tables(
         ),
         (
             {"geometries": ("flat",)},
-            "--geometry: wanted NAME=FOLDER, in it a folder per set with its embeddings; saw 'flat'",
+            "--geometry: wanted NAME=FOLDER, a folder in it for each set, with its embeddings; saw 'flat'",
         ),
         ({"geometries": ("flat=nowhere",)}, "saw no folder nowhere"),
         ({"sets": ("third",)}, "--set: wanted one of first, second; saw 'third'"),

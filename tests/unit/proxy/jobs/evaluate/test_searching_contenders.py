@@ -111,7 +111,7 @@ def test_every_fault_of_a_policy_is_told() -> None:
     ("given_", "expected"),
     [
         (("a={}", "b={}", "a=classical"), "--policy: wanted a name of its own for each; saw a twice"),
-        (("plain={}",), "--policy: wanted another name: the plain answer is always there; saw plain"),
+        (("plain={}",), "--policy: wanted another name: the plain answer is always included; saw plain"),
     ],
 )
 def test_two_of_one_name_are_told(given_: tuple[str, ...], expected: str) -> None:
