@@ -1,9 +1,9 @@
-"""The command line: a row of `COMMANDS` for each command.
+"""The command line: one row of `COMMANDS` per command.
 
-A row names a module with `Arguments`, a dataclass whose fields are the options, and `run(arguments)`, which returns the exit code.
-The module is loaded when its command is asked for, after the number of BLAS threads is set: numpy reads it once.
+A row names a module with `Arguments`, a dataclass whose fields are the options, and `run(arguments)`, which returns the exit code. The
+module is loaded when its command is called, after the number of BLAS threads is set, because numpy reads it once.
 
-Holds the process fence, one of the two places that catch every exception.
+Contains the process fence, one of the two places that catch every exception.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from vecsieve.config.backends import DEFAULT_BACKEND
 ABOUT = "Transparent reverse proxy that makes a vector database's top_k results distinct."
 EVALUATE = """Run policies over labelled queries: redundancy removed, answers kept, subtopics found, time taken.
 
-A set is a folder with corpus.jsonl (id, doc, atoms: labels of what the item says, and its payload), queries.jsonl
+A set is a folder with corpus.jsonl (id, doc, atoms: labels of the item's content, and its payload), queries.jsonl
 (subtopics: each need, with the ids that satisfy it) and the embeddings of both, corpus.f16.npy and queries.f16.npy.
-A policy given here is laid on --config's, without it on the defaults:
+A policy given here changes --config's, or without it the default policy:
 
 vecsieve evaluate data --policy now={} --policy "wide={threshold: {relative: 0.3}}" --policy old=classical
 """
 COMMANDS = {
     "serve": ("cli", "Run the proxy."),
-    "embedded": ("demo.embedded.rest", "Run the embedded Qdrant-compatible server, alone, over REST."),
-    "demo": ("demo.command", "Ask real text directly and through the proxy, and show both answers side by side."),
+    "embedded": ("demo.embedded.rest", "Run only the embedded Qdrant-compatible server, over REST."),
+    "demo": ("demo.command", "Search real text directly and through the proxy, and show both answers side by side."),
     "calibrate": (
         "jobs.calibrate.command",
-        "Find out how near a copy is in a live collection: a report, and a profile file for the proxy.",
+        "Find the distance of copies in a live collection: a report, and a profile file for the proxy.",
     ),
     "analyze": (
         "jobs.analyze.command",
@@ -47,24 +47,24 @@ COMMANDS = {
     ),
     "sweep": (
         "jobs.sweep.command",
-        "Find which points of a whole collection are copies and could go; with --apply delete them. Reads each point once.",
+        "Find the points of a whole collection that are copies; with --apply delete them. Reads each point once.",
     ),
     "compact": (
         "jobs.sweep.compact",
-        "As sweep; with --apply the points that stay get what the payloads of their copies have and theirs lack (Qdrant).",
+        "As sweep; with --apply the points that stay also get payload values that only their copies have (Qdrant).",
     ),
     "evaluate": ("jobs.evaluate.command", EVALUATE),
     "undo": (
         "jobs.undo",
-        "Store the points that the write gate left out or a sweep deleted, as they were; what is stored by now stays.",
+        "Restore points that the write gate left out or a sweep deleted; points that are stored now are not changed.",
     ),
     "check": ("jobs.check", "Validate the settings. Exit 0 when valid, 2 when not, 1 when --connect fails."),
     "mcp": (
         "mcp",
-        "Offer optimize, search, analyze and explain to language models, over the Model Context Protocol.",
+        "Serve the tools optimize, search, analyze and explain to language models, over the Model Context Protocol.",
     ),
 }
-# By the package that a command other than `serve` loads: the extra that brings it.
+# For each package that a command other than `serve` loads, the extra that installs it.
 EXTRAS = {
     "qdrant_client": "demo",
     "qdrant_edge": "demo",
@@ -82,12 +82,12 @@ def _version(asked: bool) -> None:
 
 
 def app(words: Sequence[str]) -> typer.Typer:
-    """The command line, with the options of the commands that these words name. Of the others it knows the help alone."""
+    """The command line, with the options of the commands named in these words. Of other commands it has only the help."""
     line = typer.Typer(
         name="vecsieve",
         help=ABOUT,
         no_args_is_help=True,
-        pretty_exceptions_enable=False,  # a traceback with locals would print whatever a request carried
+        pretty_exceptions_enable=False,  # a traceback with locals would print data of a request
     )
     line.callback()(_options)
     for name, (module, about) in COMMANDS.items():
@@ -100,7 +100,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Those before the name of a command."""
+    """The options before the name of a command."""
 
 
 def _unloaded() -> None:
@@ -108,7 +108,7 @@ def _unloaded() -> None:
 
 
 def _loaded(name: str) -> Callable[..., None]:
-    """The module's `run` as typer reads it: with a parameter for each field of `Arguments`."""
+    """The module's `run` in typer's form: with one parameter for each field of `Arguments`."""
     module = import_module(f"vecsieve.proxy.{name}")
 
     def call(**given: object) -> None:
@@ -130,7 +130,7 @@ class ModeFlag(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `serve`. None: as the settings say."""
+    """The options of `serve`. None: the settings' value."""
 
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).", show_default=False)] = None
     backend: Annotated[str | None, typer.Option(help="Backend dialect.", show_default=DEFAULT_BACKEND)] = None
@@ -141,9 +141,9 @@ class Arguments:
             show_default="http://127.0.0.1:6333, or the backend's own",
         ),
     ] = None
-    index_host: Annotated[
-        str | None, typer.Option(help="Pinecone: the one index that plain paths lead to.", show_default=False)
-    ] = None
+    index_host: Annotated[str | None, typer.Option(help="Pinecone: the index for plain paths.", show_default=False)] = (
+        None
+    )
     index_port: Annotated[
         list[str] | None, typer.Option(help="Pinecone: PORT=HOST, a port for one index; repeatable.")
     ] = None
@@ -154,7 +154,8 @@ class Arguments:
         str | None, typer.Option(help="host:port for gRPC clients; port 0 picks one.", show_default=False)
     ] = None
     grpc_upstream: Annotated[
-        str | None, typer.Option(help="Where gRPC calls go: host:port, https://host:port for TLS.", show_default=False)
+        str | None,
+        typer.Option(help="Upstream of gRPC calls: host:port, https://host:port for TLS.", show_default=False),
     ] = None
     admin: Annotated[
         str | None, typer.Option(help="host:port for health and metrics.", show_default="127.0.0.1:9464")
@@ -165,14 +166,14 @@ class Arguments:
     mode: Annotated[
         ModeFlag | None, typer.Option(help="Overrides every policy's mode.", show_default="the policies' own, on")
     ] = None
-    workers: Annotated[int | None, typer.Option(help="Processes sharing the listening socket.", show_default="1")] = (
-        None
-    )
+    workers: Annotated[
+        int | None, typer.Option(help="Number of processes on the listening socket.", show_default="1")
+    ] = None
     profiles: Annotated[Path | None, typer.Option(help="Folder of profiles that `calibrate` wrote.")] = None
     online: Annotated[bool | None, typer.Option("--online", help="Learn typical distances from traffic.")] = None
 
     def settings(self) -> dict[str, object]:
-        """The settings that the options give, by their paths."""
+        """The settings that the options set, by their paths."""
         paths: dict[str, object] = {
             "backend": self.backend,
             "upstream.url": self.upstream,
@@ -212,17 +213,17 @@ def _index_ports(texts: list[str]) -> dict[str, str]:
 
 def main() -> None:
     """Run the command line. Exit 2 for unusable settings or arguments, 1 for every other failure."""
-    # Before numpy is imported: at our sizes a second BLAS thread competes with the event loop for the core.
+    # Before numpy is imported: for our sizes a second BLAS thread competes with the event loop for the core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Before grpc is imported: its core writes addresses of clients and databases to stderr, bypassing our log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # The interpreter's last collections need not walk over all that was loaded: a fifth of the time that a short command takes.
+    # The interpreter's last collections would scan all loaded objects, which takes a fifth of the time of a short command.
     atexit.register(gc.freeze)
     from vecsieve.config.problems import SettingsError
 
     from .runtime.addresses import UnusableAddressError
 
-    # A shell that completes a command names it in variables, and not in the arguments.
+    # A shell's completion passes the command in variables, not in the arguments.
     words = tuple(COMMANDS) if "_VECSIEVE_COMPLETE" in os.environ else sys.argv[1:]
     try:
         app(words)()

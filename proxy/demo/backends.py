@@ -105,8 +105,8 @@ QDRANT = Database(
     opened=QdrantCollection,
     instructions=qdrant_instructions,
     caution=(
-        "The embedded engine is here for trying things out, it is not built for speed: fetching more results with their "
-        "vectors costs it more than it costs a Qdrant server."
+        "The embedded engine is for trying things out, it is not built for speed: fetching more results with their "
+        "vectors takes it longer than a Qdrant server."
     ),
 )
 
@@ -122,7 +122,7 @@ _POLL_SECONDS = 0.05
 class ChromaCollection:
     """The demo's collection on one server, over REST. Record ids are corpus rows.
 
-    The official client is not used: it loads half a gigabyte of code for embedding texts.
+    The official client is not used: it installs half a gigabyte of code for embedding texts.
     """
 
     def __init__(self, url: str) -> None:
@@ -216,7 +216,7 @@ def chroma_server() -> Iterator[str]:
 
 
 def _free_port() -> int:
-    """The server accepts no port 0. If another process takes this port first, the server fails and says so."""
+    """The server does not accept port 0. If another process takes this port first, the server fails with a message."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -249,19 +249,19 @@ CHROMA = Database(
     opened=ChromaCollection,
     instructions=_instructions_of_chroma,
     caution=(
-        "Chroma answers in JSON, vectors as digits: most of the added time is its writing and our reading of them, and grows "
+        "Chroma answers in JSON with vectors as digits: most of the added time is for writing and reading them, and grows "
         "with the dimension."
     ),
 )
 
 
-API_KEY = "demo"  # the emulator takes any key, and requires one as the service does
+API_KEY = "demo"  # the emulator accepts any key, but requires one as the service does
 _FIELDS = {"Api-Key": API_KEY, "X-Pinecone-Api-Version": "2025-10"}
 _PINECONE_BATCH = (
-    100  # the service's advice; 384 numbers and a text each make 0.6 MB of the 2 MB that a request may have
+    100  # records per request, as the service recommends; 384 numbers and a text each make 0.6 MB of at most 2 MB
 )
 
-# The emulator belongs to the tests: only a checkout has it.
+# The emulator is part of the tests, so only a checkout has it.
 EMULATOR = Path(__file__).resolve().parents[2] / "tests" / "servers" / "pinecone"
 READY = "vecsieve emulator listening on"
 
@@ -316,7 +316,7 @@ class PineconeIndex:
 
 
 def pinecone_instructions(at: Addresses, hosts: tuple[str, str], *, row: int, question: int, limit: int) -> str:
-    """``hosts``: the index's, as the emulator tells it and as it is told through VecSieve."""
+    """``hosts``: the index's, from the emulator and through VecSieve."""
     direct, proxied = hosts
     fields = f"-H 'Api-Key: {API_KEY}' -H 'content-type: application/json'"
     body = f'{{"id": "{row}", "topK": {limit}, "includeMetadata": true}}'
@@ -350,21 +350,21 @@ def _emulator() -> Iterator[str]:
     """The URL of its control plane, through which clients find indexes."""
     if not EMULATOR.is_dir():
         raise DatabaseMissingError(
-            f"the demo over Pinecone asks an emulator that only a checkout of VecSieve has, and {EMULATOR} is not there"
+            f"the demo over Pinecone needs an emulator that only a checkout of VecSieve has, and {EMULATOR} does not exist"
         )
     with child((), announces=(READY,), program=(sys.executable, str(EMULATOR)), name="emulator") as emulator:
         yield emulator[READY]
 
 
 def _closing(at: Addresses) -> str:
-    """What the proxy fetched beyond the plain answers: Pinecone bills bytes."""
+    """The bytes that the proxy fetched beyond the plain answers, which Pinecone bills."""
     with closing(Host(at.admin)) as admin:
         spent, _ = admin.sent("GET", "/egress")
     each = spent["extra_bytes"] / max(1, spent["searches"]) / 1000
     return (
-        "All of this was answered by the emulator, not by Pinecone's service. Pinecone meters what its answers weigh, "
+        "All answers are from the emulator, not from Pinecone's service. Pinecone meters the bytes of its answers, "
         f"and candidates come with their vectors: over {spent['searches']} searches VecSieve fetched {each:.0f} kB a "
-        "search more than it handed on."
+        "search more than it returned."
     )
 
 
@@ -381,7 +381,7 @@ PINECONE = Database(
     opened=PineconeIndex,
     instructions=_instructions_of_pinecone,
     caution=(
-        "The emulator compares with every record, and says nothing of how fast Pinecone is: there the network adds to both "
+        "The emulator compares with every record and does not show how fast Pinecone is: there the network adds to both "
         "times, and most to the larger answer."
     ),
     opening=(

@@ -63,22 +63,22 @@ from .database import (
 )
 from .reasons import Pool
 
-DEFAULT_QUESTION = "11"  # seven of its eight answers are one text, from as many classes
+DEFAULT_QUESTION = "11"  # seven of its eight results have the same text, from seven classes
 LIMIT = 8
 PLAIN_WIDTH = 100  # columns of an output that is not a terminal
-_ROUNDS = 25  # the medians move by less than 0.1 ms beyond that, and the demo stays under a minute
+_ROUNDS = 25  # more rounds change the medians by less than 0.1 ms, and the demo takes less than a minute
 DATABASES: Mapping[str, Database] = {each.backend: each for each in (QDRANT, PINECONE, CHROMA)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `demo`. ``query``: None for the default question."""
+    """The options of `demo`. ``query``: None for the default question."""
 
-    query: Annotated[str | None, typer.Option(help="A question's number, or text.")] = None
-    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running.")] = False
-    backend: Annotated[
-        str, typer.Option(help="Whose requests are shown: qdrant, pinecone (an emulator answers) or chroma.")
-    ] = DEFAULT_BACKEND
+    query: Annotated[str | None, typer.Option(help="The number of a question, or a text.")] = None
+    keep: Annotated[bool, typer.Option("--keep", help="Keep everything running until Ctrl-C.")] = False
+    backend: Annotated[str, typer.Option(help="The database: qdrant, pinecone (an emulator) or chroma.")] = (
+        DEFAULT_BACKEND
+    )
     browse: Annotated[bool, typer.Option("--open", help="As --keep, and open the inspector in a browser.")] = False
 
 
@@ -118,7 +118,7 @@ def run(arguments: Arguments) -> int:
 
 
 def invitation(questions: int, command: str) -> str:
-    return f"Another question: {command} --query NUMBER (1 to {questions}). To ask by yourself: {command} --keep"
+    return f"Another question: {command} --query NUMBER (1 to {questions}). To search yourself: {command} --keep"
 
 
 def _play(corpus: Corpus, choice: Choice, database: Database, addresses: Addresses, console: Console) -> None:
@@ -139,7 +139,7 @@ def _keep(
     nearest = int(np.argmax(corpus.vectors @ corpus.question_vectors[choice.index]))
     lines = database.instructions(addresses, row=nearest, question=choice.index, limit=LIMIT)
     console.print(lines, soft_wrap=True)  # a wrapped line could not be pasted
-    console.print(f"What was left out, and why: [bold]{addresses.admin}/[/bold]\n", soft_wrap=True)
+    console.print(f"Results that were left out, and why: [bold]{addresses.admin}/[/bold]\n", soft_wrap=True)
     if browse and not webbrowser.open(f"{addresses.admin}/"):
         console.print("No browser could be started: open that address in one.\n")
     with suppress(KeyboardInterrupt):
@@ -149,8 +149,8 @@ def _keep(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a presentation needs. ``pools``: how many candidates the proxy fetches for LIMIT results, and after growing.
-    ``caution``: printed below the measured time.
+    """The parameters of a presentation. ``pools``: how many candidates the proxy fetches for LIMIT results, and after growing. ``caution``:
+    printed below the measured time.
     """
 
     corpus: Corpus
@@ -198,11 +198,11 @@ def _ask_both(stage: Stage, index: int) -> tuple[Answer, Answer]:
     return stage.direct.ask(vector, limit=LIMIT), stage.proxied.ask(vector, limit=LIMIT)
 
 
-_SNIPPET_CHARACTERS = 160  # more than any cell shows: the table cuts it to its width
+_SNIPPET_CHARACTERS = 160  # more than any cell shows: the table truncates it
 _SMALL_PRINT = (
-    "Both columns are counted by one rule, which is not the one VecSieve chooses by. By vector: within "
+    "Both columns are counted by one rule, which is not the rule of VecSieve. By vector: within "
     f"{NEAR.factor:.2f} x the typical distance of the question's candidates from a result above. By wording: "
-    f"{WORDING_SHARE:.0%} or more of its three-word runs stand in one single result above. Results of equal text count as "
+    f"{WORDING_SHARE:.0%} or more of its three-word runs are in a single result above. Results of equal text count as "
     "the same result: the engine may list either first."
 )
 _KEPT_APART = {
@@ -226,7 +226,7 @@ _WHY_LEFT_OUT = (
 )
 
 
-# What the calibrated rule finds: its probability is a matter of the cut.
+# Copies by the calibrated rule: their probability depends on the cut.
 _BY_CERTAINTY = {Link.CONTAINMENT, Link.DISTANCE}
 
 # Doubtful results that the summary lists.
@@ -246,15 +246,15 @@ def answers_table(corpus: Corpus, comparison: Comparison) -> Table:
 
 
 def legend(comparison: Comparison) -> Text:
-    """Explains the signs that occur in the table, and how repeats are counted."""
+    """Explains the signs in the table, and how repeats are counted."""
     notes = [note for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each]
     lines = []
     if any(isinstance(note, CopyOf) for note in notes):
-        lines.append("= a copy: the result it names stands for it.")
+        lines.append("= a copy: the result that it names represents it.")
     if any(isinstance(note, KeptApart) for note in notes):
-        lines.append("! a look-alike that a guard keeps: a name, a figure or an opposite word makes it another thing.")
+        lines.append("! similar, but kept by a guard: a name, a figure or an opposite word differs.")
     if any(isinstance(note, Alike) for note in notes):
-        lines.append("~ a look-alike that stays: not certain enough at its place.")
+        lines.append("~ similar, but kept: not certain enough at its rank.")
     if any(isinstance(note, CopyOf) and note.link in _BY_CERTAINTY for note in notes):
         lines.append(_cut_line(comparison))
     lines.append(
@@ -307,7 +307,7 @@ def _facts(corpus: Corpus, summary: Summary) -> Text:
 
 
 def _reasons(summary: Summary) -> str:
-    """Why direct results are not in the other answers: the reasons that occurred, with counts."""
+    """Why direct results are missing in the other answers: the reasons that occurred, with counts."""
     counted = ((words, sum(summary.left_out.get(link, 0) for link in sorted(links))) for words, links in _WHY_LEFT_OUT)
     said = ", ".join(f"{words} {count}" for words, count in counted if count)
     if not said:
@@ -329,7 +329,7 @@ def _doubtful(corpus: Corpus, summary: Summary) -> str:
 
 
 def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
-    """``moved``: what happened to results that only this list has."""
+    """``moved``: what happened to results that are only in this list."""
     repeats = side.counts.by_either
     said = "no repeats" if repeats == 0 else f"{repeats} of {side.counts.results} repeat a result above"
     own = (Counter(side.texts) - Counter(other.texts)).total()

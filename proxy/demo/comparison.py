@@ -20,9 +20,9 @@ from .corpus import Corpus, Vectors
 from .database import Answer
 from .reasons import Pool, Reasons, Verdict, explain
 
-RUN_WORDS = 3  # three words in a row rarely coincide by chance, and survive small edits better than longer runs
-WORDING_SHARE = 0.5  # half of a result has been said before
-# One share of the median distance for every place of the list.
+RUN_WORDS = 3  # three words in a row are rarely equal by chance, and survive small edits better than longer runs
+WORDING_SHARE = 0.5  # half of a result is in an earlier one
+# The same share of the median distance for every rank.
 NEAR = Relative(factor=0.20, minimum=0.02, maximum=0.30)
 
 
@@ -55,7 +55,7 @@ class SharedWording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """The results above that a result repeats; None where it repeats none."""
+    """The results above that a result repeats; None if it repeats none."""
 
     by_vector: Nearest | None
     by_wording: SharedWording | None
@@ -104,8 +104,8 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
 class CopyOf:
     """VecSieve represents this result by the one at ``place`` (from 0, in the same list).
 
-    ``similarity``: by ``link``, as in Selection. ``cut``: the similarity that made a copy at this place.
-    ``is_longer``: whether this result's text is longer, so that it contains the other.
+    ``similarity``: by ``link``, as in Selection. ``cut``: the required similarity at this rank. ``is_longer``: whether this result's text
+    is longer, so that it contains the other.
     """
 
     place: int
@@ -129,7 +129,7 @@ class KeptApart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """It repeats the result at ``place`` by the counting rule, and VecSieve keeps it.
+    """It repeats the result at ``place`` by the counting rule, but VecSieve keeps it.
 
     ``distance``: of their vectors. ``share``: of its wording that is in the other, None if it repeats by vector.
     """
@@ -180,10 +180,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``cuts``: the similarity that makes a copy at the second and at the last result of the page. ``yardstick``: the distance by which repeats are counted.
+    """``cuts``: the required similarity at the second and at the last result of the page. ``yardstick``: the distance by which repeats are
+    counted.
 
-    Results are compared by text, not by id: chunks of equal text have equal scores, which engines may order differently
-    for another limit.
+    Results are compared by text, not by id: chunks of equal text have equal scores, which engines may order differently for another limit.
     """
 
     direct: Side
@@ -312,7 +312,7 @@ class Doubtful:
 
     @property
     def margin(self) -> float:
-        """How far the similarity is above what was needed."""
+        """How far the similarity is above the cut."""
         return self.similarity - self.cut
 
 
@@ -320,8 +320,8 @@ class Doubtful:
 class Summary:
     """All questions. Pairs are (directly, through VecSieve). ``results``: returned directly.
 
-    ``with_repeats``: questions with a repeat. ``left_out``: direct results that another represents, by link; ``doubtful``:
-    those of them that were only near, each pair once, the smallest margin first. ``kept_apart``: repeats in the proxy's answers that a guard kept.
+    ``with_repeats``: questions with a repeat. ``left_out``: direct results that are represented by another, by link; ``doubtful``: those of
+    them that were only near, each pair once, the smallest margin first. ``kept_apart``: repeats in the proxy's answers that a guard kept.
     """
 
     questions: int

@@ -1,4 +1,4 @@
-"""The committed demo data: chunks of real text, questions, and the vectors of both; and which question is asked.
+"""The demo data in the repository: chunks of real text, questions, and the vectors of both; and the choice of a question.
 
 No embedding is computed here: the vectors are part of the data.
 """
@@ -133,7 +133,7 @@ def _by_words(questions: Sequence[str], text: str) -> Choice:
     overlaps = [sum(weights[word] for word in sorted(wanted & bag)) for bag in bags]
     best = max(range(len(questions)), key=overlaps.__getitem__, default=None)
     if best is None or overlaps[best] == 0.0:
-        raise UnknownQuestionError(_listing(questions, f"no listed question shares a telling word with {text!r}"))
+        raise UnknownQuestionError(_listing(questions, f"no listed question shares a significant word with {text!r}"))
     if wanted == bags[best]:
         return Choice(index=best)
     remark = (

@@ -1,7 +1,7 @@
-"""What the demo must know of a backend: how to start it, how to search it, and what to print about it. And child processes, started
-through the command line and always ended.
+"""The demo's description of a backend: how to start it, how to search it, and what to print about it. And child processes, started through
+the command line and always ended.
 
-A child prints where it listens in lines such as ``vecsieve serve listening on http://127.0.0.1:40123``.
+A child prints its addresses in lines such as ``vecsieve serve listening on http://127.0.0.1:40123``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..search.report import REPORT_HEADER
 from .corpus import Corpus, Vectors
 
 ANY_PORT = "127.0.0.1:0"
-# The demo's texts are public; the file is written where somebody judges a pair on the page.
+# The demo's texts are public; the file is written when somebody judges a pair on the page.
 INSPECTED = {"VECSIEVE_EXPLAIN_TEXTS": "true", "VECSIEVE_EXPLAIN_JUDGEMENTS": "pairs.jsonl"}
 _PROXY = "vecsieve serve listening on"
 _ADMIN = "vecsieve serve admin on"
@@ -41,7 +41,7 @@ _URL = re.compile(r"http://\S+$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildTimeouts:
-    """For a child to start, and to end after SIGTERM."""
+    """Seconds for a child to start, and to end after SIGTERM."""
 
     start_seconds: float = 30.0  # a cold start on a busy two-core machine took 4 s
     stop_seconds: float = 5.0  # no request is in flight when the demo ends: a child that takes longer hangs
@@ -65,7 +65,7 @@ class Addresses:
 
 @contextmanager
 def fronted(engine: str, *, backend: str) -> Iterator[Addresses]:
-    """Run ``vecsieve serve`` in front of ``engine``, with its defaults, but for what the inspector shows and keeps.
+    """Run ``vecsieve serve`` in front of ``engine``, with its defaults except for what the inspector shows and keeps.
 
     Raises ChildFailedError.
     """
@@ -170,8 +170,8 @@ def _failure(process: subprocess.Popen[str], name: str, last: Iterable[str]) -> 
     try:
         how = f"ended with code {process.wait(timeout=_LAST_OUTPUT_SECONDS)}"  # its output may end just before the process
     except subprocess.TimeoutExpired:
-        how = "is still silent"
-    return f"vecsieve {name} did not come up: it {how}. It said:" + "".join(f"\n  {line}" for line in last)
+        how = "has printed nothing yet"
+    return f"vecsieve {name} did not start: it {how}. Its output:" + "".join(f"\n  {line}" for line in last)
 
 
 def _end(process: subprocess.Popen[str], timeouts: ChildTimeouts) -> None:
@@ -230,9 +230,9 @@ class DatabaseRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``rows``: corpus rows of the results, in their order. ``milliseconds``: as the caller waited, client included.
+    """``rows``: corpus rows of the results, in their order. ``milliseconds``: waited by the caller, client included.
 
-    ``pool_size``: how many candidates VecSieve reports that it chose from; None without a report.
+    ``pool_size``: the number of candidates that VecSieve reports; None without a report.
     """
 
     rows: tuple[int, ...]
@@ -299,12 +299,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """One backend of the demo. ``backend``: its name in the settings. ``command``: how this demo is called.
+    """One backend of the demo. ``backend``: its name in the settings. ``command``: the command of this demo.
 
-    ``engine``: the URL of the database, which runs for a block; raises ChildFailedError, DatabaseMissingError.
-    ``opened``: a client of the database or the proxy. ``instructions``: lines to paste for searching what ``--keep`` leaves running, of the
-    addresses, a ``row`` of the corpus, a ``question`` from 0 and a ``limit``. ``caution``: how far the measured time can be trusted.
-    ``opening``: printed before anything starts. ``closing``: makes what is printed at the end.
+    ``engine``: the URL of the database, which runs for a block; raises ChildFailedError, DatabaseMissingError. ``opened``: a client of the
+    database or the proxy. ``instructions``: commands for searching the processes that ``--keep`` leaves running, from the addresses, a
+    ``row`` of the corpus, a ``question`` from 0 and a ``limit``. ``caution``: how far the measured time can be trusted. ``opening``:
+    printed before anything starts. ``closing``: makes the text printed at the end.
     """
 
     backend: str
@@ -318,6 +318,6 @@ class Database:
 
     @contextmanager
     def running(self) -> Iterator[Addresses]:
-        """The database and the proxy before it, for a block."""
+        """The database and the proxy in front of it, for a block."""
         with self.engine() as engine, fronted(engine, backend=self.backend) as addresses:
             yield addresses

@@ -1,7 +1,7 @@
 """Why each candidate is kept or left out: the proxy's selection, repeated on the same candidates.
 
-The proxy returns results without reasons. Selection is deterministic, so the same pool under the same policy gives the same
-answer, here with everything that selection found.
+The proxy returns results without reasons. Selection is deterministic, so the same pool under the same policy gives the same answer, and
+here all details of the selection are available.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .database import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """What the proxy chose from: the first ``first`` candidates of ``answer``, or all of them if those had too few
-    distinct results. ``policy``: one that goes through the ranking in order, as the default does.
+    """The pool from which the proxy selected: the first ``first`` candidates of ``answer``, or all of them if those had too few distinct
+    results. ``policy``: one that goes through the ranking in order, as the default does.
 
     ``size``: how many candidates it reports; None: not reported. A proxy with adaptive fetching may start below ``first``.
     """
@@ -47,9 +47,9 @@ class Pool:
 class Verdict:
     """Selection's decision on one candidate. All rows are corpus rows.
 
-    ``rank``: in the direct ranking, from 1. ``representative``: the row that represents it, None for itself. ``link`` and
-    ``similarity``: as in Selection. ``cut``: the similarity from which it was a copy of a result above.
-    ``veto``: the guard that kept it. ``kept_apart_from``: rows above it that the guard distinguishes it from, nearest first.
+    ``rank``: in the direct ranking, from 1. ``representative``: the row that represents it, None for itself. ``link`` and ``similarity``:
+    as in Selection. ``cut``: the similarity from which on it was a copy of a result above. ``veto``: the guard that kept it.
+    ``kept_apart_from``: rows above it that the guard distinguishes it from, nearest first.
     """
 
     rank: int
@@ -154,7 +154,7 @@ def _verdicts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Guarded:
-    """Finds the candidates that a guard distinguished from another: selection reports the guard alone."""
+    """Finds the candidates that a guard distinguished from another, because selection reports only the guard."""
 
     candidates: Candidates
     policy: Policy

@@ -1,7 +1,8 @@
-"""What assembles, bounds and supervises a process of the data plane.
+"""Assembles, bounds and supervises a process of the data plane.
 
 assembly     one process's data plane, built from settings
-descriptors  how many file descriptors it needs, and what fits
-talk         what `serve` says to a person: banner, text log, summary
-workers      `--workers N`: the parent, and when it starts and ends children
+levels       gauges of a process that are updated ten times a second
+descriptors  how many file descriptors it needs, and how many fit
+talk         the output of `serve` for people: banner, text log, summary
+workers      `--workers N`: the parent process, which starts and ends children
 """

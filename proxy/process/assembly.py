@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,6 @@ from ..http.dataplane import DataPlane
 from ..http.exchange import OwnQuestions, RestBesideGrpc
 from ..http.listener import DataServer, Listener, listen
 from ..http.outflow import Backlog
-from ..http.pools import Census
 from ..http.relay import Relay, Writes
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
@@ -41,7 +39,6 @@ from ..runtime.memory import (
     MemoryGuard,
     Pressure,
     cgroup_limit_bytes,
-    exempt_present_objects,
     resident_bytes,
 )
 from ..search.budgets import Egress, OwnReads
@@ -57,7 +54,6 @@ from ..search.memory.preload import Preload, Source
 from ..search.policy import Rules, RulesInForce
 from ..search.service import SearchService
 from ..search.services import ProcessServices
-from ..telemetry.labels import UpstreamConnection
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
@@ -66,70 +62,22 @@ from ..writes.events import Feed
 from ..writes.gate import REST_SECONDS, Room, Shared, WriteGate
 from ..writes.journal import Journal
 from .descriptors import Budget
+from .levels import Levels
 
 if TYPE_CHECKING:
     from ..grpc.side import GrpcSide
 
 
-# The feature memory takes at most one part in so many of the container's memory.
+# The feature memory takes at most this fraction (1/n) of the container's memory.
 MEMORY_SHARE = 8
-# So many new points are exempted from garbage collections at a time: 5 ms. 30,000 points that were not took 40 ms in each.
-EXEMPTED_POINTS = 2048
-
-
-@dataclass(slots=True)
-class Levels:
-    """Gauges that are read ten times a second: a queue that lasts less does not matter.
-
-    ``pools``: the pools of HTTP/1. ``shared``: the number of gRPC connections to the database.
-    """
-
-    metrics: Metrics
-    recorder: RequestRecorder
-    admission: Admission
-    pools: Callable[[], Census]
-    shared: Callable[[], int]
-    feed: Feed
-    features: FeatureMemory | None = None
-    _opened: int = 0
-    _evicted: int = 0
-    _learnt: int = 0
-    _score_failures: int = 0
-
-    def look(self) -> None:
-        metrics, census = self.metrics, self.pools()
-        # A request is counted before it asks for room, and inside once it has it.
-        metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
-        for state, count in (
-            (UpstreamConnection.BUSY, census.busy),
-            (UpstreamConnection.IDLE, census.idle),
-            (UpstreamConnection.SHARED, self.shared()),
-        ):
-            metrics.upstream_connections.labels(state.value).set(count)
-        metrics.upstream_requests_waiting.set(census.waiting)
-        metrics.event_readers.set(self.feed.readers)
-        # A pool that was closed since the last update takes its count with it.
-        metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
-        self._opened = census.opened
-        if self.features is not None:
-            self._look_at_memory(self.features)
-
-    def _look_at_memory(self, features: FeatureMemory) -> None:
-        self.metrics.memory_points.set(features.points)
-        self.metrics.memory_bytes.set(features.held_bytes)
-        self.metrics.memory_evicted_total.inc(features.evicted - self._evicted)
-        self.metrics.memory_score_failures_total.inc(features.score_failures - self._score_failures)
-        self._evicted, self._score_failures = features.evicted, features.score_failures
-        if features.learnt >= self._learnt + EXEMPTED_POINTS:
-            self._learnt = features.learnt
-            exempt_present_objects()
 
 
 class Process:
-    """The data plane of one process with its listener. Make it inside the event loop.
+    """The data plane of one process with its listener. Create it inside the event loop.
 
-    ``seed``: separates the jitter of workers. ``descriptors``: the budget of this process; None: as the settings say.
-    ``registry``: what /v1/stats reads, of all workers; None: nothing is told. ``hedge_times``: tests wait longer. Raises SettingsError for an unusable certificate.
+    ``seed``: separates the jitter of workers. ``descriptors``: the budget of this process; None: the settings' limits apply. ``registry``:
+    the source of /v1/stats, for all workers; None: no statistics. ``hedge_times``: tests use longer ones. Raises SettingsError for an
+    unusable certificate.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that the composition root has made
@@ -153,18 +101,9 @@ class Process:
         self._writes = Writes()
         self._seed = seed
         routes = _routes(settings, self._backend)
-        self._upstream = Upstream(
-            settings.upstream,
-            events=events,
-            may_be_private=routes.may_be_private,
-            most=0 if descriptors is None else descriptors.pool_total,
-        )
-        self._questions = partial(
-            OwnQuestions,
-            upstream=self._upstream,
-            prefix=settings.upstream.path_prefix,
-            reply_body_bytes=limits.reply_body_bytes,
-        )
+        most = 0 if descriptors is None else descriptors.pool_total
+        self._upstream = Upstream(settings.upstream, events=events, may_be_private=routes.may_be_private, most=most)
+        self._questions = _questions(settings, self._upstream)
         self.learned = Learned(clock)
         self.breaker = Breaker(clock, jitter=spread(seed), changed=metrics.breaker_is)
         self.own_reads = OwnReads(limits.own_reads_share, metrics=metrics, clock=clock)
@@ -179,24 +118,11 @@ class Process:
         self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
-        self._feed = Feed(
-            now=time.time, dropped=lambda sink, count: metrics.events_dropped_total.labels(sink).inc(count)
-        )
+        self._feed = _feed(metrics)
         self.levels = self._levels(metrics)
-        path = settings.journal.path
-        self._gated = Shared(
-            Room(limits.writes_bytes_in_flight),
-            LongWork(),
-            None if path is None else Journal(Path(path), now=time.time),
-            self._feed,
-        )
+        self._gated = Shared(Room(limits.writes_bytes_in_flight), LongWork(), _journal(settings), self._feed)
         self._gates: list[WriteGate] = []
-        url = settings.webhook.url
-        self._webhook = (
-            None
-            if url is None
-            else Webhook(settings.webhook, url, settings.upstream, self._feed, metrics=metrics, now=time.time)
-        )
+        self._webhook = _webhook(settings, self._feed, metrics)
         self._server = self._data_server(metrics, routes, events)
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
@@ -209,22 +135,14 @@ class Process:
         self, limits: LimitSettings, metrics: Metrics, *, workers: int, hedge_times: HedgeTimes
     ) -> ProcessServices:
         settings, clock = self._settings, time.monotonic
-        replays = Replays(lambda: self.recorder.requests_in_flight)
-        attempt_timeout = AttemptTimeout(
-            longest_seconds=limits.attempt_timeout_seconds, clock=clock, hedge_times=hedge_times
-        )
         turns = Turns(clock, asyncio.get_running_loop().call_soon)
+        hedges = self._hedging(limits, hedge_times)
         return ProcessServices(
             backend=settings.backend,
             rules=self._rules,
             limits=limits,
             clock=clock,
-            admission=Admission(
-                limit=limits.in_flight,
-                wait_seconds=limits.in_flight_queue_seconds,
-                turns=turns,
-                lag_seconds=limits.in_flight_lag_seconds,
-            ),
+            admission=_admission(limits, turns),
             turns=turns,
             memory=_memory_guard(metrics, clock, workers=workers),
             learned=self.learned,
@@ -232,7 +150,7 @@ class Process:
             features=_feature_memory(settings, clock, workers=workers),
             adaptive_fetch=AdaptiveFetch(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
-            hedges=Hedging(attempt_timeout=attempt_timeout, own=self.own_reads, replays=replays),
+            hedges=hedges,
             shadow=self._shadow,
             work=self._work,
             bounds=Bounds(
@@ -245,7 +163,7 @@ class Process:
                 clock=clock,
             ),
             breaker=self.breaker,
-            replays=replays,
+            replays=hedges.replays,
             own=self.own_reads,
             egress=self.egress,
             recorder=self.recorder,
@@ -257,6 +175,12 @@ class Process:
                 store_of(settings.sessions, clock), clock=clock, failed=metrics.session_store_failures_total.inc
             ),
         )
+
+    def _hedging(self, limits: LimitSettings, hedge_times: HedgeTimes) -> Hedging:
+        longest = limits.attempt_timeout_seconds
+        timeout = AttemptTimeout(longest_seconds=longest, clock=time.monotonic, hedge_times=hedge_times)
+        replays = Replays(lambda: self.recorder.requests_in_flight)
+        return Hedging(attempt_timeout=timeout, own=self.own_reads, replays=replays)
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
         backend = self._backend
@@ -279,7 +203,7 @@ class Process:
         return DataServer(plane.handle, self._settings.limits, answers, events)
 
     def _write_gate(self, transport: Transport, dialect: Dialect) -> WriteGate | None:
-        """The write gate of a transport, closed with the process; None where all writes pass through."""
+        """The write gate of a transport, closed with the process; None if all writes pass through."""
         if transport.writes is None:
             return None
         gate = WriteGate(
@@ -303,7 +227,7 @@ class Process:
         )
 
     def _own_api(self, metrics: Metrics, registry: CollectorRegistry | None) -> Api | None:
-        """None where it is off."""
+        """None if it is disabled."""
         settings, rest = self._settings, self._backend.rest
         if settings.api.listen is None:
             return None
@@ -316,7 +240,7 @@ class Process:
         return Api(settings, routes, metrics=metrics, memory=self._services.memory)
 
     def _preloading(self) -> Preload | None:
-        """What fills the feature memory before searches do; None where nothing is to be read."""
+        """The task that fills the feature memory before searches do; None if nothing is to be read."""
         settings, own, services = self._settings, self._settings.memory.preload, self._services
         if services.features is None or not own.collections:
             return None
@@ -369,7 +293,7 @@ class Process:
         return tuple(ports)
 
     async def _front(self, data_port: DataPort) -> SharedPort | None:
-        """The protocol detection of a port; None for a port with plain HTTP/1 alone."""
+        """The protocol detection of a port; None for a port with plain HTTP/1 only."""
         inner = None if self._grpc is None else await self._grpc.behind(data_port)
         if inner is None and self._tls is None:
             return None
@@ -378,8 +302,8 @@ class Process:
     def reload(self, settings: Settings) -> None:
         """Apply new policies, overrides, shadow sample, report header, explain.keep, explain.texts and egress budget to new requests.
 
-        Addresses, limits and the upstream are fixed at the start; certificate files are read again. Raises SettingsError when they
-        are unusable, and then nothing has changed.
+        Addresses, limits and the upstream are fixed at the start; certificate files are read again. Raises SettingsError when they are
+        unusable; then nothing has changed.
         """
         if self._tls is not None:
             renew(self._tls, self._settings)
@@ -417,7 +341,7 @@ class Process:
         """Close all parts, each before the parts it uses."""
         if self._listener is not None:
             self._listener.stop_accepting()
-        # Together: the gRPC server sends GOAWAY to its clients through our ports.
+        # In parallel, because the gRPC server sends GOAWAY to its clients through our ports.
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
@@ -444,6 +368,36 @@ def _routes(settings: Settings, backend: Backend) -> Routes:
     return IndexRoutes(settings, settings.indexes, backend.indexes)
 
 
+def _questions(settings: Settings, upstream: Upstream) -> partial[OwnQuestions]:
+    prefix, most = settings.upstream.path_prefix, settings.limits.reply_body_bytes
+    return partial(OwnQuestions, upstream=upstream, prefix=prefix, reply_body_bytes=most)
+
+
+def _feed(metrics: Metrics) -> Feed:
+    return Feed(now=time.time, dropped=lambda sink, count: metrics.events_dropped_total.labels(sink).inc(count))
+
+
+def _admission(limits: LimitSettings, turns: Turns) -> Admission:
+    return Admission(
+        limit=limits.in_flight,
+        wait_seconds=limits.in_flight_queue_seconds,
+        turns=turns,
+        lag_seconds=limits.in_flight_lag_seconds,
+    )
+
+
+def _journal(settings: Settings) -> Journal | None:
+    path = settings.journal.path
+    return None if path is None else Journal(Path(path), now=time.time)
+
+
+def _webhook(settings: Settings, feed: Feed, metrics: Metrics) -> Webhook | None:
+    own = settings.webhook
+    if own.url is None:
+        return None
+    return Webhook(own, own.url, settings.upstream, feed, metrics=metrics, now=time.time)
+
+
 def _memory_guard(metrics: Metrics, clock: Clock, *, workers: int) -> MemoryGuard:
     guard = MemoryGuard(cgroup_limit_bytes(workers=workers), resident_bytes=resident_bytes, clock=clock)
     metrics.memory_limit_bytes.set(guard.limit_bytes or 0)
@@ -459,20 +413,20 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
 
 
 def _feature_memory(settings: Settings, clock: Clock, *, workers: int) -> FeatureMemory | None:
-    """None where it is off."""
+    """None if it is disabled."""
     limit, most = settings.memory.bytes, cgroup_limit_bytes(workers=workers)
     limit = limit if most is None else min(limit, most // MEMORY_SHARE)
     return FeatureMemory(limit, ttl_seconds=settings.memory.ttl_seconds, clock=clock) if limit else None
 
 
 def _budget_bytes(settings: Settings, *, workers: int) -> int | None:
-    """The share of one worker: each counts for itself."""
+    """The share of one worker, since each counts separately."""
     budget = None if settings.indexes is None else settings.indexes.egress_budget_bytes
     return None if budget is None else max(1, budget // workers)
 
 
 def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
-    """Gauges of the limits, to compare with what is in flight."""
+    """Gauges of the limits, for comparison with the requests in flight."""
     metrics.requests_in_flight_limit.set(limits.in_flight)
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
     metrics.selection_bytes_in_flight_limit.set(limits.searches_bytes_in_flight)
@@ -480,5 +434,5 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
 
 
 def api_key_of(own: PreloadSettings) -> bytes | None:
-    """The credential that points are read with. Raises SettingsError."""
+    """The credential for preloading. Raises SettingsError."""
     return token_in(own.api_key_file, "memory.preload.api_key_file", shortest=1)

@@ -1,9 +1,9 @@
-"""File descriptors of one process: how many the settings need, what the limit allows, and what is lowered to fit.
+"""File descriptors of one process: how many the settings need, what the limit allows, and which settings are lowered to fit.
 
-Linux starts most services with a soft limit (RLIMIT_NOFILE) of 1,024. Without a bound, 1,100 silent clients take all of
-them; then no connection to the database can be opened, and every request fails with 502. So the soft limit is raised as far
-as the settings need it and the hard limit allows. What still does not fit is lowered: clients get what the pools, the admin
-port, gRPC, the log and a reserve leave.
+Linux starts most services with a soft limit (RLIMIT_NOFILE) of 1,024. Without a bound, 1,100 silent clients take all of them; then no
+connection to the database can be opened, and every request fails with 502. So the soft limit is raised as far as the settings need it and
+the hard limit allows. What still does not fit is lowered: clients get the descriptors that the pools, the admin port, gRPC, the log and a
+reserve leave.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ LOGGER = logging.getLogger("vecsieve.descriptors")
 UNLIMITED = 1 << 20  # stands for "no limit": more than any settings need
 # For name resolution on threads, files that are reloaded, and the collector of traces.
 RESERVE = 64
-# The admin port and the reserve take at most this share of a small limit each.
+# The largest share of a small limit for the admin port, and for the reserve.
 SMALL_SHARE = 16
 # Two pools, each at most a quarter: half of the descriptors for the database, half for clients.
 POOL_SHARE = 4
-# A gRPC client takes its own socket and both ends of the one that connects it to the server inside this process.
+# A gRPC client takes its own socket and both ends of its connection to the server inside this process.
 GRPC_CLIENT = 3
 # Per gRPC server: its socket and the poll descriptors of the core. Per origin: two kinds of channels, twice while renewed.
 GRPC_SERVER, GRPC_CHANNELS = 16, 4
-# Where requests name hosts (Pinecone), each host has its own connections. The budget covers at least so many hosts.
+# If requests name hosts (Pinecone), each host has its own connections. The budget covers at least this many hosts.
 HOSTS = 4
 LISTENING = 2  # sockets of one port: a name may resolve to IPv4 and IPv6
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What fits. ``limit``: the soft limit in force. ``pool_total``: connections of each of the two pools, over all hosts."""
+    """The numbers that fit. ``limit``: the soft limit in force. ``pool_total``: connections of each of the two pools, over all hosts."""
 
     limit: int
     hard: int
@@ -52,14 +52,14 @@ class Budget:
     pool_total: int
 
     def fitted(self, settings: Settings) -> Settings:
-        """The settings with both limits lowered to what fits."""
+        """The settings with both limits lowered to fit."""
         limits = settings.limits.model_copy(update={"connections": self.connections})
         upstream = settings.upstream.model_copy(update={"pool_connections": self.pool_connections})
         return settings.model_copy(update={"limits": limits, "upstream": upstream})
 
 
 def claim(settings: Settings) -> Budget:
-    """Raise the soft limit of this process as far as the settings need it; returns what fits."""
+    """Raise the soft limit of this process as far as the settings need it; return the budget."""
     data_ports, held = data_ports_of(settings), _open_now()
     soft, hard = (_finite(each) for each in resource.getrlimit(resource.RLIMIT_NOFILE))
     wanted = needed(settings, data_ports, held)
@@ -91,13 +91,13 @@ def say(given: Budget, settings: Settings) -> None:
 
 
 def needed(settings: Settings, data_ports: Sequence[DataPort], held: int) -> int:
-    """Descriptors that the settings may use at most. ``held``: open already."""
+    """The most descriptors that the settings may use. ``held``: already open."""
     own = _own(settings, data_ports, held, limit=UNLIMITED)
     return own + 2 * _pool_wanted(settings) + _cost(data_ports, settings.limits.connections)
 
 
 def budget(settings: Settings, data_ports: Sequence[DataPort], *, held: int, limit: int, hard: int) -> Budget:
-    """What fits into ``limit`` descriptors. Pure."""
+    """The budget for ``limit`` descriptors. Pure."""
     room = max(0, limit - _own(settings, data_ports, held, limit=limit))
     pool_total = max(1, min(_pool_wanted(settings), room // POOL_SHARE))
     wanted = settings.limits.connections
@@ -123,13 +123,13 @@ def _pool_wanted(settings: Settings) -> int:
 
 
 def _cost(data_ports: Sequence[DataPort], connections: int) -> int:
-    """Descriptors of so many client connections, with room for those just accepted or rejected."""
+    """Descriptors of this many client connections, with room for those just accepted or rejected."""
     each = GRPC_CLIENT if any(data_port.grpc is not None for data_port in data_ports) else 1
     return each * connections + 2 * arriving_at_most(connections)
 
 
 def _raised(soft: int, wanted: int) -> int:
-    """The soft limit after the attempt: the security profile of a container may forbid it."""
+    """The soft limit after the attempt: a container's security profile may forbid raising it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

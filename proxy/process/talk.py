@@ -1,6 +1,6 @@
-"""What `serve` says to a person: a banner at the start, log lines as text in a terminal, a summary at the end.
+"""The output of `serve` for people: a banner at the start, log lines as text in a terminal, a summary at the end.
 
-The summary is read from the metrics, so one process and several workers are summed up in the same way.
+The summary is read from the metrics, in the same way for one process and for several workers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..telemetry.log import LineSink
 _MEBIBYTE = 1024 * 1024
 _RULES_SHOWN = 4
 _NEXT = {
-    "on": "Point a client at the first address. The header x-vecsieve of an answer says what was done.",
+    "on": "Connect a client to the first address. The header x-vecsieve of an answer shows what was done.",
     "shadow": "Answers are the database's own. Ctrl-C prints what `--mode on` would have changed.",
-    "off": "Nothing is measured or changed. Go on with --mode shadow.",
+    "off": "Nothing is measured or changed. Continue with --mode shadow.",
 }
 
 
@@ -48,7 +48,7 @@ def policy_of(settings: Settings) -> str:
 def banner(
     settings: Settings, *, version: str, admin: str, resident_bytes: int, limit_bytes: int | None
 ) -> Iterable[str]:
-    """The lines behind the addresses. ``admin``: the URL of the admin listener."""
+    """The lines after the addresses. ``admin``: the URL of the admin listener."""
     mode = mode_of(settings)
     limit = "no limit" if limit_bytes is None else f"limit {limit_bytes // _MEBIBYTE} MiB"
     yield f"VecSieve {version}, mode {mode}, backend {settings.backend}"
@@ -63,7 +63,7 @@ PROBE_SECONDS = 2.0
 
 
 async def fault_of(url: str, *, seconds: float = PROBE_SECONDS) -> str | None:
-    """Why the database takes no connection; None where it takes one. Sends nothing."""
+    """Why the database accepts no connection; None if it does. Sends nothing."""
     origin = Origin.of(url)
     parsed = origin.url("/")
     try:
@@ -125,7 +125,7 @@ def _counts() -> defaultdict[str, float]:
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the life of the process. ``added``: seconds of the upper bounds of buckets, and the searches up to each."""
+    """Sums over the life of the process. ``added``: for each bucket, its upper bound in seconds and the number of searches up to it."""
 
     plain: defaultdict[str, float] = field(default_factory=_counts)
     outcomes: defaultdict[str, float] = field(default_factory=_counts)
@@ -158,7 +158,7 @@ class Totals:
 
     @property
     def added_ms(self) -> float | None:
-        """The median of the added time, within its bucket by proportion; None without a search."""
+        """The median of the added time, interpolated within its bucket; None without a search."""
         bounds = sorted(self.added.items())
         half = bounds[-1][1] / 2 if bounds else 0.0
         for (low, below), (high, upto) in pairwise([(0.0, 0.0), *bounds]):
@@ -168,7 +168,7 @@ class Totals:
 
 
 def summary(registry: CollectorRegistry) -> str:
-    """The whole life in a few sentences: searches, what was changed, and what mode `on` would have changed."""
+    """The whole life in a few sentences: searches, changes, and what mode `on` would have changed."""
     totals = Totals.of(registry)
     searches = int(sum(totals.outcomes.values()))
     if not searches:
@@ -198,10 +198,10 @@ def _added(totals: Totals) -> list[str]:
 
 
 def _verdict(totals: Totals, measured: int) -> str:
-    """What `on` would have done, by the searches that shadow measured."""
+    """What `on` would have changed, from the searches that shadow measured."""
     if not measured:
-        return "None was measured: shadow.sample says how many are."
-    # The ids of an answer differ, or their order does: never both at once.
+        return "None was measured; shadow.sample sets the share."
+    # Either the ids of an answer differ, or their order: never both.
     changed = int(totals.divergences[Divergence.IDS] + totals.divergences[Divergence.ORDER])
     figures = ", ".join([*_repeats(totals, measured), *_added(totals)])
     return (

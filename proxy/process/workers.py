@@ -33,19 +33,19 @@ from ..telemetry.log import FIELDS, place_of
 LONG_LIFE_SECONDS = 10.0
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
-STUCK_SECONDS = 60.0  # like a liveness probe with a period of 10 s and 6 failures
+STUCK_SECONDS = 60.0  # seconds without a heartbeat: like a liveness probe with a period of 10 s and 6 failures
 NOW_SECONDS = 1.0  # time left after a second signal
 GRACE_SECONDS = 2.0  # for a worker to end after its drain time
 
 
 class Processes(Protocol):
-    """How the supervisor acts on processes."""
+    """The supervisor's operations on processes."""
 
     def start(self, place: int) -> int:
         """Start the process of a place; returns its id. Raises OSError when the machine has no process left."""
 
     def send(self, pid: int, number: int) -> None:
-        """Signal a process; it may be gone already."""
+        """Send a signal to a process; it may be gone already."""
 
     def ended(self, place: int) -> None:
         """Clean up after a place's process, before the next one starts."""
@@ -103,7 +103,7 @@ class Supervisor:
 
     @property
     def is_finished(self) -> bool:
-        """Whether everything was told to stop and has ended."""
+        """Whether everything was stopped and has ended."""
         return self._deadline is not None and all(place.pid is None for place in self._places)
 
     @property
@@ -150,7 +150,7 @@ class Supervisor:
             self._send(place, signal.SIGHUP)
 
     def tick(self) -> None:
-        """Do what is due: start processes, end stuck and late ones. Call it at least twice a second."""
+        """Do what is due: start processes, end stuck and late ones. Must be called at least twice a second."""
         self._was_ready = self._was_ready or any(
             self._board.phase(number) is Phase.READY for number in range(len(self._places) - 1)
         )
@@ -216,7 +216,7 @@ BROKEN = 70  # EX_SOFTWARE: a child's function raised
 
 @dataclass(slots=True)
 class Worker:
-    """What a child knows of its place. ``metrics_directory``: holds the metric files of all workers. ``parent``: its process id."""
+    """A child's data about its place. ``metrics_directory``: holds the metric files of all workers. ``parent``: its process id."""
 
     number: int
     board: Board
@@ -241,10 +241,10 @@ Child = Callable[[Worker], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """What ``run_workers`` runs.
+    """The functions that ``run_workers`` runs.
 
-    ``worker`` serves ``data_sockets``; it ends within ``drain_seconds`` after SIGTERM, at once after a second one.
-    ``admin`` serves ``admin_sockets``; it is told to end after the last worker has ended.
+    ``worker`` serves ``data_sockets``; it ends within ``drain_seconds`` after SIGTERM, at once after a second one. ``admin`` serves
+    ``admin_sockets``; it is stopped after the last worker has ended.
     """
 
     count: int
@@ -270,7 +270,7 @@ def run_workers(workers: Workers) -> int:
         clock=time.monotonic,
         say=_say,
     )
-    collect_seldom()  # for every child as well
+    collect_seldom()  # applies to every child as well
     try:
         supervisor.start()
         while not supervisor.is_finished:
@@ -314,7 +314,7 @@ class _Forks:
 
     def start(self, place: int) -> int:
         """Fork. Returns in the parent only."""
-        _flush()  # or parent and child would both print what is buffered
+        _flush()  # otherwise parent and child would both print the buffered output
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -339,7 +339,7 @@ class _Forks:
         is_admin = worker.number == self.workers.count
         code = BROKEN
         try:
-            # Ctrl-C must reach the parent alone: a child would count the forwarded signal as the second one.
+            # Ctrl-C must reach only the parent: a child would count the forwarded signal as the second one.
             os.setpgid(0, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             for unneeded in self.workers.data_sockets if is_admin else self.workers.admin_sockets:
@@ -348,7 +348,9 @@ class _Forks:
         finally:
             error = sys.exc_info()[1]
             if error is not None:
-                LOGGER.critical("a child broke", extra={FIELDS: {"place": worker.number, "error": place_of(error)}})
+                LOGGER.critical(
+                    "a child process failed", extra={FIELDS: {"place": worker.number, "error": place_of(error)}}
+                )
             _flush()
             os._exit(code)
 

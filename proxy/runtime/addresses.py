@@ -23,7 +23,7 @@ class Origin:
 
     @classmethod
     def of(cls, url: str) -> Origin:
-        """The origin of a URL from the settings, where its parts were checked."""
+        """The origin of a URL from the settings, which were validated."""
         parsed = URL(url)
         return cls(parsed.scheme, parsed.host_port_subcomponent or "")
 
@@ -34,17 +34,17 @@ class Origin:
 
     def url(self, raw_target: str) -> URL:
         """The URL of a target on this origin, byte for byte."""
-        # The whole target is passed as the path: yarl would drop the `?` of an empty query, and normalises nothing here.
+        # The whole target is passed as the path: yarl would drop the `?` of an empty query, and does not normalise here.
         return URL.build(scheme=self.scheme, authority=self.authority, path=raw_target, encoded=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DataPort:
-    """One data port: host and port to bind (0: any free port), or ``shared``, a socket that is bound already.
+    """One data port: host and port to bind (0: any free port), or ``shared``, a socket that is already bound.
 
-    ``is_for_api``: it is no data port but the API's, which is shared and drained like one. ``index``: the index that plain paths lead to; None for backends with one upstream, and where plain paths have none.
-    ``grpc``: the upstream of gRPC calls; None where gRPC is off. ``is_for_grpc``: announced as the gRPC port.
-    ``flag``: the option that chooses another port.
+    ``is_for_api``: the API's port, which is shared and drained like a data port. ``index``: the index for plain paths; None for backends
+    with one upstream, and if plain paths have no index. ``grpc``: the upstream of gRPC calls; None if gRPC is off. ``is_for_grpc``:
+    announced as the gRPC port. ``flag``: the option that selects another port.
     """
 
     host: str
@@ -58,19 +58,19 @@ class DataPort:
 
 
 class UnusableAddressError(OSError):
-    """An address that cannot be bound. The text says which and what to do."""
+    """An address that cannot be bound. The message names it and the remedy."""
 
 
 _BIND_FAULTS = {
     errno.EADDRINUSE: "is in use",
-    errno.EADDRNOTAVAIL: "is no address of this machine",
+    errno.EADDRNOTAVAIL: "is not an address of this machine",
     errno.EACCES: "may not be opened by this user",
 }
 
 
 @contextmanager
 def binding(host: str, port: int, *, flag: str) -> Iterator[None]:
-    """Raises UnusableAddressError for an OSError of the block. ``flag``: the option that chooses another address."""
+    """Raises UnusableAddressError for an OSError of the block. ``flag``: the option that selects another address."""
     try:
         yield
     except OSError as error:
@@ -80,7 +80,7 @@ def binding(host: str, port: int, *, flag: str) -> Iterator[None]:
 
 
 def data_ports_of(settings: Settings) -> tuple[DataPort, ...]:
-    """The main port, then the ports of single indexes by number, then the one for gRPC, then the API's."""
+    """The main port, then the ports of single indexes by number, then the gRPC port, then the API's."""
     at, own = parse_address(settings.listen), settings.indexes
     fixed = None if own is None or own.index_host is None else Origin.of(own.index_host)
     grpc = _grpc_of(settings, fixed)
@@ -104,4 +104,4 @@ def _grpc_of(settings: Settings, fixed: Origin | None) -> Origin | None:
         return Origin.of(settings.grpc.upstream)
     if settings.traits.shares_port:
         return Origin.of(settings.upstream.url)
-    return fixed  # an index answers gRPC at the host of its REST paths
+    return fixed  # an index serves gRPC on the host of its REST paths

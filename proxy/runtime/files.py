@@ -1,4 +1,4 @@
-"""What jobs share: files written atomically, the console, progress bars, the API key of a database, bounded answers."""
+"""Input and output of jobs: files written atomically, the console, progress bars, the API key of a database, bounded answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 
 def output_console(plain_width: int = PLAIN_WIDTH) -> Console:
-    """A console on stdout. ``plain_width``: columns unless it is a terminal. Characters that the terminal cannot encode are replaced."""
+    """A console on stdout. ``plain_width``: columns if it is no terminal. Characters that the terminal cannot encode are replaced."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     return Console(width=None if sys.stdout.isatty() else plain_width, highlight=False)
 
 
 def check_output(option: str, path: Path | None) -> None:
-    """Raises SettingsError unless a file can be made at ``path``. Called first, so that no long job ends without its result."""
+    """Raises SettingsError unless a file can be created at ``path``. Called first, so that no long job ends without its result."""
     if path is not None and (not path.parent.is_dir() or path.is_dir()):
         raise SettingsError([Problem(option, one_line(repr(str(path))), "a file in a directory that exists")])
 
@@ -42,7 +42,7 @@ def write_output(option: str, path: Path, content: bytes) -> None:
 
 
 def read_input(path: Path, *, place: str, wanted: str) -> bytes:
-    """The content of a file. Raises SettingsError that says it of ``place``."""
+    """The content of a file. Raises SettingsError for ``place``."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -55,11 +55,11 @@ def reason(error: OSError) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace ``path`` atomically and durably: after a failure the old content is still there. Raises OSError.
+    """Replace ``path`` atomically and durably: after a failure the old content is unchanged. Raises OSError.
 
     An interruption removes the temporary file; only a killed process leaves one.
     """
-    # Named before it is made, unlike mkstemp's: an interruption between the two steps can still remove it.
+    # Named before it is created, unlike mkstemp's: an interruption between the two steps can still remove it.
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}"
     try:
         with open(temporary, "xb", opener=_privately) as file:
@@ -78,7 +78,7 @@ def _privately(name: str, flags: int) -> int:
 
 
 def _permissions(path: Path) -> int:
-    """Those of the file that is replaced, else those of a new file under the process's umask."""
+    """The permissions of the replaced file, else those of a new file under the process's umask."""
     with suppress(FileNotFoundError):
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -87,7 +87,7 @@ def _permissions(path: Path) -> int:
 
 
 def _make_durable(directory: Path) -> None:
-    """Flush a rename: it changes the directory, which has a write cache of its own."""
+    """Flush a rename: it changes the directory, which has its own write cache."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -100,9 +100,9 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, console: Console | None = None) -> Iterator[Advance]:
-    """Yields a function that advances the bar. ``total``: None for unknown.
+    """Yields a function that advances the bar. ``total``: None if unknown.
 
-    The bar is on stderr, apart from a job's output, and only on a terminal. It is removed when the block ends.
+    The bar is on stderr, separate from a job's output, and only on a terminal. It is removed when the block ends.
     """
     shown = Console(stderr=True) if console is None else console
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -112,7 +112,7 @@ def progress_bar(title: str, total: int | None, *, console: Console | None = Non
 
 
 def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str) -> str | None:
-    """The key in ``variable``; None: the ``usual`` variable's, if it is set. Raises SettingsError.
+    """The key in ``variable``; None: in the ``usual`` variable, if that is set. Raises SettingsError.
 
     Never from the command line, which other users of the machine can list.
     """
@@ -126,7 +126,7 @@ def key_from(environment: Mapping[str, str], variable: str | None, *, usual: str
 
 
 async def bounded(stream: StreamReader, most_bytes: int) -> bytes:
-    """A whole body, or the beginning of one that is larger than any answer that is expected."""
+    """A whole body, or the beginning of one that is larger than any expected answer."""
     held = bytearray()
     async for piece in stream.iter_any():
         held += piece

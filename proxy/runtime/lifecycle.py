@@ -1,10 +1,10 @@
-"""The states of one process, its signals, and the board on which the workers of one proxy show theirs.
+"""The states of one process, its signals, and the board on which the workers of one proxy publish theirs.
 
     starting ── started ──► ready ── SIGTERM, SIGINT ──► draining ── accept time over ──► finishing ── idle, or time over ──► stopped
                                         (readiness off at once)                 second signal: at once ──────────────────► stopped
 
-While draining, connections are still accepted, because a load balancer needs a moment to see that readiness is off;
-each answer closes its connection. SIGHUP reloads the settings.
+While draining, connections are still accepted, because a load balancer needs a moment to see that readiness is off; each answer closes its
+connection. SIGHUP reloads the settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Protocol
 
 from .loop import Pause
 
-POLL_SECONDS = 0.05  # how often the drain checks what is in flight
+POLL_SECONDS = 0.05  # seconds between checks for requests in flight
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,7 +34,7 @@ class State(StrEnum):
 
 
 class Plane(Protocol):
-    """What the lifecycle drains."""
+    """The object that the lifecycle drains."""
 
     @property
     def in_flight(self) -> int: ...
@@ -47,7 +47,7 @@ class Plane(Protocol):
 
 
 class Lifecycle:
-    """The state machine; make it inside the event loop. ``reload`` is called for each SIGHUP while ready and must not raise."""
+    """The state machine; create it inside the event loop. ``reload`` is called for each SIGHUP while ready and must not raise."""
 
     __slots__ = ("_accept_seconds", "_drain_seconds", "_now", "_pause", "_reload", "_state", "_stop")
 
@@ -106,7 +106,7 @@ class Lifecycle:
         await self._stop.wait()
 
     async def finish(self, plane: Plane) -> bool:
-        """Wait for the stop signal, then drain. False when requests were still in flight at the end and are cut."""
+        """Wait for the stop signal, then drain. False if requests were still in flight at the end and are cut."""
         await self.stopping()
         plane.drain()
         if self._accept_seconds > 0:
@@ -157,8 +157,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-# The processes of one proxy share a page of numbers instead of messages: writing a number can neither block nor fail, so a
-# stuck worker is noticed by its heartbeat. Every number is one aligned machine word, written by one process.
+# The processes of one proxy share a page of numbers instead of messages: writing a number can neither block nor fail, and a stuck worker is
+# noticed by its missing heartbeat. Every number is one aligned machine word, written by one process.
 
 WORD = 8
 BOARD_FIELDS = 4  # per place: process id, phase, restarts, heartbeat
@@ -172,7 +172,7 @@ class Phase(IntEnum):
 
 
 class Board:
-    """Numbers per place, initially 0. Make it before the first fork; heartbeats are milliseconds of the monotonic clock."""
+    """Numbers per place, initially 0. Create it before the first fork; heartbeats are milliseconds of the monotonic clock."""
 
     __slots__ = ("_memory", "_words", "places")
 
@@ -186,11 +186,11 @@ class Board:
         return self._words[0] != 0
 
     def drain(self) -> None:
-        """The whole proxy was told to stop."""
+        """The whole proxy was stopped."""
         self._words[0] = 1
 
     def begin(self, place: int, pid: int, *, now_ms: int) -> None:
-        """A process took the place."""
+        """A process started in the place."""
         self._put(place, PID, pid)
         self._put(place, HEARTBEAT, now_ms)
 
@@ -205,7 +205,7 @@ class Board:
         self._put(place, RESTARTS, self.restarts(place) + 1)
 
     def pid(self, place: int) -> int:
-        """The current or the last process of the place."""
+        """The current or last process of the place."""
         return self._get(place, PID)
 
     def phase(self, place: int) -> Phase:

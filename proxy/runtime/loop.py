@@ -1,4 +1,4 @@
-"""The event loop of one process: work that takes long runs beside it, and its lag is measured."""
+"""The event loop of one process: long work runs beside it, and its lag is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TypeVar
 from ..selection.values import Steps
 
 Pause = Callable[[float], Awaitable[None]]
-"""Waits for that many seconds."""
+"""Waits for this many seconds."""
 
 
 # Long work runs in one thread beside the loop: reading a large reply or comparing a large pool takes tens of milliseconds.
@@ -24,11 +24,11 @@ Pause = Callable[[float], Awaitable[None]]
 
 T = TypeVar("T")
 
-# Python's default is 5 ms. uvloop takes the GIL for each callback, so one turn of the loop waited several times as long.
+# Python's default is 5 ms. uvloop takes the GIL for each callback, so one turn of the loop waited several times that long.
 SWITCH_SECONDS = 0.001
-# Includes the queue, where each work takes about 0.1 s. After this the search falls back.
+# Seconds, including the queue, in which each piece of work takes about 0.1 s. After this the search falls back.
 WAIT_SECONDS = 5.0
-# Of steps in the thread, which others wait for meanwhile.
+# Seconds of consecutive steps in the thread, while others wait.
 STRETCH_SECONDS = 0.02
 
 
@@ -41,15 +41,15 @@ class LongWork:
         self._executor = ThreadPoolExecutor(1, "vecsieve-long-work", initializer=_take_turns)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises. Works run in order. ``work`` must be pure: cancelling drops its result, not its run.
+        """The result or exception of ``work``. Work runs in order. ``work`` must be pure: cancelling drops its result but does not stop it.
 
         Raises TimeoutError after WAIT_SECONDS.
         """
-        # One future instead of run_in_executor's two: once it is handed out, nothing here refers to what was found.
+        # One future instead of run_in_executor's two, so that nothing here keeps a reference to the result.
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def tell(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
                 loop.call_soon_threadsafe(over.set)
 
         job = self._executor.submit(work)
@@ -63,11 +63,11 @@ class LongWork:
             del job  # an error refers to this frame
 
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
-        """Run ``work`` in the thread when it is long, else here."""
+        """Run ``work`` in the thread if it is long, else here."""
         return await self.run(work) if is_long else work()
 
     async def finished(self, steps: Steps[T], timed: AbstractContextManager[object], *, is_long: bool) -> T:
-        """The result of all steps, with a turn of the loop after each; in the thread, of which each turn costs two switches, after several."""
+        """The result of all steps, with a turn of the loop after each. In the thread, where a turn costs two switches, after several."""
         while True:
             with timed:
                 end = await self.run(partial(_several, steps)) if is_long else _end(steps)
@@ -77,12 +77,12 @@ class LongWork:
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """Start no other work."""
+        """Start no further work."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _end(steps: Steps[T]) -> StopIteration | None:
-    """Take one step. Returns the StopIteration behind the last one: a future cannot carry it as an exception."""
+    """Take one step. Returns the StopIteration after the last one, because a future cannot carry it as an exception."""
     try:
         next(steps)
     except StopIteration as end:
@@ -102,13 +102,13 @@ def _take_turns() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
-PERIOD_SECONDS = 0.1  # how often the lag of the loop is measured
+PERIOD_SECONDS = 0.1  # seconds between measurements
 
 
 class LoopLag:
     """A task that sleeps and reports how much it overslept. ``clock``: monotonic seconds.
 
-    ``observe`` gets seconds, never negative. ``beat`` is called at each wake-up: it proves that the loop runs.
+    ``observe`` gets seconds, never negative. ``beat`` is called at each wake-up, as a proof that the loop runs.
     """
 
     __slots__ = ("_beat", "_clock", "_observe", "_pause", "_task")
@@ -128,13 +128,13 @@ class LoopLag:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Raises RuntimeError when it already runs."""
+        """Raises RuntimeError if it already runs."""
         if self._task is not None:
             raise RuntimeError("the loop's lag is already being measured")
         self._task = asyncio.create_task(self._run(), name="vecsieve-loop-lag")
 
     async def close(self) -> None:
-        """Cancel the task. Raises what ended it before."""
+        """Cancel the task. Raises the exception that ended it before."""
         task, self._task = self._task, None
         if task is None:
             return

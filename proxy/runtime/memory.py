@@ -32,9 +32,9 @@ ARENAS = 1
 
 # Holes of smaller messages are filled by the next ones.
 LARGE_MESSAGE_BYTES = 4 * 1024 * 1024
-# Trim when so much was released, after this delay: by then the library has freed it, and a burst costs one trim. With a delay of
-# 1 s consecutive replies of 16 MB added up (peaks of 158 to 167 MiB on a busy machine, with 0.25 s 149 to 158). One reply of that
-# size must trigger a trim: with a threshold of 16 MiB its memory stayed until the next one.
+# Trim when this many bytes were released, after this delay: by then the library has freed them, and a burst costs one trim. With a delay of
+# 1 s consecutive replies of 16 MB added up (peaks of 158 to 167 MiB on a busy machine, with 0.25 s 149 to 158). One reply of that size must
+# trigger a trim: with a threshold of 16 MiB its memory stayed until the next one.
 TRIM_WORTH_BYTES = 8 * 1024 * 1024
 TRIM_SECONDS = 0.25
 
@@ -52,7 +52,7 @@ Mallopt = Callable[[int, int], int]
 
 
 def collect_seldom() -> None:
-    """From now on run full collections rarely, and exempt all present objects. Call it once, after the start."""
+    """Run full collections rarely from now on, and exempt all present objects. Called once, after the start."""
     gc.collect()
     gc.freeze()  # before a fork this also avoids copying their pages
     young, middle, _ = gc.get_threshold()
@@ -60,8 +60,8 @@ def collect_seldom() -> None:
 
 
 def exempt_present_objects() -> None:
-    """Collect what is not exempt yet, and exempt the rest from collections: for much that will be held long, such as the feature
-    memory's points (6 objects each). Objects that become cyclic garbage later stay: those of requests that are in flight now.
+    """Collect objects that are not exempt yet, and exempt the rest from collections: for large long-lived data, such as the feature
+    memory's points (6 objects each). Objects that become cyclic garbage later are never collected: those of requests in flight now.
     """
     gc.collect()
     gc.freeze()
@@ -76,7 +76,7 @@ def keep_freed_blocks(mallopt: Mallopt | None) -> None:
         (M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
         (M_ARENA_MAX, ARENAS),
     ):
-        mallopt(parameter, value)  # returns 0 if refused: memory is then returned as glibc decides
+        mallopt(parameter, value)  # returns 0 if refused; glibc then returns memory by its own rules
 
 
 def glibc_mallopt() -> Mallopt | None:
@@ -119,7 +119,7 @@ class Trimming:
         self._is_due = False
 
     def freed(self, size: int) -> None:
-        """So many bytes were released, or will be in a moment."""
+        """Count ``size`` bytes that were released, or will be in a moment."""
         self._freed += size
         if self._freed >= TRIM_WORTH_BYTES and not self._is_due and self._trim is not None:
             self._is_due = True
@@ -139,8 +139,8 @@ class Pressure(Enum):
 class MemoryGuard:
     """Compares resident memory with the limit, at most every 100 ms.
 
-    ``limit_bytes``: None without a limit, and then there is never pressure. ``resident_bytes``: reads the resident memory.
-    ``clock``: monotonic seconds.
+    ``limit_bytes``: None: no limit, so there is never pressure. ``resident_bytes``: reads the resident memory. ``clock``: monotonic
+    seconds.
     """
 
     __slots__ = ("_clock", "_next", "_pressure", "_resident_bytes", "limit_bytes")
@@ -172,7 +172,7 @@ def _pressure(share: float) -> Pressure:
 
 
 def resident_bytes(statm: Path = Path("/proc/self/statm")) -> int:
-    """Resident memory of this process; 0 where the kernel does not report it."""
+    """Resident memory of this process; 0 if the kernel does not report it."""
     try:
         pages = statm.read_bytes().split()[1]
     except (OSError, IndexError):

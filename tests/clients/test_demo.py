@@ -43,7 +43,7 @@ def plain() -> Iterator[Story]:
     """With --keep: what a demo prints without it is told by those of Chroma and Pinecone, which end by themselves."""
     with keeping() as process:
         started = time.monotonic()
-        text = read_until(process, "What was left out, and why: ")
+        text = read_until(process, "Results that were left out, and why: ")
         out, kept, instructions = text.partition("Still running until Ctrl-C:")
         assert kept
         yield Story(process, out, instructions, time.monotonic() - started)
@@ -144,7 +144,7 @@ def test_what_keep_prints_works_as_pasted_and_ctrl_c_ends_everything_without_a_c
     answers = [json.loads(pasted_curl(words))["result"]["points"] for words in lines]
     assert [len(points) for points in answers] == [8, 8]
     assert answers[0] != answers[1]
-    python = text[text.index("from qdrant_client") : text.index("What was left out")]
+    python = text[text.index("from qdrant_client") : text.index("Results that were left out")]
     pasted = subprocess.run([sys.executable, "-"], input=python, capture_output=True, text=True, check=True, timeout=60)
     assert len(pasted.stdout.split()) == 18  # two URLs with eight documents each
     metrics = re.search(r"http://\S+/metrics", text)

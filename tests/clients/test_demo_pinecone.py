@@ -42,7 +42,7 @@ def test_it_says_that_it_is_an_emulator_first_and_last(plain: Done) -> None:
     paragraphs = [" ".join(part.split()) for part in plain.out.split("\n\n")]
     assert paragraphs[0].startswith("This is an emulator of Pinecone's REST API")
     assert "It is not Pinecone's service" in paragraphs[0]
-    assert "answered by the emulator, not by Pinecone's service" in paragraphs[-2]
+    assert "from the emulator, not from Pinecone's service" in paragraphs[-2]
     assert paragraphs[-1].endswith("vecsieve demo --backend pinecone --keep")
 
 
@@ -60,7 +60,7 @@ def test_the_demo_fits_the_plain_width(plain: Done) -> None:
 
 def test_the_time_is_said_to_be_the_emulators(plain: Done) -> None:
     assert re.search(r"Added time: [+-]\d+\.\d ms", plain.out)
-    assert "says nothing of how fast Pinecone is" in " ".join(plain.out.split())
+    assert "does not show how fast Pinecone is" in " ".join(plain.out.split())
     assert "Qdrant" not in plain.out
 
 

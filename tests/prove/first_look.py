@@ -29,7 +29,7 @@ MOST_SECONDS, MOST_MEGABYTES = 120.0, 300
 POOLS, MOST_JUDGING = 1000, 5.0
 INSTALL_SECONDS, DEMO_SECONDS, CHECK_SECONDS = 600.0, 120.0, 60.0
 WORDS_A_MINUTE = 240
-INSPECTOR = re.compile(r"What was left out, and why: (http://\S+/)")
+INSPECTOR = re.compile(r"Results that were left out, and why: (http://\S+/)")
 PAGES = ("searches", "doubtful", "collections", "cost", "settings", "whatif?certainty=0.9")
 
 

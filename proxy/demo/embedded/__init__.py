@@ -1,4 +1,4 @@
-"""A small Qdrant-compatible server over Qdrant's embedded engine: for the demo and a first look.
+"""A small Qdrant-compatible server over Qdrant's embedded engine: for the demo and first trials.
 
 rest         HTTP: routes, requests and responses; start and stop
 collections  the verbs on collections, and their directory
@@ -8,6 +8,5 @@ replies      filters and selectors, for the engine; points in responses
 fields       typed reading of bodies, and refusals
 engine       the only importer of `qdrant_edge`; a collection's settings
 
-`rest.ROUTES` lists what is served. A larger server extends that table, `rest.Rest`, `searches.KINDS` and
-`collections.Registry`.
+`rest.ROUTES` lists what is served. A larger server extends that table, `rest.Rest`, `searches.KINDS` and `collections.Registry`.
 """

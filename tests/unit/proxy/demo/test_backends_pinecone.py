@@ -33,7 +33,7 @@ def test_the_first_words_say_that_it_is_an_emulator_and_not_the_service() -> Non
 
 def test_the_closing_words_say_it_again_and_what_a_search_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
     said = closing_of({"searches": 10, "extra_bytes": 1_234_000}, monkeypatch)
-    assert "answered by the emulator, not by Pinecone's service" in said
+    assert "from the emulator, not from Pinecone's service" in said
     assert "over 10 searches VecSieve fetched 123 kB a search more" in said
 
 

@@ -39,7 +39,7 @@ def test_an_unknown_backend_ends_with_code_2_and_those_there_are(capsys: pytest.
 
 
 def test_the_help_names_every_backend_of_the_demo_and_the_default_is_one() -> None:
-    said = next(line for line in getsource(Arguments).splitlines() if "Whose requests are shown" in line)
+    said = next(line for line in getsource(Arguments).splitlines() if "The database: qdrant" in line)
     assert all(name in said for name in command.DATABASES)
     assert DEFAULT_BACKEND in command.DATABASES
 
@@ -107,6 +107,6 @@ def test_keep_says_where_the_inspector_is_and_open_starts_a_browser_on_it(
     monkeypatch.setattr(webbrowser, "open", opens)
     assert run(Arguments(query=None, keep=True, browse=browse)) == 0
     said = capsys.readouterr().out
-    assert "What was left out, and why: http://a:1/" in said
+    assert "Results that were left out, and why: http://a:1/" in said
     assert opened == (["http://a:1/"] if browse else [])
     assert ("No browser could be started" in said) is (browse and not starts)

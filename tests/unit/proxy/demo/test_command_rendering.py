@@ -211,12 +211,12 @@ def test_the_legend_says_by_what_repeats_are_counted_and_nothing_of_signs_that_d
 @pytest.mark.parametrize(
     ("note", "words", "names_the_cut"),
     [
-        (copy(Link.IDENTICAL), "= a copy: the result it names stands for it", False),
-        (copy(Link.DISTANCE), "= a copy: the result it names stands for it", True),
-        (KeptApart(place=0, veto=Veto.NUMBER, from_copy=False), "! a look-alike that a guard keeps", False),
-        (copy(Link.CONTAINMENT), "= a copy: the result it names stands for it", True),
-        (copy(Link.SPAN), "= a copy: the result it names stands for it", False),
-        (Alike(place=0, distance=0.2, share=None), "~ a look-alike that stays: not certain enough at its place", False),
+        (copy(Link.IDENTICAL), "= a copy: the result that it names represents it", False),
+        (copy(Link.DISTANCE), "= a copy: the result that it names represents it", True),
+        (KeptApart(place=0, veto=Veto.NUMBER, from_copy=False), "! similar, but kept by a guard", False),
+        (copy(Link.CONTAINMENT), "= a copy: the result that it names represents it", True),
+        (copy(Link.SPAN), "= a copy: the result that it names represents it", False),
+        (Alike(place=0, distance=0.2, share=None), "~ similar, but kept: not certain enough at its rank", False),
     ],
 )
 def test_the_legend_explains_the_signs_that_occur(note: Note, words: str, names_the_cut: bool) -> None:
@@ -292,7 +292,7 @@ def test_without_a_doubtful_pair_there_is_no_list() -> None:
 
 def test_the_summary_names_its_yardstick() -> None:
     shown = printed(summary_table(FOUR, SUMMARY), width=400)
-    assert "not the one VecSieve chooses by" in shown
+    assert "not the rule of VecSieve" in shown
     assert "within 0.20 x the typical distance" in shown
 
 

@@ -236,7 +236,7 @@ def test_of_two_questions_as_near_the_first_wins() -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "zebra", "how do I", "???", "3.5 zebras"])
 def test_text_without_a_telling_word_is_an_error_that_lists_the_questions(text: str) -> None:
-    with pytest.raises(UnknownQuestionError, match="shares a telling word") as caught:
+    with pytest.raises(UnknownQuestionError, match="shares a significant word") as caught:
         choose(QUESTIONS, text)
     assert QUESTIONS[0] in str(caught.value)
 

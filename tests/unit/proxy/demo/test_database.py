@@ -183,7 +183,7 @@ def test_a_process_that_ends_early_is_told_with_its_code_and_last_words() -> Non
 
 def test_a_silent_process_is_given_up_and_ended() -> None:
     started = time.monotonic()
-    with pytest.raises(ChildFailedError, match="still silent"):
+    with pytest.raises(ChildFailedError, match="has printed nothing"):
         run(WAITS, READY, seconds=0.2)
     assert time.monotonic() - started < 10
 

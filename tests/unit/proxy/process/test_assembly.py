@@ -14,7 +14,7 @@ from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.running import running
 from support.scripted_grpc import in_front, query
 from vecsieve.proxy.http.pools import Census
-from vecsieve.proxy.process.assembly import Levels
+from vecsieve.proxy.process.levels import Levels
 from vecsieve.proxy.search.limits import Admission
 from vecsieve.proxy.telemetry.labels import Origin
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -94,7 +94,7 @@ def test_shadow_ends_with_what_on_would_have_changed(registry: CollectorRegistry
 
 def test_shadow_that_measured_nothing_says_so(registry: CollectorRegistry, metrics: Metrics) -> None:
     metrics.search_done(report(Outcome.BYPASS, bypass=Bypass.SHADOW_NOT_SAMPLED))
-    assert summary(registry) == "1 search. None was measured: shadow.sample says how many are."
+    assert summary(registry) == "1 search. None was measured; shadow.sample sets the share."
 
 
 @pytest.mark.parametrize(("mode", "words"), [("on", "x-vecsieve"), ("shadow", "Ctrl-C"), ("off", "--mode shadow")])

@@ -1,0 +1,66 @@
+"""The gauges of one process that are updated ten times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..http.pools import Census
+from ..runtime.memory import exempt_present_objects
+from ..search.limits import Admission
+from ..search.memory.points import FeatureMemory
+from ..telemetry.labels import UpstreamConnection
+from ..telemetry.metrics import Metrics
+from ..telemetry.requests import RequestRecorder
+from ..writes.events import Feed
+
+# New points that are exempted from garbage collections at a time: 5 ms. 30,000 points that were not exempted took 40 ms per collection.
+EXEMPTED_POINTS = 2048
+
+
+@dataclass(slots=True)
+class Levels:
+    """Gauges that are updated ten times a second: shorter queues do not matter.
+
+    ``pools``: the pools of HTTP/1. ``shared``: the number of gRPC connections to the database.
+    """
+
+    metrics: Metrics
+    recorder: RequestRecorder
+    admission: Admission
+    pools: Callable[[], Census]
+    shared: Callable[[], int]
+    feed: Feed
+    features: FeatureMemory | None = None
+    _opened: int = 0
+    _evicted: int = 0
+    _learnt: int = 0
+    _score_failures: int = 0
+
+    def look(self) -> None:
+        metrics, census = self.metrics, self.pools()
+        # Requests count as in flight before they are admitted.
+        metrics.requests_waiting.set(max(0, self.recorder.requests_in_flight - self.admission.in_flight))
+        for state, count in (
+            (UpstreamConnection.BUSY, census.busy),
+            (UpstreamConnection.IDLE, census.idle),
+            (UpstreamConnection.SHARED, self.shared()),
+        ):
+            metrics.upstream_connections.labels(state.value).set(count)
+        metrics.upstream_requests_waiting.set(census.waiting)
+        metrics.event_readers.set(self.feed.readers)
+        # The count of a pool that was closed since the last update is gone.
+        metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
+        self._opened = census.opened
+        if self.features is not None:
+            self._look_at_memory(self.features)
+
+    def _look_at_memory(self, features: FeatureMemory) -> None:
+        self.metrics.memory_points.set(features.points)
+        self.metrics.memory_bytes.set(features.held_bytes)
+        self.metrics.memory_evicted_total.inc(features.evicted - self._evicted)
+        self.metrics.memory_score_failures_total.inc(features.score_failures - self._score_failures)
+        self._evicted, self._score_failures = features.evicted, features.score_failures
+        if features.learnt >= self._learnt + EXEMPTED_POINTS:
+            self._learnt = features.learnt
+            exempt_present_objects()
