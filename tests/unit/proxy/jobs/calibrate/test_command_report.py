@@ -70,7 +70,9 @@ def test_a_fit_is_told_with_its_precision_bound_and_count() -> None:
     said = " ".join(printed(calibration(copies=3, fitted=fit)).split())
     assert "Proposed cut 0.0700" in said
     assert "at least 90.0% of the labelled pairs that it merges are copies" in said
-    assert "Of 80 pairs (3 more name points that are gone or have no vector) it merges 20, 19 of them copies" in said
+    assert (
+        "Of 80 pairs (3 more name points that were deleted or have no vector) it merges 20, 19 of them copies" in said
+    )
     assert "precision 0.950, with 95 % confidence at least 0.764" in said
     assert "It finds 50.0% of the labelled copies." in said
     assert "the cut fixed at 0.0700 (the profile)" in said

@@ -189,7 +189,7 @@ def test_too_few_of_a_kind_are_refused_with_the_numbers(copies: int, others: int
 
 
 def test_labels_that_named_missing_points_are_mentioned() -> None:
-    with pytest.raises(CannotFitError, match="7 more name points that are gone"):
+    with pytest.raises(CannotFitError, match="7 more name points that were deleted"):
         fit(labelled([0.1], [0.5], missing=7), precision=0.95)
 
 
