@@ -2,11 +2,11 @@
 
 contract  the verbs of an adapter, the values they exchange, the exceptions they may raise
 writes    the contract of upserts that are compared with what is stored
-base      what adapters, adapters of writes and dialects have in common over each transport
+base      base classes of adapters, write adapters and dialects, by transport
 fusions   requests that merge several ranked lists, divided into these and merged again
 fused_scores  the sums by which databases merge them
 backends  BACKENDS: one row for each database; every table, label and default derives from it
-wire      JSON, protobuf and vectors, located and cut byte for byte
+wire      JSON, protobuf and vectors: located and cut without re-encoding
 qdrant, pinecone, chroma, milvus, weaviate     one package for each database
 
 `calls` classifies a request, and has the dialect, which makes and reads errors; `…request` parses and widens it; `…reply` parses its reply;

@@ -56,7 +56,7 @@ Changes = Callable[[RequestHead], Touched | None]
 
 
 def unnamed(_: RequestHead) -> str:
-    """No collection, where requests do not name one."""
+    """For requests that name no collection."""
     return ""
 
 
@@ -64,9 +64,9 @@ def unnamed(_: RequestHead) -> str:
 class Transport:
     """One protocol of a backend. Over gRPC a body is one message, and a status is the number of a code.
 
-    ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may create, alter, delete or
-    rename. ``unary``: the gRPC methods of one message each way. ``writes``: of upserts that can be compared with what is stored; None: all
-    pass through. ``asks_over_rest``: the reads beside those upserts go to the database's REST.
+    ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may
+    create, alter, delete or rename. ``unary``: the gRPC methods of one message each way. ``writes``: adapter of upserts that can be
+    compared with stored points; None: all pass through. ``asks_over_rest``: the additional reads of those upserts use the database's REST.
     """
 
     adapter: Callable[[], Adapter]
@@ -82,9 +82,9 @@ class Transport:
 class Backend:
     """One database. ``operations``: the names of its searches over all transports, each a metric label.
 
-    ``request_codings``: content codings of request bodies that the database decodes, out of gzip and deflate. ``version_field``: the
-    header with the API version. ``database_key``: the gRPC metadata with the database's name. ``naming``: for paths with ids, the
-    names of collections. ``refuses_in_success``: whether an error may have status 200. ``indexes``: routing, where each index is a host of its own.
+    ``request_codings``: content codings of request bodies that the database decodes, out of gzip and deflate. ``version_field``: the header
+    with the API version. ``database_key``: the gRPC metadata with the database's name. ``naming``: for paths with ids, the names of
+    collections. ``refuses_in_success``: whether an error may have status 200. ``indexes``: routing for a backend whose indexes are hosts.
     """
 
     name: str
@@ -107,17 +107,17 @@ class Backend:
 
     @property
     def has_second_step(self) -> bool:
-        """Whether some of its searches need their candidates' vectors to be fetched."""
+        """Whether some of its searches need a second request for their candidates' vectors."""
         return any(isinstance(each.adapter(), FetchesVectors) for each in (self.rest, self.grpc) if each is not None)
 
     @property
     def has_fusions(self) -> bool:
-        """Whether some of its searches fuse lists that can be asked for one by one."""
+        """Whether some of its searches fuse lists that can be requested one by one."""
         return any(isinstance(each.adapter(), DividesFusions) for each in (self.rest, self.grpc) if each is not None)
 
     @property
     def gates_writes(self) -> bool:
-        """Whether some of its upserts can be compared with what is stored."""
+        """Whether some of its upserts can be compared with stored points."""
         return any(each.writes is not None for each in (self.rest, self.grpc) if each is not None)
 
 

@@ -1,7 +1,7 @@
-"""What adapters, adapters of writes and dialects have in common, by transport.
+"""Base classes of adapters, write adapters and dialects, by transport.
 
-An adapter names its functions; the base class passes each verb to one of them, refuses documents of other adapters and turns what the
-functions raise into the contract's errors. A dialect overrides the answers in which its backend differs.
+An adapter names its functions; the base class passes each verb to one of them, refuses documents of other adapters, and converts exceptions
+of the functions into the contract's errors. A dialect overrides the defaults in which its backend differs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, se
 from .wire.protobuf import Field, replaced
 from .writes import PLAIN, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
-NOTE = "_vecsieve"  # the member of a payload that tells which results it stands for
+NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
 
 Keep = Sequence[npt.NDArray[np.intp]]
@@ -52,7 +52,7 @@ def own(document: object, kind: type[T]) -> T:
 
 
 def check_page(top_k: int, offset: int) -> None:
-    """Raises UnsupportedError for a page of one result, which has nothing to choose among, and for one of none."""
+    """Raises UnsupportedError for a page of one result, which offers no choice, or of none."""
     if not top_k:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if top_k + offset == 1:
@@ -60,7 +60,7 @@ def check_page(top_k: int, offset: int) -> None:
 
 
 class _Verbs(Generic[RequestT, ReplyT]):
-    """Stateless: one instance serves any number of callers. ``read_reply`` gives one pool, or one for each search."""
+    """Stateless: one instance can be used concurrently. ``read_reply`` returns one pool, or one for each search."""
 
     request_type: type[RequestT]
     reply_type: type[ReplyT]
@@ -89,8 +89,8 @@ class RestAdapter(_Verbs[RequestT, ReplyT]):
 
 
 class NotingAdapter(RestAdapter[RequestT, ReplyT]):
-    """The verbs over JSON bodies whose results have payloads. ``payloads``: for each search the span of each result's payload in an
-    answer without surrogate escapes; None for none. ``is_flat``: a payload has no objects inside: a note is their JSON as a string.
+    """The verbs over JSON bodies whose results have payloads. ``payloads``: for each search the span of each result's payload in an answer
+    without surrogate escapes; None for none. ``is_flat``: payloads cannot contain objects: a note is stored as a JSON string.
     """
 
     payloads: Callable[[RequestT, bytes], Sequence[Sequence[Span | None]]]
@@ -107,7 +107,7 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
         return wire_json.splice(answer, edits)
 
     def _note(self, text: bytes, span: Span, note: bytes) -> list[tuple[int, int, bytes]]:
-        """At the end of the object, so that the first members stay where they are."""
+        """Added at the end of the object, so that the other members keep their places."""
         present = wire_json.members(text, span)
         if NOTE in present:
             return []
@@ -116,7 +116,7 @@ class NotingAdapter(RestAdapter[RequestT, ReplyT]):
 
 
 class GrpcAdapter(_Verbs[RequestT, ReplyT]):
-    """The verbs over single messages. ``messages``: those that a reader of requests enters, from each operation's name on."""
+    """The verbs over single messages. ``messages``: those that a request reader parses, from each operation's name on."""
 
     messages: protobuf.Messages
 
@@ -127,7 +127,7 @@ class GrpcAdapter(_Verbs[RequestT, ReplyT]):
 TOO_MANY_REQUESTS = 429
 RESOURCE_EXHAUSTED = 8
 
-# With RESOURCE_EXHAUSTED, gRPC's libraries (grpc-go, the C core, grpc-java) also report a message that is too long for one end.
+# gRPC's libraries (grpc-go, the C core, grpc-java) also report a message that is too long for one end with RESOURCE_EXHAUSTED.
 _OVERSIZED = (b"larger than max", b"exceeds maximum size")
 
 
@@ -142,8 +142,8 @@ def json_text(message: str) -> bytes:
 
 
 class RestDialect:
-    """Status 429 is a quota. No error has a status of success. ``limit``: finds the largest limit in the words of a refusal; ``unknown_vector``:
-    what they say where a vector does not exist; None where no refusal does.
+    """Status 429 is a quota. No error has a status of success. ``limit``: finds the largest limit in the words of a refusal;
+    ``unknown_vector``: the words for a vector that does not exist; None if the backend has no such refusal.
     """
 
     limit: re.Pattern[str] | None = None
@@ -186,7 +186,7 @@ Array = tuple[Span, Sequence[Span]]
 
 
 class _Writes:
-    """``read_neighbours``, ``read_stored``: may raise ValueError and the like."""
+    """``read_neighbours``, ``read_stored``: may raise ValueError and similar errors."""
 
     conflict: int
     is_told = False
@@ -211,7 +211,7 @@ class _Writes:
         return write.collection
 
     def partition(self, _points: NewPoints, /) -> bytes:
-        """Most collections have no parts."""
+        """Most collections are not partitioned."""
         return b""
 
     def waits(self, _points: NewPoints, _query: str, /) -> bool:
@@ -227,18 +227,18 @@ class _Writes:
 
 
 class KeepsPoints:
-    """For databases on which a merge keeps one of two points as it is, and never combines their payloads."""
+    """For databases on which a merge keeps one of two points unchanged, and never combines their payloads."""
 
     def merged(
         self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes], /
     ) -> bytes:
-        """Unsupported. The settings refuse a policy that combines payloads at start; a reload may still bring one."""
+        """Unsupported. The settings refuse a policy that combines payloads at start; a reload may still introduce one."""
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
 
 
 class RestWrites(_Writes):
-    """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: of a parsed write, all that have
-    an element for each point.
+    """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: all arrays of a parsed write with
+    one element per point.
     """
 
     conflict = 409
@@ -255,7 +255,7 @@ class RestWrites(_Writes):
             raise UnsupportedError(Reason.NOT_JSON) from None
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """The element of the only array; the client's own bytes."""
+        """The element of the only array, in the client's own bytes."""
         source, (((_, each)),) = self.arrays(points)
         return source.cut(*each[row])
 
@@ -263,7 +263,7 @@ class RestWrites(_Writes):
         return self._shown(points, rows, {})
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
-        """As in the contract, where a point alone is an element of the only array."""
+        """As in the contract, for points that are elements of the only array."""
         return self._shown(points, rows, merged)
 
     def _shown(self, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
@@ -295,14 +295,14 @@ class GrpcWrites(_Writes):
         return self.shown(points, dict.fromkeys(rows, b""))
 
     def shown(self, points: NewPoints, fields: Mapping[int, bytes]) -> bytes:
-        """The client's message with other fields in the places of some points."""
+        """The client's message with other fields replacing those of some points."""
         data, each = self.fields(points)
         rows = sorted(fields)
         return replaced(data, (0, len(data)), [each[row].whole for row in rows], [fields[row] for row in rows])
 
 
 def numbers_of(source: Shortened, span: Span | None) -> bytes:
-    """The array to ask for neighbours by. Raises ValueError."""
+    """The array by which neighbours are searched. Raises ValueError."""
     if span is None:
         raise ValueError("a point without numbers has no neighbours")
     return source.cut_value(span)

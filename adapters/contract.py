@@ -1,4 +1,4 @@
-"""The adapter contract: six pure verbs, the values they exchange, the exceptions they may raise; optional contracts behind them."""
+"""The adapter contract: six pure verbs, the values they exchange, the exceptions they may raise; then optional contracts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reason(StrEnum):
 
     NOT_JSON = "not_json"  # content type or body is not the JSON object the operation takes
     ORDERING_CHOSEN = "ordering_chosen"  # MMR, a sample, order_by, or no ranking
-    SINGLE_RESULT = "single_result"  # top_k + offset == 1: there is nothing to choose among
+    SINGLE_RESULT = "single_result"  # top_k + offset == 1: there is no choice
     AMBIGUOUS_FIELD = "ambiguous_field"  # both spellings of a field, a duplicate key, a number that is no plain integer
     UNSUPPORTED_FIELD = "unsupported_field"  # a member whose meaning the adapter does not know
     PAYLOAD_SELECTOR = "payload_selector"  # the payload selection cannot be widened and restored exactly
@@ -67,7 +67,7 @@ class RequestHead:
     )
     version: str = ""  # API version named by the client
     message: bytes = b""
-    database: str = ""  # named by the client's metadata (Milvus)
+    database: str = ""  # from the client's metadata (Milvus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +85,15 @@ class Operation:
     name: str  # from a closed set per adapter: a metric label
     collection: str  # decoded; selects the policy, never logged
     partition: str = ""  # part of the collection named by the path, as spelled there; never logged
-    id: str = ""  # of the collection, where the path has no name: `collection` ends in it until the name is known
+    id: str = ""  # of the collection, if the path has no name: `collection` ends with it until the name is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The largest request that is read. A larger one is passed through: reading it would take too long.
+    """The largest request that is parsed. A larger one is passed through, because parsing would take too long.
 
-    ``searches``: ranked lists. ``parts``: names, list items and objects, or protobuf fields, without the numbers of vectors.
-    ``nesting``: levels of prefetches.
+    ``searches``: ranked lists. ``parts``: names, list items and objects, or protobuf fields, without the numbers of vectors. ``nesting``:
+    levels of prefetches.
     """
 
     searches: int
@@ -101,7 +101,7 @@ class Bounds:
     nesting: int
 
 
-# For jobs, which hold no event loop. Qdrant refuses prefetches nested deeper than 64 levels.
+# For jobs, which do not run on an event loop. Qdrant refuses prefetches nested deeper than 64 levels.
 UNBOUNDED = Bounds(searches=sys.maxsize, parts=sys.maxsize, nesting=64)
 
 
@@ -109,17 +109,14 @@ UNBOUNDED = Bounds(searches=sys.maxsize, parts=sys.maxsize, nesting=64)
 class Needs:
     """What selection needs of each candidate beside its score.
 
-    ``vector_name``: the vector to compare by, from the policy; None lets the adapter choose.
-    ``vector_hint``: an earlier ``Pool.vector_name`` of this collection, used only where the request names no dense vector.
-    ``vectors``: False where the vectors are already known; an adapter may fetch them all the same. ``Pool.compared_by`` then names
-    the vector that it would have fetched.
-    ``values``: False where the values of optional fields are already known; they are then neither added nor read, and the call's needs have
-    none. An adapter whose pools have no versions is never asked.
-    ``lookups``: vectors missing from the reply will be fetched by id, where the adapter supports it.
-    ``payload_fields``: top-level payload keys, in the order of ``Pool.fields``; a search that cannot bring them is bypassed.
-    ``optional_fields``: further keys; one that cannot be fetched and removed exactly is left out.
-    ``known``: the parsed description of the collection; None where there is none.
-    ``bounds``: limits on searches and nesting; ``check_size`` has counted the parts.
+    ``vector_name``: the vector to compare by, from the policy; None lets the adapter choose. ``vector_hint``: an earlier
+    ``Pool.vector_name`` of this collection, used only if the request names no dense vector. ``vectors``: False if the vectors are already
+    known; an adapter may fetch them nevertheless. ``Pool.compared_by`` then names the vector that it would have fetched. ``values``: False
+    if the values of optional fields are already known; they are then neither added nor read, and the call's needs have none. Never used for
+    an adapter whose pools have no versions. ``lookups``: vectors missing from the reply will be fetched by id, if the adapter supports it.
+    ``payload_fields``: top-level payload keys, in the order of ``Pool.fields``; a search that cannot return them is bypassed.
+    ``optional_fields``: further keys; one that cannot be added and removed exactly is left out. ``known``: the parsed description of the
+    collection; None without one. ``bounds``: limits on searches and nesting; ``check_size`` has counted the parts.
     """
 
     vector_name: str | None = None
@@ -139,11 +136,13 @@ class Search:
 
     top_k: int
     offset: int
-    pages: bool  # the client named an offset, even zero, and so reads one list page by page
-    query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, when the request carries one
+    pages: bool  # the client named an offset, even zero, so it reads one list page by page
+    query: npt.NDArray[np.float32] | None  # (d,) the dense query vector, if the request contains one
     partition: bytes = b""  # part of the collection in which ids are unique, as the request spells it; b"": all of it
     most: int | None = None  # upper bound of fetch_k, from the request or the backend
-    is_cut: bool = False  # the request cannot bring some optional fields, known ones included: the client excludes them
+    is_cut: bool = (
+        False  # the request cannot return some optional fields, even known ones, because the client excludes them
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,18 +159,15 @@ class SearchCall:
 class Pool:
     """All candidates of one search, in the backend's order.
 
-    ``scores``: (n,) float64, the backend's numbers; NaN where a score is missing.
-    ``vectors``: (n, d) float32; a row of NaN where a candidate has no usable vector; d may be 0.
-    ``fields``: per candidate, the raw JSON of each payload field of the needs, optional ones last; None where absent.
-    ``ids``: per candidate, the raw JSON of its identifier; () where the adapter has none. ``versions``: per candidate, a number
-    that every change of the point makes larger, followed by the part of the collection in which its id is unique, where the reply
-    names it; () where some have none.
-    ``is_cut``: whether optional fields may be missing that the points have: not asked for, or left out for their size.
-    ``vector_name``: the vector chosen among all that were fetched, the next ``Needs.vector_hint`` ("" is the unnamed one); None
-    where the request named it.
-    ``compared_by``: the name of the vector in ``vectors``; None where no candidate has one.
-    ``unusable``: how many candidates have no usable vector.
-    ``alone``: candidates that are never merged with others, such as the point that the search was made by.
+    ``scores``: (n,) float64, the backend's numbers; NaN for a missing score. ``vectors``: (n, d) float32; a row of NaN for a candidate
+    without a usable vector; d may be 0. ``fields``: per candidate, the raw JSON of each payload field of the needs, optional ones last;
+    None if absent. ``ids``: per candidate, the raw JSON of its identifier; () if the adapter has none. ``versions``: per candidate, a
+    number that grows with every change of the point, followed by the part of the collection in which its id is unique, if the reply names
+    it; () if some have none. ``is_cut``: whether optional fields of the points may be missing, because they were not requested or too
+    large. ``vector_name``: the vector chosen among all that were fetched, the next ``Needs.vector_hint`` ("" is the unnamed one); None if
+    the request named it. ``compared_by``: the name of the vector in ``vectors``; None if no candidate has one. ``unusable``: how many
+    candidates have no usable vector. ``alone``: candidates that are never merged with others, such as the point by which the search was
+    made.
     """
 
     scores: npt.NDArray[np.float64]
@@ -211,7 +207,7 @@ class Adapter(Protocol):
     """Parses and cuts the messages of one backend and transport. All verbs are pure."""
 
     def classify(self, head: RequestHead) -> Operation | None:
-        """The operation; None for all that is no ranked search. Never raises."""
+        """The operation; None for any request that is no ranked search. Never raises."""
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         """Count the parts of a body in linear time. Raises UnsupportedError beyond ``bounds``, nothing else.
@@ -223,27 +219,27 @@ class Adapter(Protocol):
         """Raises UnsupportedError, nothing else."""
 
     def widen(self, call: SearchCall, fetch_k: Sequence[int]) -> bytes:
-        """The request for ``fetch_k[i]`` candidates from rank 0 for search i, with what the needs name.
+        """The request for ``fetch_k[i]`` candidates from rank 0 for search i, with everything that the needs require.
 
-        All other bytes are the client's. A count of 0 leaves search i unchanged; its pool is then the client's own page. Where
-        all searches of a request share one limit, it is the largest count, so that pools may be longer than ``fetch_k[i]``.
+        All other bytes are the client's. A count of 0 leaves search i unchanged; its pool is then the client's own page. If all searches of
+        a request share one limit, it is the largest count, so pools may be longer than ``fetch_k[i]``.
         """
 
     def parse_reply(self, call: SearchCall, body: bytes) -> Reply:
         """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: the results ``keep[i]`` of search i in that order, in upstream's bytes, without what was added."""
+        """The native answer: the results ``keep[i]`` of search i in that order, in upstream's bytes, without the additions of ``widen``."""
 
 
 class Dialect(Protocol):
     """The errors of one backend and transport. ``status``: of HTTP, or the number of a gRPC code."""
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """An error in the backend's format. ``path``: of the request, where formats differ; "" for unknown."""
+        """An error in the backend's format. ``path``: of the request, if formats differ by path; "" for unknown."""
 
     def refused_limit(self, status: int, body: bytes) -> int | None:
-        """The largest limit that the backend accepts, where this error names it; else None."""
+        """The largest limit that the backend accepts, if this error names it; else None."""
 
     def names_unknown_vector(self, status: int, body: bytes) -> bool:
         """Whether this error says that a named vector does not exist."""
@@ -252,7 +248,7 @@ class Dialect(Protocol):
         """Whether this error is a rate limit or an exhausted quota. ``body``: b"" for unknown."""
 
     def is_quota_in_success(self, body: bytes) -> bool:
-        """The same of a reply with a status of success."""
+        """The same for a reply with a status of success."""
 
 
 def may_be_json(content_type: str) -> bool:
@@ -263,14 +259,14 @@ def may_be_json(content_type: str) -> bool:
     return essence in {"", "application/json"} or (essence.startswith("application/") and essence.endswith("+json"))
 
 
-# Optional payload fields of one pool: four times what selection reads of texts.
+# Bytes of optional payload fields per pool: four times what selection reads of texts.
 FIELD_BYTES = 4 << 20
-# Those of them that are objects or lists in protobuf: converting them to JSON takes 0.1 microseconds a byte.
+# Bytes of objects and lists among them in protobuf: converting them to JSON takes 0.1 microseconds per byte.
 NESTED_BYTES = 1 << 18
 
 
 class Allowance:
-    """A budget of bytes, spent in rank order so that equal replies are read alike. The first value that does not fit ends it."""
+    """A budget of bytes, spent in rank order so that equal replies are read equally. It ends with the first value that does not fit."""
 
     __slots__ = ("left_bytes",)
 
@@ -278,21 +274,21 @@ class Allowance:
         self.left_bytes = left_bytes
 
     def covers(self, size: int) -> bool:
-        """Spend so many bytes. False where they do not fit, and ever after."""
+        """Spend this many bytes. False if they do not fit, and from then on."""
         self.left_bytes = max(-1, self.left_bytes - size)
         return self.left_bytes >= 0
 
 
-# Routing of a backend whose indexes are hosts of their own, beside one control plane.
+# Routing for a backend whose indexes are hosts, beside one control plane.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRules:
     """How the paths of an index are recognized, and how answers that name hosts are rewritten. All functions are pure and total.
 
-    ``segments``: the first path segments of requests to an index. ``is_misplaced``: whether a path ends like an index's, behind a
-    first segment that belongs neither to an index nor to the control plane. ``describes``: whether the answer to this method and
-    path may name hosts of indexes. ``rename``: a body with these hosts replaced; None leaves a host as it is.
+    ``segments``: the first path segments of requests to an index. ``is_misplaced``: whether a path ends like an index's, after a first
+    segment of neither an index nor the control plane. ``describes``: whether the answer to this method and path may name hosts of indexes.
+    ``rename``: a body with these hosts replaced; None leaves a host as it is.
     """
 
     segments: frozenset[str]
@@ -314,7 +310,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
-    """Collections whose names may be outdated: the one of this id or name, and all whose names begin with ``scope`` (None: none)."""
+    """Collections whose names may be outdated: the one with this id or name, and all whose names begin with ``scope`` (None: none)."""
 
     key: str = ""
     scope: str | None = None
@@ -324,17 +320,17 @@ class Naming(Protocol):
     """Names of collections, learned from replies. All verbs are pure and total."""
 
     def describes(self, head: RequestHead) -> bool:
-        """Whether a successful reply to this request has names of collections."""
+        """Whether a successful reply to this request contains names of collections."""
 
     def described(self, body: bytes) -> tuple[Called, ...]:
-        """The names in such a reply; () where it cannot be read."""
+        """The names in such a reply; () if it cannot be parsed."""
 
     def unsettles(self, head: RequestHead) -> Unsettled | None:
-        """The names that this request may change; None for none."""
+        """The names that this request may change; None if it changes none."""
 
 
-# Description of a collection before a search, for a backend whose searches depend on the schema. Without a description a search
-# that needs one is bypassed.
+# Description of a collection before a search, for a backend whose searches depend on the schema. Without it, a search that needs one is
+# bypassed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,18 +350,18 @@ class DescribesCollections(Protocol):
     """Both verbs are pure."""
 
     def describe(self, operation: Operation, body: bytes) -> Question | None:
-        """The request that describes the search's collection; None where none is needed. Never raises."""
+        """The request that describes the search's collection; None if none is needed. Never raises."""
 
     def parse_description(self, body: bytes) -> object:
         """``Needs.known`` from a successful reply. Raises MalformedReplyError, nothing else."""
 
 
-# All points of a collection, for a backend whose searches can be narrowed to ids.
+# All points of a collection, for a backend whose searches can be restricted to ids.
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A vector of a collection's points; its name is "" where it has none."""
+    """A vector of a collection's points; the name is "" for the unnamed one."""
 
     name: str
     dimension: int
@@ -373,7 +369,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Some ``ids``, as ``Pool.ids``, and the place behind them; b"" at the end."""
+    """Some ``ids``, as in ``Pool.ids``, and the position after them; b"" at the end."""
 
     ids: tuple[bytes, ...]
     after: bytes
@@ -381,25 +377,25 @@ class Listed:
 
 @runtime_checkable
 class ListsPoints(Protocol):
-    """All verbs are pure. Questions are sent with a credential of ours."""
+    """All verbs are pure. Questions are sent with VecSieve's own credential."""
 
     def describing(self, collection: str) -> Question:
         """The request for the collection's vectors."""
 
     def named_vectors(self, body: bytes) -> tuple[Named, ...]:
-        """The vectors in the reply to it. Raises MalformedReplyError, nothing else."""
+        """The vectors in its reply. Raises MalformedReplyError, nothing else."""
 
     def listing(self, collection: str, *, after: bytes, count: int) -> Question:
         """The request for the next ids. ``after``: as in Listed; b"" for the first ones."""
 
     def listed(self, body: bytes) -> Listed:
-        """The ids in the reply to it. Raises MalformedReplyError, nothing else."""
+        """The ids in its reply. Raises MalformedReplyError, nothing else."""
 
     def searching(self, collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
         """A client's search, by this vector, that ranks the points of these ids."""
 
 
-# Some points of a search once more, for a backend whose searches can be narrowed to ids.
+# Some points of a search again, for a backend whose searches can be restricted to ids.
 
 
 @runtime_checkable
@@ -407,12 +403,12 @@ class FetchesAgain(Protocol):
     """The verb is pure."""
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """The widened request of the call's only search for the points of these ``Pool.ids`` alone, whatever its page; None where it cannot
-        be narrowed so. ``parse_reply`` reads the reply.
+        """The widened request of the call's only search, restricted to the points of these ``Pool.ids``, whatever its page; None if it
+        cannot be restricted. ``parse_reply`` reads the reply.
         """
 
 
-# Members of our own in the payloads of an answer, for a transport whose answers have room for them.
+# Additional members in the payloads of an answer, for a transport whose answers have room for them.
 
 
 @runtime_checkable
@@ -420,8 +416,8 @@ class NotesResults(Protocol):
     """The verb is pure."""
 
     def noted(self, call: SearchCall, answer: bytes, notes: Sequence[Sequence[bytes | None]]) -> bytes:
-        """A trimmed answer with ``notes[i][k]``, the JSON of an object, as the member NOTE of the payload of search i's result k. A
-        result without a payload, or with such a member, stays as it is.
+        """A trimmed answer with ``notes[i][k]``, the JSON of an object, as the member NOTE of the payload of search i's result k. A result
+        without a payload, or with such a member, is unchanged.
         """
 
 
@@ -453,13 +449,13 @@ class FetchesVectors(Protocol):
     """All verbs are pure."""
 
     def lookups(self, call: SearchCall, reply: Reply, known: Collection[str]) -> tuple[Lookup, ...]:
-        """The requests for the vectors of the reply's candidates without the ``known`` ids; () where the search returns vectors."""
+        """The requests for the vectors of the reply's candidates, except the ``known`` ids; () if the search returns vectors."""
 
     def found(self, lookup: Lookup, body: bytes) -> Found:
         """Raises MalformedReplyError, nothing else."""
 
     def joined(self, reply: Reply, found: Sequence[Found]) -> Reply:
-        """The reply with the vectors found, in any order; rows of NaN for the others. Raises MalformedReplyError, nothing else."""
+        """The reply with the vectors found, in any order; rows of NaN for candidates without one. Raises MalformedReplyError, nothing else."""
 
     def charged(self, reply: Reply, read_units: int) -> Reply:
-        """The reply whose answer adds so many read units to those of upstream; unchanged where upstream names none."""
+        """The reply whose answer adds these read units to upstream's; unchanged if upstream states none."""

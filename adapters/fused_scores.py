@@ -1,21 +1,21 @@
 """Several ranked lists merged into one, by ranks (RRF) or by scores (DBSF, weighted sums), as databases merge them.
 
-The sums are those of the databases bit for bit, so their order of operations is fixed, and each step is rounded to the width of
-the database's numbers. ``tests/prove`` and ``tests/clients`` compare them with the engines.
+The sums equal those of the databases bit for bit, so the order of operations is fixed, and each step is rounded to the width of the
+database's numbers. ``tests/prove`` and ``tests/clients`` compare them with the engines.
 
 - ``rrf``: Qdrant's reciprocal rank fusion. A point at rank r (from 0) of a list of weight w adds ``1 / ((r + 1) / w + k - 1)``;
   without weights this is ``1 / (r + k)``. A weight of 0 adds nothing, but its points are in the result.
-  Milvus' counts ranks from 1: it is this one with a k larger by 1, of whole k.
+  Milvus counts ranks from 1: the same formula with k + 1, for whole k.
 - ``dbsf``: Qdrant's distribution-based score fusion. Each list's scores are moved so that its mean - 3 sigma is 0 and its
   mean + 3 sigma is 1. One score alone, and equal scores, become 0.5.
-- ``weighted``: Milvus' sum of scores times weights. Normed scores are from 0 to 1 and larger for what is nearer, by the metric of
-  each list. Without norming they stay as they are, and distances alone rank the least sum first; distances beside similarities are
-  turned round all the same.
+- ``weighted``: Milvus' sum of scores times weights. Normed scores are from 0 to 1, larger for nearer points, by the metric of
+  each list. Without norming they are unchanged: if all lists are distances, the smallest sum is first; distances beside similarities are
+  still inverted.
 
 Qdrant's servers and Milvus' sum in 32 bits, Milvus Lite sums in 64 and rounds the sums.
 
-Milvus ranks equal scores by their ids. Other databases leave the order of equal scores open: Qdrant's comes out of a hash map and changes between calls (qdrant#6814). Here
-equal scores keep the order in which their points were first met, list by list, unless ``by`` gives them an order.
+Milvus ranks equal scores by their ids. Other databases leave the order of equal scores open: Qdrant's comes out of a hash map and changes
+between calls (qdrant#6814). Here equal scores keep the order of first occurrence, list by list, unless ``by`` orders them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 K = TypeVar("K", bound=Hashable)
 Ranked = list[tuple[K, np.float32]]
-"""Keys with their fused scores, the best first."""
+"""Keys with their fused scores, best first."""
 By = Callable[[Any], Any]
 """The place of a key among keys of equal scores."""
 
@@ -46,8 +46,8 @@ def rrf(
     is_double: bool = False,
     by: By | None = None,
 ) -> Ranked[K]:
-    """Merge lists of keys, the best first. ``is_double``: sums in 64 bits. Raises ValueError for a weight that is no finite number from 0,
-    or for another number of weights than lists.
+    """Merge lists of keys, best first. ``is_double``: sums in 64 bits. Raises ValueError for a weight that is negative or not finite, or if
+    the numbers of weights and lists differ.
     """
     _check_weights(weights, len(lists))
     each, width = repeat(1.0) if weights is None else weights, _width(is_double)
@@ -71,7 +71,7 @@ def dbsf(lists: Sequence[tuple[Sequence[K], Sequence[float]]]) -> Ranked[K]:
     return _summed(zip(keys, normalized(scores), strict=True) for keys, scores in lists)
 
 
-_SIMILARITIES = frozenset({"COSINE", "IP", "BM25"})  # higher is nearer; other metrics are distances
+_SIMILARITIES = frozenset({"COSINE", "IP", "BM25"})  # for these, higher is nearer; other metrics are distances
 
 
 def weighted(
@@ -103,7 +103,7 @@ def _width(is_double: bool) -> type[np.floating[Any]]:
 
 
 def _normed(score: float, metric: str, width: type[np.floating[Any]]) -> np.floating[Any]:
-    """From 0 to 1, and larger for what is nearer. Angles are computed in 64 bits."""
+    """From 0 to 1, larger for nearer points. Angles are computed in 64 bits."""
     if metric == "COSINE":
         return (width(1) + width(score)) * width(0.5)
     angle, half_turn = width(math.atan(score)), width(math.pi)
@@ -121,7 +121,7 @@ def normalized(scores: Sequence[float]) -> npt.NDArray[np.float32]:
         raise ValueError("scores: wanted finite numbers")
     if len(values) < 2:
         return np.full(len(values), _HALF, np.float32)
-    with np.errstate(all="ignore"):  # the database's numbers overflow alike
+    with np.errstate(all="ignore"):  # overflows like the database's numbers
         mean, variance = _mean_and_variance(values)
         deviation = np.sqrt(variance)
         least, most = mean - _THREE * deviation, mean + _THREE * deviation
@@ -132,7 +132,7 @@ def normalized(scores: Sequence[float]) -> npt.NDArray[np.float32]:
 
 
 def _of_ranks(count: int, k: int, weight: float, width: type[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
-    """(count,) what each rank of a list adds."""
+    """(count,) the summand of each rank of a list."""
     share = width(weight)
     if share <= 0:
         return np.zeros(count, width)
@@ -144,7 +144,7 @@ def _of_ranks(count: int, k: int, weight: float, width: type[np.floating[Any]]) 
 
 
 def _mean_and_variance(values: npt.NDArray[np.float32]) -> tuple[np.float32, np.float32]:
-    """Welford's, in one pass: the rounding depends on the order."""
+    """Welford's algorithm in one pass, because rounding depends on the order."""
     mean = total = np.float32(0)
     for place, value in enumerate(values, start=1):
         before = value - mean
@@ -154,7 +154,7 @@ def _mean_and_variance(values: npt.NDArray[np.float32]) -> tuple[np.float32, np.
 
 
 def _summed(lists: Iterable[Iterable[tuple[K, Any]]], *, by: By | None = None, is_rising: bool = False) -> Ranked[K]:
-    """``is_rising``: the least sum is the best."""
+    """``is_rising``: the smallest sum is the best."""
     sums: dict[K, Any] = {}
     for key, part in chain.from_iterable(lists):
         before = sums.get(key)
@@ -165,8 +165,8 @@ def _summed(lists: Iterable[Iterable[tuple[K, Any]]], *, by: By | None = None, i
 
 
 def joined(distinct: Ranked[K], whole: Ranked[K]) -> Ranked[K]:
-    """``distinct``, the fusion of lists without copies, and behind it what only ``whole``, the fusion of the same lists with their copies,
-    has: such a point keeps its score there, unless the last distinct one's is worse.
+    """``distinct``, the fusion of lists without copies, followed by the points that are only in ``whole``, the fusion of the same lists
+    with their copies: such a point keeps its score there, unless the last distinct one's is worse.
     """
     if len(distinct) == len(whole):
         return distinct

@@ -1,11 +1,10 @@
-"""Requests that fuse the results of several searches: divided into these searches, and one reply made of their lists.
+"""Requests that fuse the results of several searches: divided into these searches, and one reply made from their lists.
 
-The searches are built from the request as it was widened, so they fetch the vectors and payload keys that are compared by. They are one
-batch where the database has batches, else a request each. The reply has the form of the database's own reply to that request: what reads
-and cuts the one reads and cuts the other.
+The searches are built from the widened request, so they fetch the vectors and payload keys for comparison. They are one batch if the
+database has batches, else one request each. The reply has the form of the database's own reply to that request, so the same code reads and
+cuts both.
 
-A request is divided only where its lists, fused again, are what the database would have answered. Each reason why it is not is a
-member of ``Undivided``.
+A request is divided only if its lists, fused again, equal the database's answer. Each reason against it is a member of ``Undivided``.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ class Undivided(StrEnum):
 
     NESTED = "nested"  # a list is made of other lists
     FORMULA = "formula"  # the scores are computed from payloads
-    POINTS = "points"  # a list is made by stored points, which the database then leaves out of all lists
+    POINTS = "points"  # a list is based on stored points, which the database then excludes from all lists
     UNRANKED = "unranked"  # a list has no ranking: a sample, an order by payload, ids
-    MEMBER = "member"  # a member whose effect on the fusion, or on its errors, the batch would not have
-    INEXACT = "inexact"  # the scores or the ids of the lists are not known as exactly as the database knows them when it fuses them
+    MEMBER = "member"  # a member whose effect on the fusion, or on its errors, is missing in the batch
+    INEXACT = "inexact"  # the scores or ids of the lists are less exact than those that the database fuses
     MANY = "many"  # more lists than one request may have, or lists of several queries
     WITHHELD = (
-        "withheld"  # the lists cost more reads than the fusion, and the database refused for want of quota not long ago
+        "withheld"  # the lists cost more reads than the fusion, and the database recently refused for lack of quota
     )
 
 
@@ -56,9 +55,9 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """``weights``: one for each list, finite, from 0; None: all 1. ``metrics``: of ``WEIGHTED`` the metric of each list, and
-    ``is_normed`` whether its scores are brought to one scale. ``is_double``: the database sums in 64 bits. ``is_by_id``: it ranks equal
-    scores by their ids. ``threshold``: the least score of a result; None without one. ``limit``: the most results.
+    """``weights``: one for each list, finite, from 0; None: all 1. ``metrics``: of ``WEIGHTED`` the metric of each list, and ``is_normed``
+    whether its scores are brought to one scale. ``is_double``: the database sums in 64 bits. ``is_by_id``: it ranks equal scores by their
+    ids. ``threshold``: the lowest score of a result; None without one. ``limit``: the most results.
     """
 
     method: Method
@@ -73,7 +72,7 @@ class Fusion:
 
 
 class Ending(NamedTuple):
-    """How the path of a request of ours differs from the path of the client's: at its end, ``old`` is replaced by ``new``."""
+    """The difference between the path of an additional request and the client's path: at its end, ``old`` is replaced by ``new``."""
 
     old: str = ""
     new: str = ""
@@ -87,7 +86,7 @@ SAME = Ending()
 
 
 class Part(NamedTuple):
-    """One request for lists. ``call``: reads the reply to it with ``Adapter.parse_reply``; its pools are the lists."""
+    """One request for lists. ``call``: for reading its reply with ``Adapter.parse_reply``; its pools are the lists."""
 
     body: bytes
     call: SearchCall
@@ -95,7 +94,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divided:
-    """The requests in place of a fusion, to the path with this ending. The lists of all parts are in the order of the fusion."""
+    """The requests that replace a fusion, to the path with this ending. The lists of all parts are in the order of the fusion."""
 
     ending: Ending
     parts: tuple[Part, ...]
@@ -107,11 +106,11 @@ class DividesFusions(Protocol):
     """Both verbs are pure."""
 
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
-        """The lists of a widened request ``body``, which ``widen`` made of ``call``; None where it is no single fusion. Raises
-        UndividedError, nothing else.
+        """The lists of a widened request ``body``, made by ``widen`` from ``call``; None if it is no single fusion. Raises UndividedError,
+        nothing else.
         """
 
     def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-        """The reply to the undivided request with these results of the parts' ``replies``, in upstream's bytes but for their scores.
+        """The reply to the undivided request, with these results of the parts' ``replies``, in upstream's bytes except for their scores.
         Raises MalformedReplyError, nothing else.
         """

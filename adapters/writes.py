@@ -1,4 +1,4 @@
-"""The contract of upserts that bring vectors, for a transport on which they are compared with what is stored. All verbs are pure.
+"""The contract of upserts with vectors that are compared with stored points. All verbs are pure.
 
 A transport without it passes such writes through like any other request (``Transport.writes`` of its row).
 """
@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 from .contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 
-# An operation of the contract is an endpoint that stores points; its name is no metric label.
+# An operation of this contract is an endpoint that stores points; its name is no metric label.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteNeeds:
-    """What is read of each point. ``vector_name``: the vector to compare by; None: the only dense one. ``keys``: top-level payload
-    keys. ``most``: points; a larger write is not read. ``known``: the parsed description of the collection, for an adapter that
-    describes collections; None where there is none. ``notes``: the write may get notes: one that has no place for them is unsupported. ``is_stored``: it was
-    carried out.
+    """What is read of each point. ``vector_name``: the vector to compare by; None: the only dense one. ``keys``: top-level payload keys.
+    ``most``: points; a larger write is not parsed. ``known``: the parsed description of the collection, for an adapter that describes
+    collections; None without one. ``notes``: the write may get notes: one without a place for them is unsupported. ``is_stored``: the write
+    was already done.
     """
 
     vector_name: str | None
@@ -37,9 +37,10 @@ class WriteNeeds:
 class NewPoints:
     """The points of one write, in its order.
 
-    ``ids``: canonical JSON, so that equal ids are equal bytes. ``vectors``: (n, d) float32, a row of NaN where a point has none of
-    that name; ``vector_name``: its name, "" for the unnamed one. ``fields``: per point the raw JSON of each key, None where absent.
-    ``document``: the adapter's own. ``has_ids``: else the database makes them, and these are the places of the points, as of `numbered`.
+    ``ids``: canonical JSON, so that equal ids are equal bytes. ``vectors``: (n, d) float32, a row of NaN for a point without a vector of
+    that name; ``vector_name``: its name, "" for the unnamed one. ``fields``: per point the raw JSON of each key, None if absent.
+    ``document``: the adapter's own. ``has_ids``: False if the database creates them; ``ids`` are then the places of the points, as in
+    `numbered`.
     """
 
     ids: tuple[bytes, ...]
@@ -52,15 +53,15 @@ class NewPoints:
 
 
 Tenant = tuple[tuple[str, bytes], ...]
-"""Payload keys with the JSON of the value that a neighbour must have: a string, an integer or a boolean."""
+"""Payload keys with the required value of a neighbour, as JSON: a string, an integer or a boolean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """Which neighbours are asked for: ``count`` for each of the points ``which``, with the same keys as the points.
+    """The neighbours that are requested: ``count`` for each of the points ``which``, with the same keys as the points.
 
-    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are wanted. ``least``: neighbours with lower
-    scores are of no use, and a database that can leave them out need not send them; None where scores are no similarities.
+    ``tenants``: one for each of ``which``. ``vectors``: whether the neighbours' vectors are wanted. ``least``: neighbours with lower scores
+    are not needed, and a database with such a filter need not send them; None if scores are no similarities.
     """
 
     which: tuple[int, ...]
@@ -72,10 +73,10 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """Stored points near those of a write, the nearest of each first: m in all.
+    """Stored points near those of a write, nearest first for each: m in all.
 
-    ``of``: (m,) the point of the write that each is near. ``ids``, ``fields``: as of ``NewPoints``. ``scores``: (m,) float64, the
-    database's. ``vectors``: (m, d) float32, rows of NaN where one is missing; d is 0 where none were asked for.
+    ``of``: (m,) the point of the write to which each is near. ``ids``, ``fields``: as in ``NewPoints``. ``scores``: (m,) float64, the
+    database's. ``vectors``: (m, d) float32, rows of NaN for missing ones; d is 0 if none were requested.
     """
 
     of: npt.NDArray[np.intp]
@@ -87,9 +88,8 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What the client gets of the database's answer to the rest of its write. ``refused``: of the points that were left out, those whose
-    originals in the same write the database did not take; ``failed``: of the points that were sent, those that it did not take.
-    ``is_read``: else that is not known.
+    """What the client gets of the database's answer to the rest of its write. ``refused``: the left out points whose originals in the same
+    write the database did not store; ``failed``: the sent points that it did not store. ``is_read``: False if this is unknown.
     """
 
     body: bytes
@@ -102,37 +102,37 @@ class Told:
 class LeavesPointsOut(Protocol):
     """Further verbs of a transport on which points can be left out of a write, or the whole write refused. All are pure.
 
-    A point alone is the JSON that `vecsieve undo` stores: of one form for all transports of a backend.
+    A single point is the JSON that `vecsieve undo` stores, in one form for all transports of a backend.
     """
 
     conflict: int
-    """The status of a refusal: something like it is there already."""
+    """The status of a refusal because a similar point exists."""
     is_told: bool
-    """Whether `told` reads answers."""
+    """Whether `told` parses answers."""
 
     def collection(self, write: Operation, points: NewPoints) -> str:
-        """The collection as `vecsieve undo` opens it."""
+        """The collection in the form that `vecsieve undo` opens."""
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """One point alone. Raises UnsupportedError for one that has no exact JSON form."""
+        """A single point. Raises UnsupportedError for one without an exact JSON form."""
 
     def partition(self, points: NewPoints) -> bytes:
         """The part of the collection that the write names, as JSON; b"" without one. Raises UnsupportedError."""
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        """The write without some of its points, but not all. All other bytes are the client's."""
+        """The write without some of its points, but not without all. All other bytes are the client's."""
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        """The reads for which of these ids are stored. ``whole``: with all that is stored of them, where points are merged."""
+        """The reads that show which of these ids are stored. ``whole``: with the complete stored points, for merging."""
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        """By id, as of ``NewPoints``, the points in one answer, each alone. Raises MalformedReplyError, nothing else."""
+        """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
 
     def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-        """The client's answer, from the one to the write without some points. ``gone``: for each of them its original in the same write,
-        None for a stored one. Raises MalformedReplyError; DeclinedError where the database refused the write.
+        """The client's answer, from the answer to the write without some points. ``gone``: for each of them its original in the same write,
+        None for a stored one. Raises MalformedReplyError; DeclinedError if the database refused the write.
         """
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
@@ -141,13 +141,13 @@ class LeavesPointsOut(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where a point alone has its payload and its vectors."""
+    """The names of the payload and the vectors in a single point."""
 
     payload: str = "payload"
     vectors: tuple[str, ...] = ("vector",)
 
     def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
-        """Empty where there is none."""
+        """Empty if there is none."""
         found = point.get(self.payload)
         return dict(found) if isinstance(found, dict) else {}
 
@@ -164,29 +164,27 @@ PLAIN = Form()
 
 @runtime_checkable
 class MergesPoints(LeavesPointsOut, Protocol):
-    """Further verbs of a transport on which a new point can take a stored one's place. All are pure."""
+    """Further verbs of a transport on which a new point can replace a stored one. All are pure."""
 
     form: Form
     is_conditional: bool
-    """Whether `ask_removed` compares. Else the points are read once more right before it, and compared whole."""
+    """Whether `ask_removed` is conditional. If not, the points are read again directly before it and compared completely."""
 
     def waits(self, points: NewPoints, query: str) -> bool:
-        """Whether the client is answered when its write has been carried out, not when it was accepted."""
+        """Whether the client is answered after its write is done, not when it is accepted."""
 
     def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The write without some of its points, and with others in place of some, each alone. The rest are the client's bytes."""
+        """The write without some of its points, and with some replaced by single points. All other bytes are the client's."""
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-        """Remove stored points, by their ids; where that is conditional, unless they changed: as far as the database can compare them with
-        these points alone.
-        """
+        """Remove stored points by their ids; if conditional, only unchanged points, as far as the database can compare them with these."""
 
     def removed(self, body: bytes) -> None:
-        """Read a successful answer to `ask_removed`. Raises MalformedReplyError; DeclinedError where the database refused it."""
+        """Parse a successful answer to `ask_removed`. Raises MalformedReplyError; DeclinedError if the database refused it."""
 
 
 class WriteAdapter(Protocol):
-    """One that must know a collection before it reads a write also has the verbs of ``DescribesCollections``."""
+    """An adapter that must know a collection before it parses a write also has the verbs of ``DescribesCollections``."""
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The upsert of a request; None for any other. Never raises."""
@@ -198,23 +196,23 @@ class WriteAdapter(Protocol):
         """The read whose answer `is_cosine` takes. Raises UnsupportedError."""
 
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
-        """Whether the scores of this vector are cosine similarities; False where the description does not tell. Never raises."""
+        """Whether the scores of this vector are cosine similarities; False if the description does not show it. Never raises."""
 
     def ask(self, write: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-        """The reads for the neighbours of all points of the inquiry, one where the database takes a batch. Raises UnsupportedError."""
+        """The reads for the neighbours of all points of the inquiry: one if the database has batches. Raises UnsupportedError."""
 
     def found(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Read the successful answers to `ask`, in its order. Raises MalformedReplyError, nothing else."""
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The write with a note, the JSON of an object, as the member NOTE of the payloads of some points, in place of any that is
-        there. All other bytes are the client's. Raises UnsupportedError where a payload has no place for it after all.
+        """The write with a note, the JSON of an object, as the member NOTE of the payloads of some points, replacing an existing one. All
+        other bytes are the client's. Raises UnsupportedError if a payload has no place for it.
         """
 
 
 def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Ids of points whose ids the database will make: their places in the write, as no id is written. Raises UnsupportedError for a write that was stored
-    already: its points would be found as their own copies.
+    """Ids of points whose ids the database will create: their places in the write, in a form that no id has. Raises UnsupportedError for a
+    write that is already stored: its points would be found as their own copies.
     """
     if needs.is_stored:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -222,7 +220,7 @@ def numbered(count: int, needs: WriteNeeds) -> tuple[bytes, ...]:
 
 
 def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:
-    """The points asked for by their tenants, for a read that has one filter for all its vectors."""
+    """The requested points by their tenants, for a read with one filter for all its vectors."""
     groups: dict[Tenant, list[int]] = {}
     for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True):
         groups.setdefault(tenant, []).append(row)
@@ -230,7 +228,7 @@ def by_tenant(inquiry: Inquiry) -> Mapping[Tenant, Sequence[int]]:
 
 
 def name_of(each: Sequence[Mapping[str, object]], wanted: str | None) -> str:
-    """The vector of a write to compare by. ``each``: a point's vectors, by name. Raises UnsupportedError where several could be meant."""
+    """The vector of a write to compare by. ``each``: a point's vectors, by name. Raises UnsupportedError if several are possible."""
     names = {name for vectors in each for name in vectors}
     if wanted is not None:
         names &= {wanted}

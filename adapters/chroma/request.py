@@ -1,6 +1,6 @@
-"""Chroma's queries: which requests they are, which requests alter collections or have their names; parses and widens a query.
+"""Chroma's queries: which requests they are, which requests alter collections or contain their names; parses and widens a query.
 
-The server matches paths literally: a doubled or trailing slash is another, unknown path. Queries name a collection by its id alone; the
+The server matches paths literally: a path with a doubled or trailing slash is unknown. Queries name a collection by its id alone; the
 server ignores the tenant and the database in their paths. A request may have several query embeddings, each a search; all share
 ``n_results`` and ``include``. The client's bytes are spliced. The server ignores unknown members, but a newer one may know them: they make
 a request unsupported.
@@ -55,7 +55,7 @@ def classify(head: RequestHead) -> Operation | None:
 
 
 def scope(tenant: str | None, database: str | None) -> str | None:
-    """``tenant/database/``, decoded; "" where a path names neither; None for invalid UTF-8 and for segments of dots."""
+    """``tenant/database/``, decoded; "" if a path names neither; None for invalid UTF-8 and for segments of dots."""
     if tenant is None or database is None:
         return ""
     try:
@@ -109,7 +109,7 @@ class ChromaNames:
         )
 
     def unsettles(self, head: RequestHead) -> Unsettled | None:
-        """For a collection renamed (by its id) or deleted (by its name), a deleted database, a reset."""
+        """For a renamed collection (by its id), a deleted one (by its name), a deleted database, or a reset."""
         if _ANY.fullmatch(head.path) and head.method in _CHANGING | {"POST"}:
             return Unsettled(scope="")
         if head.method not in _CHANGING:
@@ -121,7 +121,7 @@ class ChromaNames:
 
 
 def _of_one(before: str, said: str) -> Unsettled:
-    """``said``: an id or a name, which has no characters that need percent-encoding."""
+    """``said``: an id or a name, without characters that need percent-encoding."""
     return Unsettled(key=said.lower() if _ID.fullmatch(said) else before + said)
 
 
@@ -148,7 +148,7 @@ RECORD_BYTES = 2048  # id, distance, a passage of text and its metadata
 
 
 def most_candidates(*, searches: int, numbers: int) -> int:
-    """The largest fetch_k of each of so many searches, with vectors of so many numbers."""
+    """The largest fetch_k per search, for this many searches with vectors of this many numbers."""
     return REPLY_BYTES // (max(searches, 1) * (RECORD_BYTES + NUMBER_BYTES * numbers))
 
 
@@ -164,8 +164,8 @@ _KNOWN = frozenset({"ids", "query_embeddings", "n_results", "where", "where_docu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One request. ``opening``: the offset behind its brace. ``limit``, ``include``, ``named``: spans of these values, the last of ``ids``; None
-    where they are absent.
+    """One request. ``opening``: the offset after its brace. ``limit``, ``include``, ``named``: spans of these values, the last of ``ids``;
+    None if absent.
 
     ``searches``: their number. ``asked``: the columns that the client selects. ``added``: further ones.
     """
@@ -216,7 +216,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request for the records of these ids (JSON) alone. Servers before 1.0 ignore ``ids`` and return others."""
+    """The widened request restricted to the records of these ids (JSON). Servers before 1.0 ignore ``ids`` and return others."""
     edits = [
         _edit(document, "n_results", document.limit, b"%d" % len(ids)),
         _edit(document, "ids", document.named, b"[%s]" % b",".join(ids)),
@@ -227,7 +227,7 @@ def again(document: Document, ids: Sequence[bytes]) -> bytes:
 
 
 def _edit(document: Document, name: str, span: Span | None, value: bytes) -> Edit:
-    """A value in place of the client's, or as a new first member: a request has at least one other."""
+    """Replace the client's value, or add a first member: a request has at least one other."""
     if span is not None:
         return (*span, value)
     return document.opening, document.opening, b'"%s":%s,' % (name.encode(), value)
@@ -260,7 +260,7 @@ def _columns(body: bytes, span: Span) -> tuple[str, ...]:
 
 
 def _embeddings(body: bytes, found: Members, searches: int) -> npt.NDArray[np.float32]:
-    """(n, d) float32, n being ``searches`` at most; NaN rows for unusable vectors."""
+    """(n, d) float32, at most ``searches`` rows; NaN rows for unusable vectors."""
     items = items_of(body, required(body, found, "query_embeddings"))
     if not items:
         raise UnsupportedError(Reason.NOTHING_TO_DO)

@@ -1,7 +1,8 @@
 """Chroma over REST: parses a reply and cuts the client's answer from it; the adapter and its dialect.
 
 Supported: query of version 2, and of version 1 (servers before 0.6). The answer has upstream's cells without the other rows; an added
-column is null again, and its name is removed from the list of included ones. All other bytes stay. Whatever is ambiguous is malformed.
+column becomes null again, and its name is removed from the list of included ones. All other bytes are unchanged. Ambiguous replies are
+malformed.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ from .request import DISTANCES, DOCUMENT_KEY, DOCUMENTS, EMBEDDINGS, METADATAS, 
 
 IDS = "ids"
 NAMES = ("ids", "embeddings", "documents", "uris", "metadatas", "distances")
-# Servers before 0.6 write a column of a data loader, always null over HTTP, and another name for the list of included columns, which has
-# another order.
+# Servers before 0.6 write a data loader's column, always null over HTTP, and another name for the list of included columns, in another
+# order.
 UNUSED = "data"
 ECHO, OLD_ECHO = "include", "included"
 
@@ -115,7 +116,7 @@ def read_columns(text: bytes, found: Members) -> dict[str, Column]:
 
 
 def read_echo(text: bytes, found: Members, wanted: Sequence[str]) -> Echo | None:
-    """The list of included columns; None where there is none. Raises ValueError for another list than ``wanted``."""
+    """The list of included columns; None if there is none. Raises ValueError for another list than ``wanted``."""
     names = [name for name in (ECHO, OLD_ECHO) if name in found]
     if not names:
         return None
@@ -151,8 +152,8 @@ def _is_null(text: bytes, member: Member) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. ``text``: that of ``source`` without surrogate escapes. ``columns``: those that are not null, by name. ``echo``: the list
-    of included columns; None where there is none.
+    """A parsed reply. ``text``: that of ``source`` without surrogate escapes. ``columns``: those that are not null, by name. ``echo``: the
+    list of included columns; None if there is none.
     """
 
     source: Shortened
@@ -184,7 +185,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[tuple[Poo
 
 
 def _all_in_place(document: ReplyDocument) -> None:
-    """Raises ValueError where a span that was set aside is no cell of the embeddings."""
+    """Raises ValueError if a span that was set aside is no cell of the embeddings."""
     column = document.columns.get(EMBEDDINGS)
     cells = () if column is None else column.cells
     found = sum(document.source.aside(span) is not None for each in cells for span in each.spans)
@@ -219,7 +220,7 @@ def _vectors(document: ReplyDocument, spans: Sequence[Span | None]) -> npt.NDArr
 
 
 def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per candidate the raw JSON of each wanted key, None where absent; optional ones within the allowance. Raises ValueError for a repeated
+    """Per candidate the raw JSON of each wanted key, None if absent; optional ones within the allowance. Raises ValueError for a repeated
     required key.
     """
     must, may, allowance = needs.payload_fields, needs.optional_fields, Allowance(FIELD_BYTES)
@@ -304,7 +305,7 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
         return b"".join(edited(reply.source, (0, len(reply.text)), edits))
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
-        """Of each search the spans of the results' metadata, null included; None where the column is null. Raises ValueError."""
+        """For each search the spans of the results' metadata, null included; None if the column is null. Raises ValueError."""
         columns = read_columns(text, members(text, whole(text)))
         if METADATAS in columns:
             return tuple(cells.spans for cells in columns[METADATAS].cells)
@@ -327,8 +328,8 @@ _NAMES: Mapping[int, str] = {
 }
 _OTHER = "ChromaError"
 
-# `Quota exceeded: 'Number of results' exceeded quota limit for action 'Query': current usage of 500 exceeds limit of 300`,
-# perhaps with more behind it. Other quotas are worded alike and are not about the limit.
+# `Quota exceeded: 'Number of results' exceeded quota limit for action 'Query': current usage of 500 exceeds limit of 300`, perhaps followed
+# by more. Other quotas have the same wording and are not about the limit.
 _REFUSED = re.compile(
     r"'Number of results' exceeded quota limit for action 'Query': current usage of \d+ exceeds limit of (\d{1,9})\b"
 )
@@ -345,7 +346,7 @@ class ChromaDialect(RestDialect):
     limit = _REFUSED
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """An error with the name by which clients choose the exception they raise."""
+        """An error with the name by which clients choose the exception to raise."""
         body = b'{"error":"%s","message":%s}' % (_NAMES.get(status, _OTHER).encode(), json_text(message))
         return NativeAnswer(status=status, content_type="application/json", body=body)
 

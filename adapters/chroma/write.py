@@ -1,8 +1,8 @@
-"""Upserts and additions: what is read of their columns, the queries for their neighbours, the client's bytes with notes in metadata, or
+"""Upserts and additions: parses their columns, makes the queries for their neighbours, and the client's bytes with notes in metadata, or
 without some records.
 
-Embeddings are arrays of numbers, or floats of 32 bits in Base64, as newer clients write them. A query has one filter, so there is one
-query for each tenant of a write. Metadata is flat: a note is JSON as a string.
+Embeddings are arrays of numbers, or 32-bit floats in Base64, as newer clients write them. A query has one filter, so there is one query for
+each tenant of a write. Metadata is flat: a note is JSON as a string.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COLUMNS = ("ids", "embeddings", "metadatas", "documents", "uris")
 @dataclass(frozen=True, slots=True)
 class Document:
     """A parsed write. ``metadata``: the span of each record's in ``source.text``, None without the column; ``column``: the span of a column
-    that is null; ``at``: where a missing one is added. ``columns``: by name the span of each column that is there, and of its records.
+    that is null; ``at``: where a missing one is added. ``columns``: by name the span of each column, and of its records.
     """
 
     source: Shortened
@@ -100,13 +100,13 @@ _GOT = msgspec.json.Decoder(_Got)
 
 
 def _record(cells: Mapping[str, bytes | msgspec.Raw]) -> bytes:
-    """A record alone."""
+    """A single record."""
     return b"{%s}" % b",".join([b'"%s":%s' % (name.encode(), bytes(cell)) for name, cell in cells.items()])
 
 
 @dataclass(frozen=True, slots=True)
 class _Record(Form):
-    """A document is a member of the payload, under a name of its own."""
+    """A document becomes a member of the payload, under a reserved name."""
 
     payload: str = "metadatas"
     vectors: tuple[str, ...] = ("embeddings",)
@@ -279,7 +279,7 @@ class ChromaWrites(RestWrites):
         return document.source, list(document.columns.values())
 
     def ask_stored(self, write: Operation, _: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """A read by ids, of ids, or of all that is stored."""
+        """A read by ids that returns ids, or everything stored."""
         include = orjson.dumps(_COLUMNS[1:] if whole else ())
         body = b'{"ids":[%s],"include":%s}' % (b",".join(ids), include)
         return [Question(method="POST", target=f"{write.partition}/get", body=body)]
@@ -315,19 +315,19 @@ class ChromaWrites(RestWrites):
         return questions
 
     def acknowledged(self, write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
-        """As servers since 1.0 answer; 0.5 said `true` or null, which no client reads."""
+        """The answer of servers since 1.0; 0.5 returned `true` or null, which no client reads."""
         status = HTTPStatus.CREATED if write.name == "add" else HTTPStatus.OK
         return NativeAnswer(status=status, content_type="application/json", body=b"{}")
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """The members of one record, by the names of their columns; the client's own bytes."""
+        """The members of one record, by the names of their columns, in the client's own bytes."""
         document = own(points.document, Document)
         source, columns = document.source, document.columns
         each = [b'"%s":%s' % (name.encode(), source.cut_value(rows[row])) for name, (_, rows) in columns.items()]
         return b"{%s}" % b",".join(each)
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The write with other columns. A write with members beside its columns is not read, so none is lost here."""
+        """The write with other columns. A write with members beside its columns is not supported, so none is lost here."""
         kept = [row for row in range(len(points.ids)) if row not in rows]
         records = [last_values(merged[row] if row in merged else self.point(points, row), _COLUMNS) for row in kept]
         columns = {

@@ -41,7 +41,7 @@ def classify_grpc(head: RequestHead) -> Operation | None:
 
 
 def describe(_: Operation, message: bytes) -> Question | None:
-    """The request for the description of the collection; None where the search names none. Never raises."""
+    """The request for the description of the collection; None if the search names none. Never raises."""
     try:
         fields_named = [field for field in named(message) if field is not None]
     except ValueError:
@@ -64,7 +64,7 @@ def place(database: str, collection: str) -> str:
 
 
 def collection_of(head: RequestHead) -> str:
-    """The collection named by a message; "" where it cannot be parsed, and then the search is unsupported as well."""
+    """The collection named by a message; "" if it cannot be parsed, in which case the search is unsupported as well."""
     try:
         database, collection = named(head.message)
         said = "" if database is None else text(head.message, database)
@@ -73,7 +73,7 @@ def collection_of(head: RequestHead) -> str:
         return ""
 
 
-# Unary methods, up to Milvus 3.0. Any other method is passed on as a stream in both directions, which costs more.
+# Unary methods, up to Milvus 3.0. Any other method is forwarded as a stream in both directions, which costs more.
 UNARY = methods(
     _SERVICE,
     "CreateCollection DropCollection HasCollection LoadCollection ReleaseCollection DescribeCollection "
@@ -101,13 +101,13 @@ UNARY = methods(
     "RefreshExternalCollection GetRefreshExternalCollectionProgress ListRefreshExternalCollectionJobs",
 )
 
-# REST. Version 1 is that of servers 2.3; version 2, since 2.4, follows its source and was not tested against a server. The collection
-# is named in the body, which is parsed later: rules cannot select it.
+# REST. Version 1 is that of servers 2.3; version 2, since 2.4, follows its source and was not tested against a server. The collection is
+# named in the body, which is parsed later, so rules cannot select it.
 
 VERSION_1 = "1"
 VERSION_2 = "2"
 _VERSIONS = {"/v1/vector/search": VERSION_1, "/v2/vectordb/entities/search": VERSION_2}
-# The last segments of the paths of hybrid searches, which are told from one another by them.
+# The last segments of the paths of hybrid searches, by which they are distinguished.
 _HYBRIDS = {f"/v2/vectordb/entities/{action}": action for action in ("hybrid_search", "advanced_search")}
 
 
@@ -122,10 +122,10 @@ def classify_rest(head: RequestHead) -> Operation | None:
     return None
 
 
-# Which requests may alter a collection: its fields, its indexes and their metric, or the target of an alias.
+# Requests that may alter a collection: its fields, its indexes and their metric, or the target of an alias.
 
 _ANY = Touched(collection=None)
-# Over REST names are in bodies, which are not parsed. Requests that only read use POST as well.
+# Over REST names are in bodies, which are not parsed. Requests that only read also use POST.
 _PATH = re.compile(r"/v1/vector/collections/\w+|/v2/vectordb/(?:databases|collections|aliases|indexes)/(\w+)(?:/\w+)?")
 _READING = frozenset({"list", "describe", "has", "get_stats", "get_load_state", "load", "release", "flush", "compact"})
 # These name database and collection by the numbers of a search.
@@ -149,7 +149,7 @@ def reshaped(head: RequestHead) -> Touched | None:
 
 
 def reshaped_over_grpc(head: RequestHead) -> Touched | None:
-    """The same of a call: any collection where the message names none. Never raises."""
+    """The same for a call: any collection if the message names none. Never raises."""
     if head.path in _OTHERWISE:
         return _ANY
     return Touched(collection=collection_of(head) or None) if head.path in _NAMING else None
@@ -189,7 +189,7 @@ class MilvusDialect(RestDialect):
     limit = _RANGE
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """Code and message, with the status that was given: an error of the proxy must not look like a success."""
+        """Code and message, with the given status: an error of the proxy must not look like a success."""
         body = b'{"code":%d,"message":%s}' % (_UNEXPECTED, json_text(message))
         return NativeAnswer(status=status, content_type="application/json; charset=utf-8", body=body)
 

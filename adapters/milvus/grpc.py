@@ -1,10 +1,10 @@
 """Milvus over gRPC: a reply's rows, their pools, the client's answer cut from it; a hybrid search as searches of its parts; the adapter.
 
-Supported: Search and HybridSearch by dense vectors, servers 2.3 and later. Groups, iterators, ranges, sparse and binary vectors, texts
-and searches by ids are passed through.
+Supported: Search and HybridSearch by dense vectors, servers 2.3 and later. Groups, iterators, ranges, sparse and binary vectors, texts and
+searches by ids are passed through.
 
 The rows of all queries follow each other; ``topks`` has the number of each. An unknown field that may have one element per row raises
-ValueError, because it could not be cut.
+ValueError, because it cannot be cut.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _counts(body: bytes, found: Sequence[Field], queries: int) -> tuple[int, ...
 
 
 def _check_columns(request: Document, columns: Mapping[int, Column], rows: int) -> None:
-    """Raises ValueError where an added field has no column, or a field has two."""
+    """Raises ValueError if an added field has no column, or a field has two."""
     names = [column.name for column in columns.values()]
     if len(set(names)) < len(names) or sum(column.is_dynamic for column in columns.values()) > 1:
         raise ValueError("a field has two columns")
@@ -305,7 +305,7 @@ def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
 def values_of(
     data: bytes, columns: Collection[Column], name: str, rows: int, allowance: Allowance | None = None
 ) -> Values:
-    """The JSON of a field in each row; None where it is absent. ``allowance``: of an optional field. Raises ValueError."""
+    """The JSON of a field in each row; None if absent. ``allowance``: of an optional field. Raises ValueError."""
     for column in columns:
         if column.name == name and not column.is_dynamic:
             return column_values(data, column, allowance)
@@ -313,8 +313,8 @@ def values_of(
     return [None] * rows if dynamic is None else key_values(column_values(data, dynamic, allowance), name)
 
 
-# A hybrid search as searches: a part is ranked as the search with its parameters is. Partitions, consistency and output fields are those of
-# the whole request.
+# A hybrid search as several searches: a part is ranked like a search with its parameters. Partitions, consistency and output fields are
+# those of the whole request.
 
 _ENDING = Ending(old="HybridSearch", new="Search")
 # HybridSearchRequest -> SearchRequest: base, database, collection, partitions, timestamps, metadata, output, consistency, namespace.
@@ -363,7 +363,7 @@ def _part(
 ) -> tuple[Part, str | None]:
     """A part as a search, and its metric. Raises UndividedError, UnsupportedError or ValueError."""
     shared = copied(body, root, _ROOT, _ROOT)
-    for theirs in (PARTITIONS, _NAMESPACE):  # servers differ in whose counts
+    for theirs in (PARTITIONS, _NAMESPACE):  # servers differ in which counts they use
         own_values = _values(body, leaf, theirs)
         if own_values and own_values != _values(shared, fields(shared), theirs):
             raise UndividedError(Undivided.MEMBER)
@@ -392,7 +392,7 @@ def _values(data: bytes, found: Sequence[Field], number: int) -> list[bytes]:
 def _fields(
     divided: Divided, used: Mapping[int, ReplyDocument], rows: list[tuple[int, int]], scores: bytes
 ) -> dict[int, bytes]:
-    """The fields of the results that are not those of one list, columns aside. Raises ValueError."""
+    """The fields of the results that do not belong to one list, without columns. Raises ValueError."""
     limit = divided.fusion.limit
     return {
         SCORES: length_field(SCORES, scores),

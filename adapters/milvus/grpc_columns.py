@@ -1,6 +1,6 @@
 """The columns of a reply over gRPC: the element of each row, the columns' bytes for some of the rows, and values as JSON.
 
-Whatever is not known to have one element per row raises ValueError.
+Anything that is not known to have one element per row raises ValueError.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LAST_OF_A_VARINT = 0x80
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strip:
-    """Consecutive elements. ``start``, ``end``: offsets, tags included. ``number``: of the field that packs them; None where each element
-    is a field. ``edges``: (m + 1,) element i is from ``edges[i]`` to ``edges[i + 1]``. ``places``: (rows,) the element of each row, -1 for
-    none; None: row i has element i. ``is_validity``: it tells which rows are not null.
+    """Consecutive elements. ``start``, ``end``: offsets, tags included. ``number``: of the field that packs them; None if each element is a
+    field. ``edges``: (m + 1,) element i is from ``edges[i]`` to ``edges[i + 1]``. ``places``: (rows,) the element of each row, -1 for none;
+    None: row i has element i. ``is_validity``: it tells which rows are not null.
     """
 
     start: int
@@ -96,13 +96,12 @@ def recut(data: bytes, span: tuple[int, int], parts: Sequence[Part], rows: Indic
 
 _VALID_ROW = b"\x01"
 Source = tuple[bytes, Part]
-"""A part of one of several replies, and the bytes that it is in."""
+"""A part of one of several replies, and the bytes that contain it."""
 
 
 def gathered(sources: Mapping[int, Source], rows: Sequence[tuple[int, int]]) -> bytes:
-    """The bytes of one part with rows of several replies, in their order. ``sources``: the part in each reply, by the numbers in ``rows``,
-    which are pairs of such a number and a row there. The bytes between parts are those of a reply that has all of them. Raises
-    ValueError where the parts are not alike.
+    """The bytes of one part with rows of several replies, in their order. ``sources``: the part in each reply; ``rows``: pairs of an index
+    in it and a row there. The bytes between parts are those of a reply that has all of them. Raises ValueError if the parts differ in kind.
     """
     data, model = max(sources.values(), key=lambda source: _strips(source[1]))
     if isinstance(model, Strip):
@@ -123,7 +122,7 @@ def gathered(sources: Mapping[int, Source], rows: Sequence[tuple[int, int]]) -> 
 
 def _gathered_strip(sources: Mapping[int, Source], rows: Sequence[tuple[int, int]]) -> bytes:
     packed, lacking = None, b""  # a reply whose rows are all null may have no elements
-    elements: dict[int, list[bytes]] = {}  # of each reply those of all its rows; b"" for none
+    elements: dict[int, list[bytes]] = {}  # for each reply those of all its rows; b"" for none
     for number, (data, strip) in sources.items():
         if not isinstance(strip, Strip):
             raise ValueError(f"part at byte {strip.start} is of another kind in another reply")  # noqa: TRY004 - of the bytes, not of our own
@@ -141,7 +140,7 @@ def _strips(part: Part) -> int:
 
 
 def _keyed(part: Part) -> dict[tuple[int | None, int], Part]:
-    """The parts of a box, each by its number and how often that has come before. Raises ValueError for no box."""
+    """The parts of a box, each by its number and its occurrence. Raises ValueError for anything but a box."""
     if isinstance(part, Strip):
         raise ValueError(f"part at byte {part.start} is of another kind in another reply")  # noqa: TRY004 - of the bytes, not of our own
     numbers = [each.number if isinstance(each, Strip) else each.field.number for each in part.parts]
@@ -207,8 +206,8 @@ Mask = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
     """The parts of a column, and its values. ``kind``: the number of the array in ScalarField; ``vector``: the DataType of comparable
-    vectors; None for other columns. ``values``: None where there are none. ``mask``: (rows,) which rows are not null, None where the
-    reply has none; a null may have an element.
+    vectors; None for other columns. ``values``: None if there are none. ``mask``: (rows,) which rows are not null, None if the reply has no
+    mask; a null may have an element.
     """
 
     parts: tuple[Part, ...]
@@ -338,7 +337,7 @@ def _masked(
 
 
 def _validity(data: bytes, found: Sequence[Field], number: int, rows: int) -> tuple[Mask | None, list[Strip]]:
-    """(rows,) which rows have a value, None where the column has no validity; and its strip."""
+    """(rows,) which rows have a value, None if the column has no validity; and its strip."""
     field = only(found, number, LENGTH)
     if field is None or field.value == field.end:
         return None, []
@@ -441,7 +440,7 @@ def _scalar(kind: int, element: bytes) -> bytes:
 
 
 def key_values(documents: Values, key: str) -> Values:
-    """The value of this key in each JSON object; None where it is absent."""
+    """The value of this key in each JSON object; None if absent."""
     return [None if document is None else last_values(document, (key,))[0] for document in documents]
 
 

@@ -1,8 +1,7 @@
 """Parses and widens a search over gRPC.
 
-Of the client's bytes only the parameters of limit and offset change; names of fields are appended. The parts of a hybrid search stay
-unchanged, so that its candidates and scores are those of the client's search: only the limit of the fused list is raised, up to its
-end.
+In the client's bytes only the parameters of limit and offset change; names of fields are appended. The parts of a hybrid search are
+unchanged, so that its candidates and scores are those of the client's search: only the limit of the fused list is raised, up to its end.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from .search import (
     read_inner,
 )
 
-# Search parameters: a list of keys and values, all text. A key may be repeated; which value counts differs between servers, so that
-# different values make the search unsupported.
+# Search parameters: a list of keys and values, all text. If a key is repeated, servers differ in which value counts, so different values
+# make the search unsupported.
 
 _KEY, _VALUE = 1, 2
 _PAIR = Shape(frozenset({_KEY, _VALUE}))
@@ -161,7 +160,7 @@ _LONGEST_PARAMETERS = 16 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed request. ``limit``: the key of the limit. ``inner``: the changed index parameters; None: unchanged. ``output``: the number
-    of the fields with output names. ``vector``: the field to compare by. ``filter``: "" for none; None where it is no expression.
+    of the fields with output names. ``vector``: the field to compare by. ``filter``: "" for none; None if it is no expression.
     """
 
     body: bytes
@@ -211,7 +210,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
-    """The widened request for the rows of these ids (JSON) alone; None where it cannot be narrowed so."""
+    """The widened request restricted to the rows of these ids (JSON); None if it cannot be restricted."""
     if document.filter is None or document.queries != 1:
         return None
     said = narrowed(document.filter, ids, needs)
@@ -245,7 +244,7 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
 
 
 def _filter(body: bytes, found: Found) -> str | None:
-    """The client's filter, "" for none; None where it is no expression, or where its kind is not named."""
+    """The client's filter, "" for none; None if it is no expression, or if its kind is not named."""
     return text_of(body, message(found, _FILTER)) if number_of(body, found, _FILTER_KIND) == _EXPRESSION else None
 
 
@@ -259,14 +258,14 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     counts = {len(part.queries.packed) for part in parts}
     fields = [part.pairs.values.get("anns_field", "") for part in parts if part.queries.is_comparable]
     top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
-    # Of a page pymilvus repeats the offset in each part, where servers ignore it.
+    # For a page pymilvus repeats the offset in each part, where servers ignore it.
     if len(counts) != 1 or not fields or any(part.page[1] not in {0, offset} for part in parts):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     (count,) = counts
     _check_searches(count, needs)
     vector = needs.vector_name or fields[0] or compared(None, needs)
     check_page(top_k, offset)
-    # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
+    # A limit beyond the candidates of all parts is allowed; fewer results show that the list has ended.
     limit = most(LARGEST_WINDOW, dimension=0, queries=count)
     search = Search(top_k=top_k, offset=offset, pages=OFFSET in pairs.values, query=None, most=limit)
     document = Document(
@@ -310,7 +309,7 @@ def read_part(body: bytes, span: Span) -> Part:
 
 
 def _without_offset(text: bytes, inner: Members, offset: int) -> str | None:
-    """The index parameters with an offset of 0; None where they have none. Some clients repeat the offset there."""
+    """The index parameters with an offset of 0; None if they have none. Some clients repeat the offset there."""
     said = number_at(text, inner, OFFSET)
     if said is None:
         return None

@@ -1,8 +1,8 @@
-"""Insertions and upserts over gRPC: what is read of their columns, the searches for their neighbours, the client's message with notes, or
+"""Insertions and upserts over gRPC: parses their columns, makes the searches for their neighbours, and the client's message with notes, or
 without some rows.
 
-A search has one filter, so there is one for each tenant of a write. A note is a key of the dynamic field, or the value of a JSON field
-of its name: the column is written anew, all other bytes are the client's. A row alone is JSON as over REST; bytes in it are Base64.
+A search has one filter, so there is one for each tenant of a write. A note is a key of the dynamic field, or the value of a JSON field of
+its name: the column is written again, all other bytes are the client's. A single row is JSON as over REST; bytes in it are Base64.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _DYNAMIC_FIELD = b"$meta"
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
     """A parsed write. ``named``: the fields of database, collection and partition. ``kind``: the DataType of the vectors; ``packed``: each
-    row's, b"" without one. ``place``: the column that takes notes; None where there is none yet. ``partition``: its name. ``found``: the
-    fields of the message.
+    row's, b"" without one. ``place``: the column for notes; None if there is none yet. ``partition``: its name. ``found``: the fields of
+    the message.
     """
 
     data: bytes
@@ -149,7 +149,7 @@ def _place(data: bytes, columns: Mapping[str, Column], schema: Schema) -> Column
     is_fixed = NOTE in schema.scalars
     if not is_fixed:
         column = next((each for each in columns.values() if each.is_dynamic), None)
-    # A column that does not come cannot be added to a fixed schema: it may have a default, or none.
+    # A missing column cannot be added to a fixed schema: it may have a default, or none.
     if not (schema.is_dynamic or is_fixed) or (is_fixed and column is None):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     if column is None:
@@ -173,7 +173,7 @@ def _group(document: Document, rows: Sequence[int]) -> bytes:
 
 
 def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocument:
-    """What the reader of replies knows of a search of ours."""
+    """The document of our own search, for the reader of replies."""
     schema = own(points.document, Document).schema
     needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=schema)
     return SearchDocument(
@@ -195,7 +195,7 @@ def _of(found: Sequence[Field], number: int) -> list[Field]:
 
 
 def _rewritten(data: bytes, column: Column, shown: Mapping[int, bytes]) -> bytes:
-    """A column with other documents in some rows, which are not null then."""
+    """A column with other documents in some rows, which are then not null."""
     span, values, mask = column.box.field.span, column.content.values, column.content.mask
     edges = [] if values is None else values.edges.tolist()
     places = [-1] * column.rows if values is None else values.of(np.arange(column.rows, dtype=np.intp)).tolist()
@@ -231,7 +231,7 @@ _EVERYTHING = b"*"
 _DELETE_EXPRESSION = 5  # of a DeleteRequest, whose names are those of a write
 
 
-# MutationResult: which rows were stored, and which not.
+# MutationResult: which rows were stored, and which were not.
 _IDS, _SUCCEEDED, _FAILED = 2, 3, 4
 
 
@@ -347,7 +347,7 @@ class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
         return metrics == ["COSINE"]
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with notes in one column. Raises UnsupportedError where the dynamic field of a row is no object."""
+        """The client's bytes with notes in one column. Raises UnsupportedError if the dynamic field of a row is no object."""
         document = own(points.document, Document)
         data, place, is_fixed = document.data, document.place, NOTE in document.schema.scalars
         if not notes:
@@ -382,7 +382,7 @@ class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
         return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """A query of all partitions, which sees what was written until now. Raises UnsupportedError."""
+        """A query of all partitions that sees everything written so far. Raises UnsupportedError."""
         document = own(points.document, Document)
         if whole and not document.schema.is_restorable:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)

@@ -1,8 +1,8 @@
 """Milvus over REST: hybrid searches, which are divided into their searches and fused again; the adapter.
 
-Read in the handlers' source (2.4 to 3.0). Each part is answered as the search with its members is. The metric of a part is that of its
-field's index, which the description of the collection names; what a part says of it servers do not read. An offset of the whole request
-is newer than some servers, which do not read it either: such a request is passed through.
+From the handlers' source (2.4 to 3.0). Each part is answered like a search with its members. The metric of a part is that of its field's
+index, which the description of the collection names; servers ignore a metric in the part. Some older servers ignore an offset of the whole
+request: such a request is passed through.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from .search import (
 )
 
 _CHOSEN = ("groupingField", "groupSize", "strictGroupSize", "functionScore")
-# What each search gets of the whole request, and what of its part; ``params`` are a search's ``searchParams``.
+# The members that each search gets from the whole request, and those from its part; ``params`` are a search's ``searchParams``.
 _SHARED = ("dbName", "collectionName", "partitionNames", "outputFields", "consistencyLevel")
 _LEAF = {name: name for name in ("data", "annsField", "filter", "exprParams", "limit")} | {"params": "searchParams"}
 _ROOT = (*_SHARED, *_CHOSEN, "search", "rerank", "limit", "offset")
@@ -63,7 +63,7 @@ _COST = "cost"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part as it was read. ``query``: of its vector, or of a text."""
+    """A parsed part. ``query``: of its vector, or of a text."""
 
     span: Span
     found: Members
@@ -74,7 +74,7 @@ class _Part:
 
 
 def _number(body: bytes, found: Members, name: str) -> int:
-    """0 where it is absent. Raises UnsupportedError."""
+    """0 if absent. Raises UnsupportedError."""
     span = present(body, found, name)
     return 0 if span is None else integer(body, span)
 
@@ -93,7 +93,7 @@ def _part(body: bytes, span: Span) -> _Part:
     if len(queries) != 1:  # nothing separates their rows in the reply
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     params = present(body, found, "params")
-    if params is not None:  # newer servers read parameters of the index here or one level below
+    if params is not None:  # newer servers read index parameters here or one level below
         inner = read_inner(body, params)
         below = present(body, inner, "params")
         check_chosen(read_inner(body, below) if below is not None else ())
@@ -162,7 +162,7 @@ def _row(document: ReplyDocument, row: int, score: np.float32) -> bytes:
 
 
 def written(score: np.float32) -> bytes:
-    """As servers write a float32: with as few digits as tell it from its neighbours. Raises MalformedReplyError for what is no number."""
+    """A float32 as servers write it: with the fewest digits that identify it. Raises MalformedReplyError for a value that is no number."""
     if not np.isfinite(score):
         raise MalformedReplyError("a fused score that is no number")
     if score and not 1e-6 <= abs(score) < 1e21:
@@ -208,7 +208,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
         chosen = choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True)
         if listed is None and "outputFields" in found and chosen.added:  # null: the member cannot be repeated
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-        # A limit beyond the candidates of all parts is allowed; that fewer come says that the list has ended.
+        # A limit beyond the candidates of all parts is allowed; fewer results show that the list has ended.
         bound = most(LARGEST_WINDOW, dimension=0, queries=1)
         search = Search(
             top_k=top_k, offset=0, pages=False, query=None, most=bound, partition=rest_search.partition_of(body, found)

@@ -1,8 +1,7 @@
 """Milvus over REST: parses and widens a search, parses its reply, cuts the client's answer.
 
-Supported: the search of version 1, and of version 2 from its documentation, by one dense vector.
-Go reads names without regard to case and ignores unknown ones: an unknown member makes a search unsupported. An error has status 200
-and a code other than the version's own for success.
+Supported: the search of version 1, and of version 2 from its documentation, by one dense vector. Go ignores the case of names and unknown
+names: an unknown member makes a search unsupported. An error has status 200 and a code other than the version's code of success.
 """
 
 from __future__ import annotations
@@ -101,8 +100,8 @@ _SEARCH_PARAMS = ("metricType", "params")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``, ``offset``, ``listed``, ``filter``: spans of those values; None where one is absent. ``end``: of the last
-    member. ``is_part``: of a hybrid search: its reply has the numbers that the database fuses, and ids that can be ordered.
+    """A parsed request. ``limit``, ``offset``, ``listed``, ``filter``: spans of those values; None if absent. ``end``: of the last member.
+    ``is_part``: of a hybrid search: its reply has the numbers that the database fuses, and sortable ids.
     """
 
     body: bytes
@@ -158,11 +157,11 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
-    """The widened request for the rows of these ids alone; None where it cannot be narrowed so."""
+    """The widened request restricted to the rows of these ids; None if it cannot be restricted."""
     written = b"null" if document.filter is None else document.body[slice(*document.filter)]
     try:
         said = narrowed("" if written == b"null" else string(written), ids, needs)
-    except ValueError:  # no text, or one that is no Unicode
+    except ValueError:  # no text, or invalid Unicode
         return None
     return None if said is None else _widened(document, len(ids), json.dumps(said).encode())
 
@@ -186,7 +185,7 @@ def _widened(document: Document, count: int, narrowed_to: bytes | None = None) -
 
 
 def describe(operation: Operation, body: bytes) -> Question | None:
-    """The request for the description of the collection; None where the search names none. Never raises."""
+    """The request for the description of the collection; None if the search names none. Never raises."""
     try:
         found = members(body, whole(body))
         names = {name: text_of(body, present(body, found, name)) for name in ("dbName", "collectionName")}
@@ -214,7 +213,7 @@ def _query(body: bytes, found: Members, version: _Version) -> npt.NDArray[np.flo
 
 
 def partition_of(body: bytes, found: Members) -> bytes:
-    """The names of database, collection and partitions as they are spelled: the operation names no collection."""
+    """The names of database, collection and partitions in the client's spelling, because the operation names no collection."""
     spans = [present(body, found, name) for name in ("dbName", "collectionName", "partitionNames")]
     return b"\0".join(b"" if span is None else body[slice(*span)] for span in spans)
 
@@ -310,7 +309,7 @@ def _check_code(request: Document, text: bytes, root: Members) -> None:
 
 
 def _counts(text: bytes, root: Members, rows: int) -> Span | None:
-    """The span of the number of rows; None where it is absent. Raises ValueError for other lists and objects."""
+    """The span of the number of rows; None if absent. Raises ValueError for other lists and objects."""
     for name, member in root.items():
         if text[member.value] in _OPENINGS and name not in {"data", _COUNTS, RECALLS}:
             raise ValueError(f"the member at byte {member.key} may have an element for each row")
@@ -323,7 +322,7 @@ def _counts(text: bytes, root: Members, rows: int) -> Span | None:
 
 
 def _scores(request: Document, document: ReplyDocument) -> npt.NDArray[np.float64]:
-    """(n,) as they are written, with the digits that tell a float32 from its neighbours; of a part the float32 themselves."""
+    """(n,) as written, with the digits that identify a float32; for a part the float32 themselves."""
     written = np.array([_score(document.text, row) for row in document.rows], dtype=np.float64)
     if not request.is_part:
         return written
@@ -339,8 +338,8 @@ def _score(text: bytes, row: Members) -> float:
 
 
 def _ids(request: Document, document: ReplyDocument, needs: Needs) -> tuple[bytes, ...]:
-    """The ids of the rows; () where their field is not known, or one has none. Servers write numbers as texts, unless the client's head
-    says otherwise; in a part they are numbers.
+    """The ids of the rows; () if their field is unknown, or one is missing. Servers write numbers as texts, unless the client's head
+    requests otherwise; in a part they are numbers.
     """
     schema = schema_of(needs)
     is_text = schema is None or schema.has_texts
@@ -352,7 +351,7 @@ def _ids(request: Document, document: ReplyDocument, needs: Needs) -> tuple[byte
 
 
 def _vectors(request: Document, needs: Needs, document: ReplyDocument, text: bytes) -> npt.NDArray[np.float32]:
-    """(n, d). Raises ValueError where a row has no vector that was asked for, or a guess was wrong."""
+    """(n, d). Raises ValueError if a row lacks the requested vector, or a guess was wrong."""
     found = [row.get(request.vector) for row in document.rows]
     if not needs.vectors and None in found:
         return np.full((len(found), 0), np.nan, dtype=np.float32)

@@ -1,8 +1,8 @@
-"""Insertions and upserts over REST, version 2, and what writes of both transports have in common.
+"""Insertions and upserts over REST, version 2, and code that the writes of both transports share.
 
-What is read of their rows, the searches for their neighbours, the client's bytes with notes, or without some rows. As over gRPC there is
+Parses their rows, makes the searches for their neighbours, and the client's bytes with notes, or without some rows. As over gRPC there is
 one search for each tenant. Its reply is one list of rows, which `topks` divides by query; servers before 2.5 do not send it. From the
-source of the server: not tried against one.
+source of the server; not tested against one.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ ROW: Form = _Row()
 
 
 def schema_known(needs: WriteNeeds) -> Schema:
-    """Raises UnsupportedError where the collection is not known, or its field of ids."""
+    """Raises UnsupportedError if the collection, or its field of ids, is unknown."""
     if not isinstance(needs.known, Schema) or not needs.known.primary:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return needs.known
 
 
 def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
-    """The expression that an id is one of these. Raises UnsupportedError where one has no sure spelling."""
+    """The expression that an id is one of these. Raises UnsupportedError if one has no safe spelling."""
     found = narrowed("", ids, Needs(known=schema))
     if found is None:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -77,7 +77,7 @@ def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
 def without_empty(
     rows: Sequence[tuple[bytes | None, ...]], keys: Sequence[str]
 ) -> tuple[tuple[bytes | None, ...], ...]:
-    """The fields of rows without notes that are null or empty: a JSON field may have to be there."""
+    """The fields of rows without notes that are null or empty: a JSON field may be required."""
     if NOTE not in keys:
         return tuple(rows)
     at = keys.index(NOTE)
@@ -85,7 +85,7 @@ def without_empty(
 
 
 def noted(document: bytes | None, note: bytes) -> bytes:
-    """An object with a note in place of any that is there. Raises UnsupportedError for another value."""
+    """An object with a note that replaces an existing one. Raises UnsupportedError for another value."""
     text = document or b"{}"
     span = whole(text)
     if text[slice(*span)][:1] != b"{":
@@ -94,7 +94,7 @@ def noted(document: bytes | None, note: bytes) -> bytes:
 
 
 def stacked(parts: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Matrices over each other; NaN rows for those of another width than the widest, which have no rows or no vectors."""
+    """Matrices stacked vertically; NaN rows for those of another width than the widest, which have no rows or no vectors."""
     width = max((part.shape[1] for part in parts), default=0)
     return np.concatenate(
         [part if part.shape[1] == width else np.full((len(part), width), np.nan, np.float32) for part in parts]
@@ -111,7 +111,7 @@ _SUCCESS = frozenset({b"0", b"200"})
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed write: the spans of its rows and of their vectors in ``source.text``, None where a row has none. ``names``: members of a
+    """A parsed write: the spans of its rows and of their vectors in ``source.text``, None for a row without one. ``names``: members of a
     search that name the collection. ``array``: the span of all rows. ``partition``: its name.
     """
 
@@ -141,7 +141,7 @@ def _value(source: Shortened, row: Members, key: str) -> bytes | None:
 def _ids(
     source: Shortened, rows: Sequence[Members], schema: Schema, needs: WriteNeeds
 ) -> tuple[tuple[bytes, ...], bool]:
-    """And whether they came. Raises ValueError, UnsupportedError."""
+    """The ids, and whether the write has them. Raises ValueError, UnsupportedError."""
     found = [_value(source, row, schema.primary) for row in rows]
     if not any(found):
         return numbered(len(rows), needs), False
@@ -175,7 +175,7 @@ def _rows(reply: _Reply) -> tuple[list[msgspec.Raw], list[int] | None]:
 
 
 def _counts(rows: int, said: list[int] | None, queries: int, limit: int) -> list[int]:
-    """The rows of each query. ``said``: by the reply. Raises ValueError where they cannot be told apart."""
+    """The rows of each query. ``said``: by the reply. Raises ValueError if they cannot be assigned."""
     if said is not None:
         if len(said) == queries and min(said) >= 0 and sum(said) == rows:
             return said

@@ -1,5 +1,5 @@
-"""What both transports share: the description of a collection, search parameters, output fields, vectors, and how a hybrid search fuses its
-lists.
+"""Code that both transports share: the description of a collection, search parameters, output fields, vectors, and how a hybrid search
+fuses its lists.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _NAME, _IS_PRIMARY, _TYPE, _MAKES_IDS = 2, 3, 5, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors; ``documents``: those of type JSON. ``is_dynamic``: rows may have further keys.
-    ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field of the ids, which gRPC
-    returns apart; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too. ``metrics``: pairs of a
-    field and the metric of its index, where the description names it (REST). ``is_restorable``: whether rows that are read over this
-    transport can be stored again as they were: clients give the ids, and REST words no value otherwise than it is written.
+    """``vectors``: the comparable fields. ``scalars``: the fields that are no vectors; ``documents``: those of type JSON. ``is_dynamic``:
+    rows may have further keys. ``shows_all``: a search without output fields returns all of them, as in Milvus Lite. ``primary``: the field
+    of the ids, which gRPC returns separately; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too.
+    ``metrics``: pairs of a field and the metric of its index, if the description names it (REST). ``is_restorable``: whether rows read over
+    this transport can be stored again unchanged: clients set the ids, and REST returns all values in the form in which they are written.
     """
 
     vectors: frozenset[str]
@@ -54,7 +54,7 @@ class Schema:
     is_restorable: bool = True
 
     def metric_of(self, field: str) -> str | None:
-        """In capitals; None where it is not known."""
+        """In capitals; None if unknown."""
         found = {metric.upper() for name, metric in self.metrics if name == field}
         return found.pop() if len(found) == 1 else None
 
@@ -140,7 +140,7 @@ def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
 _SUCCESS = frozenset({0, 200})
 _SCALAR, _OTHER = 1, 0
 _VECTOR = "FloatVector"
-# Types of values that queries show as they are written. Documents are shown as text, arrays as messages.
+# Types whose values queries return in the form in which they are written. Documents are returned as text, arrays as messages.
 _AS_WRITTEN = frozenset({"Bool", "Int8", "Int16", "Int32", "Int64", "Float", "Double", "VarChar", _VECTOR})
 
 
@@ -184,7 +184,7 @@ def read_rest_description(body: bytes) -> Schema:
     known = of_types(
         types,
         is_dynamic=read.data.enableDynamicField,
-        shows_all=read.data.collectionID == 0,  # as over gRPC: Lite, behind what speaks REST for it
+        shows_all=read.data.collectionID == 0,  # as over gRPC: Lite, behind a REST front end
         primary=primary.name,
         has_texts=primary.type.startswith("VarChar"),
     )
@@ -216,7 +216,7 @@ REPLY_BYTES = 64 * 1024 * 1024
 
 # Index parameters that must not be smaller than topk: HNSW, DiskANN, SCANN and its variants, CAGRA.
 _BOUNDS = ("ef", "search_list", "reorder_k", "itopk_size")
-# A range limits the results itself; groups, iterators and orders are a choice of the client.
+# A range limits the results itself; groups, iterators and orders are the client's own selection.
 _RANGES = frozenset({"radius", "range_filter"})
 _CHOSEN = re.compile(r"group_by.*|group_size|strict_group_size|search_iter.*|iterator|order_by.*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -259,7 +259,7 @@ def bound(text: bytes, inner: Members) -> int:
 
 
 def number_at(text: bytes, inner: Members, name: str) -> int | None:
-    """The number of a member, which may be in quotes; None where it is absent. Raises UnsupportedError."""
+    """The number of a member, which may be in quotes; None if absent. Raises UnsupportedError."""
     member = inner.get(name)
     if member is None:
         return None
@@ -271,8 +271,8 @@ def most(inner_bound: int, *, dimension: int, queries: int) -> int:
     return min(inner_bound, LARGEST_WINDOW, REPLY_BYTES // (4 * max(dimension, 1) * queries))
 
 
-# Output fields. The server (not Lite) refuses the name of an absent field, unless the collection is dynamic: then it is a key of
-# ``$meta``. That column is returned whole, so that keys are added only where the client selects none.
+# Output fields. The server (not Lite) refuses the name of a missing field, unless the collection is dynamic: then it is a key of ``$meta``.
+# That column is returned completely, so keys are added only if the client selects none.
 
 ALL = "*"
 _ALL_VECTORS = "%"  # of servers before 2.3
@@ -295,9 +295,10 @@ class Chosen:
 
 
 def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bool = False) -> Chosen:
-    """The additions for ``vector``, where it is needed, and the fields of the needs. ``keys_apart``: keys of ``$meta`` are returned one by one (REST).
+    """The additions for ``vector``, if it is needed, and the fields of the needs. ``keys_apart``: keys of ``$meta`` are returned one by one
+    (REST).
 
-    Raises UnsupportedError where a required field is not available, or where the default output of the server is unknown.
+    Raises UnsupportedError if a required field is not available, or if the server's default output is unknown.
     """
     schema = schema_of(needs)
     if _ALL_VECTORS in listed:
@@ -336,7 +337,7 @@ def _columns(names: Iterable[str], schema: Schema) -> tuple[str, ...]:
 
 
 def _keys(names: Iterable[str], listed: Sequence[str], schema: Schema) -> tuple[str, ...]:
-    # Lite returns an empty `$meta` that was not selected: it could not be told from an added one.
+    # Lite returns an empty `$meta` that was not selected, which could not be distinguished from an added one.
     if not schema.is_dynamic or schema.shows_all or not {*schema.scalars, *schema.vectors}.issuperset(listed):
         return ()
     fixed = schema.scalars | schema.vectors
@@ -361,7 +362,7 @@ def numbers(packed: bytes, kind: int) -> Matrix:
 
 
 def as_query(packed: bytes, kind: int) -> Matrix | None:
-    """(d,) a query vector; None where it is empty or not finite. Raises ValueError for an incomplete number."""
+    """(d,) a query vector; None if it is empty or not finite. Raises ValueError for an incomplete number."""
     if len(packed) % NUMBER_BYTES[kind]:
         raise ValueError(f"{len(packed)} bytes are no whole numbers of type {kind}")
     return usable(numbers(packed, kind))
@@ -376,13 +377,13 @@ def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) 
     return matrix
 
 
-# Texts without escapes, quotes and control characters; ids as JSON: their spelling in an expression is sure.
+# Texts without escapes, quotes and control characters; ids as JSON: these have a safe spelling in an expression.
 _SURE = re.compile(r'[^"\\\x00-\x1f\x7f-\x9f]*')
 _NUMBERS, _TEXTS = re.compile(rb'"?(-?[0-9]{1,20})"?'), re.compile(rb'("[ !#-\[\]-~]*")')
 
 
 def condition(tenant: Tenant) -> str:
-    """The expression that these keys have these values; "" for none. Raises UnsupportedError for what has no sure spelling."""
+    """The expression that these keys have these values; "" for none. Raises UnsupportedError for values without a safe spelling."""
     each: list[str] = []
     for key, value in tenant:
         spelled = orjson.loads(value)
@@ -393,7 +394,7 @@ def condition(tenant: Tenant) -> str:
 
 
 def narrowed(expression: str, ids: Sequence[bytes], needs: Needs) -> str | None:
-    """The client's filter, narrowed to the rows of these ids (JSON); None where an id, or their field, has no sure spelling."""
+    """The client's filter, restricted to the rows of these ids (JSON); None if an id, or their field, has no safe spelling."""
     schema = schema_of(needs)
     if schema is None or not _PLAIN.fullmatch(schema.primary):
         return None
@@ -404,16 +405,16 @@ def narrowed(expression: str, ids: Sequence[bytes], needs: Needs) -> str | None:
     return f"{own}{schema.primary} in [{', '.join(spelled)}]"
 
 
-# How a hybrid search fuses its lists: the rank parameters. Read in Milvus' sources (2.4 to 3.0), and tried on Milvus Lite 2.5 and 3.2.
-# Servers sum in 32 bits, Lite since 3 in 64; both rank equal scores by their ids. A weighted sum needs the metric of each list, which only
-# the request tells, and whether scores are normed, whose default differs between servers: where the request does not say both, the
-# database fuses.
+# How a hybrid search fuses its lists: the rank parameters. From Milvus' sources (2.4 to 3.0), tested on Milvus Lite 2.5 and 3.2. Servers
+# sum in 32 bits, Lite since 3 in 64; both rank equal scores by their ids. A weighted sum needs the metric of each list, which only the
+# request names, and whether scores are normed, whose default differs between servers: if the request does not have both, the database
+# fuses.
 
 UNROUNDED = "-1"  # of `round_decimal`, its default
 _DEFAULT_K = 60  # without a strategy
 _LARGEST_K = 16_384  # exclusive
 _METRICS = frozenset({"COSINE", "IP", "BM25", "L2", "HAMMING", "JACCARD"})
-# Of the others Lite fuses numbers of 64 bits, or of the other sign, which its replies do not have.
+# For other metrics Lite fuses numbers of 64 bits, or of the other sign, which its replies do not contain.
 _LITE_METRICS = frozenset({"COSINE", "IP"})
 
 
@@ -437,7 +438,7 @@ def fusion_of(
 
 
 def _named(params: bytes) -> dict[str, Any]:
-    """Raises ValueError, also for a name that is there twice."""
+    """Raises ValueError, also for a repeated name."""
     if not params.strip():
         return {}
     members(params, whole(params))
@@ -446,12 +447,12 @@ def _named(params: bytes) -> dict[str, Any]:
 
 
 def _rrf(k: object, *, limit: int, is_lite: bool) -> Fusion:
-    """Of a k that is no whole number servers round the ranks differently."""
+    """If k is no whole number, servers round the ranks differently."""
     if not isinstance(k, int | float) or isinstance(k, bool) or not 0 < k < _LARGEST_K:
         raise UndividedError(Undivided.MEMBER)
     if k != int(k):
         raise UndividedError(Undivided.INEXACT)
-    # Ranks count from 1 here, and from 0 in the formula.
+    # Ranks count from 1 in Milvus, and from 0 in the formula.
     return Fusion(method=Method.RRF, limit=limit, k=int(k) + 1, is_double=is_lite, is_by_id=True)
 
 

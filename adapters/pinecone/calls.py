@@ -1,8 +1,8 @@
 """Which Pinecone requests are ranked searches, which write, which belong to the control plane; hosts of indexes; errors.
 
-Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only both ends of a path are matched: a namespace
-may be empty (``/records/namespaces//search``), percent-encoded, or contain slashes (Python client 9.1). The caller removes a routing
-prefix.
+Clients whose host ends in a slash send ``//query``, so leading slashes count as one. Only the beginning and the end of a path are matched:
+a namespace may be empty (``/records/namespaces//search``), percent-encoded, or contain slashes (Python client 9.1). The caller removes a
+routing prefix.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OF_THE_CONTROL_PLANE = frozenset(
     {"indexes", "collections", "backups", "restore-jobs", "embed", "rerank", "models", "assistant", "admin"}
 )
 OF_AN_INDEX = frozenset({"query", "vectors", "describe_index_stats", "records", "namespaces", "bulk"})
-# Path before and behind a namespace -> the operation's name, a metric label.
+# Path before and after a namespace -> the operation's name, a metric label.
 ROUTES = {
     ("/records/namespaces/", "/search"): RECORDS_SEARCH,
     ("/namespaces/", "/documents/search"): DOCUMENTS_SEARCH,
 }
-# The preview of documents search refuses a request without `include_fields` (422), unlike 2026-07. Widening would add the member and so
+# The preview of documents search refuses a request without `include_fields` (422), unlike 2026-07. Widening would add the member and thus
 # turn an error into an answer.
 PREVIEW = "2026-01.alpha"
 
@@ -53,7 +53,7 @@ def is_of_the_control_plane(path: str) -> bool:
 def _named(path: str) -> str | None:
     if path == "/query":
         return QUERY
-    if {".", ".."} & set(path.split("/")):  # servers resolve these differently
+    if {".", ".."} & set(path.split("/")):  # servers normalize these differently
         return None
     for (before, behind), name in ROUTES.items():
         if path.startswith(before) and path.endswith(behind) and len(path) >= len(before) + len(behind):
@@ -72,7 +72,7 @@ def index_named(head: RequestHead) -> str:
 
 
 def index_of(host: str) -> str:
-    """The name of an index: its host's first label, or the host where it has no labels or is an address.
+    """The name of an index: its host's first label, or the host if it has no labels or is an address.
 
     Behind another VecSieve it has the same name as there; behind another gateway the name is host and path.
     """
@@ -85,10 +85,10 @@ def index_of(host: str) -> str:
     return host if label == host or label.isdecimal() or host.startswith("[") else label
 
 
-# Which requests may change an index, by method and path alone, so that no body is held.
+# Requests that may change an index, by method and path only, so that no body is held.
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Of the control plane.
+# Requests of the control plane.
 _SHAPING = frozenset({"indexes", "backups", "restore-jobs", "collections"})
 
 
@@ -115,8 +115,8 @@ _OBJECT, _ARRAY, _STRING = b"{", b"[", b'"'
 
 
 def renamed(body: bytes, rename: Callable[[str], str | None]) -> bytes:
-    """The body with the hosts of its indexes replaced; ``rename`` gives None for a host that stays. A body that cannot be parsed
-    unambiguously is returned unchanged. Never raises.
+    """The body with the hosts of its indexes replaced; ``rename`` returns None to keep a host. A body that cannot be parsed unambiguously
+    is returned unchanged. Never raises.
     """
     text = without_surrogates(body)
     try:
@@ -186,7 +186,7 @@ _UNKNOWN = (2, "UNKNOWN")
 
 
 class PineconeDialect(RestDialect):
-    """The text of a refusal of a result that is too large is not documented, so none is recognized."""
+    """The text of a refusal of a too large result is not documented, so none is recognized."""
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """A named code for the control plane's paths; gRPC's status as JSON for any other."""

@@ -1,7 +1,7 @@
 """Pinecone over gRPC: parses and widens a query, parses its reply, cuts the client's answer; the adapter.
 
-Supported: ``/VectorService/Query``. Changes are appended to the client's bytes: of a field with one number or switch the last value counts
-(https://protobuf.dev/programming-guides/encoding/#last-one-wins). Vectors are compared by direction, as over REST.
+Supported: ``/VectorService/Query``. Changes are appended to the client's bytes: for a number or switch that occurs twice the last value
+counts (https://protobuf.dev/programming-guides/encoding/#last-one-wins). Vectors are compared by direction, as over REST.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from .rest_request import only_one_ranking
 NAMESPACE, TOP_K, FILTER, INCLUDE_VALUES, INCLUDE_METADATA = 1, 2, 3, 4, 5
 VECTOR, _QUERY_ID, _SPARSE_VECTOR, _SCAN_FACTOR, _MAX_CANDIDATES = 7, 8, 9, 10, 11
 
-# Fields that are set once at most. Not supported: the legacy ``queries``.
+# Fields that may be set once. Not supported: the legacy ``queries``.
 _QUERY_SINGLE: Mapping[int, int] = {
     NAMESPACE: LENGTH,
     TOP_K: VARINT,
@@ -82,7 +82,7 @@ MESSAGES: Messages = {QUERY: {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One query. ``emptied``: the client did not ask for the values. ``self_id``: the record that it is by; "" for none."""
+    """One query. ``emptied``: the client did not request the values. ``self_id``: the record by which it searches; "" for none."""
 
     body: bytes
     top_k: int
@@ -91,7 +91,7 @@ class Document:
 
 
 def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
-    """Read a rest_request. Raises UnsupportedError, nothing else."""
+    """Parse a request. Raises UnsupportedError, nothing else."""
     single, packed = _read_query(body)
     top_k = _number(body, single.get(TOP_K)) or 0
     check_page(top_k, 0)
@@ -138,7 +138,7 @@ def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
 
 
 def _number(body: bytes, field: Field | None) -> int | None:
-    """A number or a switch; None when absent, which means zero or off."""
+    """A number or a switch; None if absent, which means zero or off."""
     value = None if field is None else unsigned(body, field)
     if value is not None and value > _MOST:  # a reader of 32 bits would truncate it
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -166,7 +166,7 @@ _FLOAT = struct.Struct("<f")
 
 
 class Match(NamedTuple):
-    """One candidate: its field in the reply, the fields in it, and their values; None where absent."""
+    """One candidate: its field in the reply, the fields in it, and their values; None if absent."""
 
     field: Field
     inside: list[Field]
@@ -213,14 +213,14 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
         unusable=unusable,
-        # The record that the search is by must not replace those like it.
+        # The record by which the search is made must not replace similar records.
         alone=tuple(place for place, match in enumerate(matches) if match.id == request.self_id),
     )
     return pool, ReplyDocument(body=body, matches=matches)
 
 
 def matches_in(body: bytes) -> tuple[Match, ...]:
-    """Of a reply, in the order of the wire. Raises ValueError."""
+    """The matches of a reply, in the order of the wire. Raises ValueError."""
     return tuple(_match(body, field) for field in fields(body) if field.number == _MATCHES)
 
 
@@ -247,7 +247,7 @@ def _match(body: bytes, field: Field) -> Match:
 
 
 def _vectors(body: bytes, matches: Sequence[Match]) -> npt.NDArray[np.float32]:
-    """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError."""
+    """(n, d): the dense vectors, or the sparse ones if there are none. Raises ValueError."""
     dense = matrix([values_of(body, match) for match in matches])
     if dense.shape[1]:
         return dense
@@ -266,7 +266,7 @@ def _sparse(body: bytes, field: Field) -> SparseRow | None:
 
 
 def metadata_of(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per match the JSON of each wanted field, None where absent. Raises ValueError."""
+    """Per match the JSON of each wanted field, None if absent. Raises ValueError."""
     rows: list[tuple[bytes | None, ...]] = []
     left = REPLY_FIELDS
     for match in matches:
@@ -290,7 +290,7 @@ def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:
 
 
 PATH = "/VectorService/Query"
-# Any other method is passed on as a stream, which costs more.
+# Any other method is forwarded as a stream, which costs more.
 UNARY = methods(
     "VectorService",
     "Upsert Delete Fetch List Query Update DescribeIndexStats ListNamespaces DescribeNamespace DeleteNamespace CreateNamespace "

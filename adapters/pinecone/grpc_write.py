@@ -1,8 +1,8 @@
-"""Upserts of vectors over gRPC: what is read of them, the queries for their neighbours, the client's message with notes in metadata,
-without some vectors, or with others in place of some.
+"""Upserts of vectors over gRPC: parses them, makes the queries for their neighbours, and the client's message with notes in metadata,
+without some vectors, or with some vectors replaced.
 
-As over REST a query has one vector, and a note is JSON as a string. It is one more entry at the end of the metadata: of equal keys the
-last one counts, for all readers of protobuf. A vector alone is JSON as over REST.
+As over REST a query has one vector, and a note is JSON as a string. It is one more entry at the end of the metadata: for equal keys the
+last one counts, for all readers of protobuf. A single vector is JSON as over REST.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _ENTRIES = 1  # of a Struct
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: for each vector its field, its metadata and its packed floats, None and b"" where absent."""
+    """A parsed upsert: for each vector its field, its metadata and its packed floats, None and b"" if absent."""
 
     data: bytes
     points: tuple[Field, ...]
@@ -127,7 +127,7 @@ def _point(identifier: bytes, data: bytes, span: Span) -> bytes:
 
 
 def _message(point: bytes) -> bytes:
-    """The Vector of a point alone."""
+    """The Vector message of a single point."""
     value = orjson.loads(point)
     parts = [length_field(_ID, value["id"].encode()), _packed(_VALUES, value.get("values") or ())]
     if sparse := value.get("sparseValues"):
@@ -243,7 +243,7 @@ class PineconeGrpcWrites(GrpcWrites):
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:
-        """From the statistics of an index, where they name the metric. Never raises."""
+        """From the statistics of an index, if they name the metric. Never raises."""
         try:
             metric = only(fields(body), _METRIC, LENGTH)
         except ValueError:
@@ -278,7 +278,7 @@ class PineconeGrpcWrites(GrpcWrites):
         return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """As JSON. Raises UnsupportedError for what has none."""
+        """As JSON. Raises UnsupportedError for a vector without a JSON form."""
         document = own(points.document, Document)
         try:
             return _point(points.ids[row], document.data, document.points[row].span)

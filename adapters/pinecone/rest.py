@@ -1,11 +1,11 @@
 """Pinecone over REST: a reply's matches and their pool, vectors fetched by id, the client's answer cut from a wider reply; the adapter.
 
 Supported: query of every API version, records search since 2025-01, documents search of 2026-07, and fetch for the vectors of a records
-search. The answer is upstream's bytes without the other matches and without what was added; around the matches only usage may
-change. A search without values has ``"values":[]`` and no sparse values: clients fail on null.
+search. The answer is upstream's bytes without the other matches and without what was added; around the matches only usage may change. A
+search without values has ``"values":[]`` and no sparse values: clients fail on null.
 
-Whatever is ambiguous is malformed. Vectors are compared by direction: the reply does not have the index's metric, and two copies have
-the same direction under each. Spans are offsets into the text without surrogate escapes; bytes are cut from the original.
+Ambiguous replies are malformed. Vectors are compared by direction: the reply does not name the index's metric, and copies have the same
+direction under each. Spans are offsets into the text without surrogate escapes; bytes are cut from the original.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def has_id(text: bytes, match: Match, layout: Layout, wanted: str) -> bool:
     member = match.members[layout.id]
     try:
         return string(text[member.value : member.end]) == wanted
-    except ValueError:  # invalid Unicode cannot be a search's id
+    except ValueError:  # invalid Unicode cannot be the id of a search
         return False
 
 
@@ -168,7 +168,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:
-    """(n, d): the dense vectors, or the sparse ones where there are none. Raises ValueError, also for a wrong guess."""
+    """(n, d): the dense vectors, or the sparse ones if there are none. Raises ValueError, also for a wrong guess."""
     source = document.source
     spans = [_span(match, request.vector) for match in document.matches]
     matrix = vectors_at(source, spans)
@@ -186,7 +186,7 @@ def _span(match: Match, name: str | None) -> Span | None:
 
 
 def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
-    """The record that the search is by: it must not replace the records like it."""
+    """The record by which the search is made: it must not replace similar records."""
     if not request.self_id:
         return ()
     rows = enumerate(document.matches)
@@ -199,8 +199,8 @@ def _alone(request: Document, document: ReplyDocument) -> tuple[int, ...]:
 PATH = "/vectors/fetch?"
 TARGET_BYTES = 8000  # servers and gateways refuse request lines beyond 8 kB
 MOST_IDS = 1000  # the service's limit
-IDS_PER_UNIT = 10  # fetched for a read unit; a fetch costs at least one
-MOST_DIGITS = 9  # of read units, which have 32 bits
+IDS_PER_UNIT = 10  # records fetched per read unit; a fetch costs at least one
+MOST_DIGITS = 9  # read units, which have 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Vectors:
 def lookups(namespace: str, ids: Sequence[bytes], known: Collection[str]) -> tuple[Lookup, ...]:
     """The fewest requests for these ids without the known ones. ``namespace``: as in the search's path.
 
-    None for less than two candidates. An id that does not fit into a request is left out.
+    None for fewer than two candidates. An id that does not fit into a request is left out.
     """
     if len(ids) < 2:
         return ()
@@ -229,7 +229,7 @@ def found(lookup: Lookup, body: bytes) -> Found:
 
 
 def joined(pool: Pool, results: Sequence[Found]) -> Pool:
-    """The pool with the dense vectors of ``results``, or with the sparse ones where there are none. Raises MalformedReplyError."""
+    """The pool with the dense vectors of ``results``, or with the sparse ones if there are none. Raises MalformedReplyError."""
     dense: dict[str, Row] = {}
     sparse: dict[str, bytes] = {}
     for each in results:
@@ -249,7 +249,7 @@ def joined(pool: Pool, results: Sequence[Found]) -> Pool:
 
 
 def charged(document: ReplyDocument, read_units: int) -> ReplyDocument:
-    """The document with ``read_units`` added to ``usage.read_units``; unchanged where that is no plain number."""
+    """The document with ``read_units`` added to ``usage.read_units``; unchanged if that is no plain number."""
     text = document.text
     try:
         usage = members(text, whole(text))["usage"]
@@ -314,7 +314,7 @@ def _read_found(lookup: Lookup, source: Shortened) -> Found:
 
 
 def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
-    """The vectors that are not empty. Raises ValueError for an invalid vector, and for a wrong guess."""
+    """The non-empty vectors. Raises ValueError for an invalid vector, and for a wrong guess."""
     if sum(span in source.replaced for span in spans.values()) != len(source.spans):
         raise ValueError("a span that was set aside is no vector of a record")
     found: dict[str, Row] = {}
@@ -327,13 +327,13 @@ def _rows(source: Shortened, spans: Mapping[str, Span]) -> dict[str, Row]:
 
 
 def _values(source: Shortened, records: Mapping[str, Members], name: str) -> dict[str, Span]:
-    """The span of this member of each record that has it."""
+    """The span of this member in each record that has it."""
     spans = {one: record[name].span for one, record in records.items() if name in record}
     return {one: span for one, span in spans.items() if source.text[slice(*span)] != b"null"}
 
 
 def _read_units(source: Shortened, root: Members, ids: int) -> int:
-    """The read units charged, from the reply, or else from the price list."""
+    """The read units charged, from the reply, or from the price list."""
     usage = root.get("usage")
     if usage is not None and source.text[usage.value : usage.value + 1] == b"{":
         units = members(source.text, usage.span).get("readUnits")
@@ -386,7 +386,7 @@ class PineconeRest(NotingAdapter[Document, ReplyDocument]):
         return replace(reply, document=charged(own(reply.document, ReplyDocument), read_units))
 
     def payloads(self, request: Document, text: bytes) -> tuple[tuple[Span | None, ...], ...]:
-        """The spans of the matches' metadata or fields, null included; None where a match has none. Raises ValueError."""
+        """The spans of the matches' metadata or fields, null included; None for a match without. Raises ValueError."""
         layout = request.layout
         spans = elements(text, array_of(text, layout.path))
         if layout.payload is None:

@@ -30,9 +30,9 @@ from ..wire.vectors import usable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The members of a kind of reply: the path to its list, and those of an element.
+    """The members of a kind of reply: the path to its list, and the members of an element.
 
-    ``payload``: of metadata or fields; None where they are members of the element.
+    ``payload``: of metadata or fields; None if they are members of the element.
     """
 
     path: tuple[str, ...]
@@ -45,8 +45,8 @@ class Layout:
 class Document:
     """One search. ``limit``: the span of the number of results. ``edits``: the other changes of a widened request.
 
-    ``vector``, ``sparse``: the members with a candidate's dense and sparse vector; None for none. ``emptied``: the client did not ask
-    for ``vector``, and gets ``[]``. ``added``: the fields that the client did not select. ``self_id``: the record that the search is by.
+    ``vector``, ``sparse``: the members with a candidate's dense and sparse vector; None for none. ``emptied``: the client did not request
+    ``vector``, and gets ``[]``. ``added``: the fields that the client did not select. ``self_id``: the record by which it searches.
     """
 
     body: bytes
@@ -73,7 +73,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 # Selections of fields. An absent selection means every field of records, and none of documents.
 
 EVERY = "*"
-OWN = frozenset({"_id", "_score"})  # always present, and no fields
+OWN = frozenset({"_id", "_score"})  # members that are always present, and are no fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def of_records(text: bytes, span: Span | None, required: Sequence[str], optional
 def of_documents(
     text: bytes, span: Span | None, brace: int, required: Sequence[str], optional: Sequence[str]
 ) -> Selected:
-    """``include_fields`` of a documents search, inserted behind ``brace`` when absent. Raises UnsupportedError."""
+    """``include_fields`` of a documents search, inserted after ``brace`` if absent. Raises UnsupportedError."""
     if span is not None and text[span[0] : span[1]] != b"null":
         return _listed(text, span, texts_of(text, span), required, optional, may_add=True)
     added = _missing((*required, *optional), ())
@@ -130,7 +130,7 @@ def _selected(edit: Edit, added: Sequence[str], readable: Sequence[str], require
 
 
 def _missing(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """The wanted names that are absent, without those that may be patterns."""
+    """The wanted names that are absent, except those that may be patterns."""
     return tuple(dict.fromkeys(n for n in wanted if n not in names and n not in OWN and EVERY not in n))
 
 
@@ -138,27 +138,27 @@ def _array(names: Sequence[str]) -> bytes:
     return json.dumps(list(names), ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
-# The largest fetch_k. A reply has at most 4 MB, and top_k is at most 10,000. Whether the 4 MB are of JSON or of the smaller binary form
-# is not documented, so JSON is assumed. If upstream refuses, the client's request is sent.
+# The largest fetch_k. A reply has at most 4 MB, and top_k is at most 10,000. It is not documented whether the 4 MB are of JSON or of the
+# smaller binary form, so JSON is assumed. If upstream refuses, the client's request is sent.
 
 LARGEST_TOP_K = 10_000
 REPLY_BYTES = 3_200_000  # 4 MB less a fifth: matches differ in size
 NUMBER_BYTES = 14  # a float32 with its comma: 13.7 on average over 768 to 3,072 dimensions
 MATCH_BYTES = 1024  # id, score and the metadata of a usual match
 FIELDS_BYTES = 4096  # the same with a passage of text
-UNKNOWN_NUMBERS = 3072  # of a vector that the request does not show: the largest of the common models
+UNKNOWN_NUMBERS = 3072  # numbers of a vector that the request does not show: as in the largest of the common models
 SPARSE_BYTES = 24_000  # the service's limit, 1,000 indices with their values
 
 
 def most_matches(*, numbers: int = 0, is_sparse: bool = False, has_texts: bool = False) -> int:
-    """The number of matches that fit into a reply, with vectors of so many numbers."""
+    """The number of matches that fit into a reply, with vectors of this many numbers."""
     each = FIELDS_BYTES if has_texts else MATCH_BYTES
     return min(REPLY_BYTES // (each + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
 
 
 def within(candidates: int | None, *, numbers: int, is_sparse: bool) -> int:
-    """The largest fetch_k of a query: what fits into a reply, and ``candidates`` at most, the client's limit for the index.
-    ``numbers``: of the query's vector; 0 for none.
+    """The largest fetch_k of a query: as many as fit into a reply, at most ``candidates``, the client's limit for the index. ``numbers``:
+    of the query's vector; 0 for none.
     """
     fitting = most_matches(numbers=numbers if numbers or is_sparse else UNKNOWN_NUMBERS, is_sparse=is_sparse)
     return fitting if candidates is None else min(fitting, candidates)
@@ -183,7 +183,7 @@ _NAMES = {spelling: name for name, other in _SPELLINGS.items() for spelling in (
 
 
 def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a  Raises UnsupportedError, nothing else."""
+    """Parse a query. Raises UnsupportedError, nothing else."""
     found = read_object(body, span, _NAMES, reason=Reason.NOT_JSON)
     used = spelled_once(found, _NAMES)
     value = {name: present(body, found, spelling) for name, spelling in used.items()}
@@ -208,7 +208,7 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
 
 
 def only_one_ranking(*, is_dense: bool, is_by_id: bool, is_sparse: bool) -> None:
-    """Raises UnsupportedError for a query that the service refuses, or by nothing."""
+    """Raises UnsupportedError for a query that the service refuses, or without a ranking."""
     if is_dense and is_by_id:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if not (is_dense or is_by_id or is_sparse):
@@ -230,7 +230,7 @@ def _is_sparse(body: bytes, span: Span | None) -> bool:
 
 
 def _forced(found: Members, used: Mapping[str, str], span: Span) -> Edit:
-    """Request the values: in place of the client's switch, or in its spelling."""
+    """Request the values: replaces the client's switch, or uses its spelling."""
     spelling = used.get("includeValues")
     if spelling is not None:
         return found[spelling].value, found[spelling].end, b"true"
@@ -250,7 +250,7 @@ _RERANK = ("model", "rank_fields", "top_n", "parameters", "query")
 
 
 def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a  Raises UnsupportedError, nothing else."""
+    """Parse a records search. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _RECORDS_ROOT, reason=Reason.NOT_JSON)
     inside = present(body, root, "query")
     if inside is None:
@@ -276,7 +276,7 @@ def parse_records(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docume
 
 
 def _reranked(body: bytes, span: Span, top_k: int) -> Span:
-    """The span of ``top_n``. Raises UnsupportedError where it is not below ``top_k``."""
+    """The span of ``top_n``. Raises UnsupportedError unless it is below ``top_k``."""
     limit = present(body, read_object(body, span, _RERANK), "top_n")
     if limit is None or integer(body, limit) >= top_k:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
@@ -301,13 +301,13 @@ _CLAUSES = {
 
 
 def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document]:
-    """Read a  Raises UnsupportedError, nothing else."""
+    """Parse a documents search. Raises UnsupportedError, nothing else."""
     root = read_object(body, span, _DOCUMENTS_ROOT, reason=Reason.NOT_JSON)
     limit = required(body, root, "top_k")
     top_k = integer(body, limit)
     check_page(top_k, 0)
     field, vector = _ranking(body, present(body, root, "score_by"))
-    # With vectors to compare, texts are not requested: a field that the schema lacks may be refused.
+    # If there are vectors to compare, texts are not requested: a field that the schema lacks may be refused.
     must = needs.payload_fields if field is None else (field, *needs.payload_fields)
     may = needs.optional_fields if field is None else ()
     listed = root.get("include_fields")
@@ -331,7 +331,7 @@ def _ranking(body: bytes, span: Span | None) -> tuple[str | None, npt.NDArray[np
     dense = [clause for clause in clauses if _type(body, clause) == _DENSE]
     if not dense:
         return None, vector_of(body, None)
-    if len(clauses) > 1:  # the service accepts a vector alone only
+    if len(clauses) > 1:  # the service accepts only a single vector
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     found = read_object(body, dense[0], _CLAUSES[_DENSE])
     vector = vector_of(body, present(body, found, "values"))

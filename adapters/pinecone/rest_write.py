@@ -1,8 +1,8 @@
-"""Upserts of vectors over REST: what is read of them, the queries for their neighbours, the client's bytes with notes in metadata,
-without some vectors, or with others in place of some.
+"""Upserts of vectors over REST: parses them, makes the queries for their neighbours, and the client's bytes with notes in metadata, without
+some vectors, or with some vectors replaced.
 
-A query has one vector, so a write of many vectors has many queries, each of which costs read units. Metadata is flat: a note is JSON as
-a string. Records whose vectors the service makes are passed through.
+A query has one vector, so a write of many vectors has many queries, each of which costs read units. Metadata is flat: a note is JSON as a
+string. Records whose vectors the service makes are passed through.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..writes import Form, Inquiry, Neighbours, NewPoints, WriteNeeds, name_of
 from .calls import BACKEND, index_of
 
 UPSERT = "upsert"
-FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and what they may take of a URL
+FETCHED, FETCH_CHARACTERS = 100, 4096  # ids of one fetch, and the bytes that they may take of a URL
 _VECTOR = ("id", "values", "sparseValues", "sparse_values", "metadata")
 FORM = Form("metadata", ("values", "sparseValues", "sparse_values"))
 DELETED = 1000  # ids of one deletion
@@ -45,8 +45,8 @@ DELETED = 1000  # ids of one deletion
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: for each vector its span in ``source.text`` and those of its numbers and of its metadata, None where absent.
-    ``array``: the span of all vectors. ``namespace``: JSON, b"" where absent.
+    """A parsed upsert: for each vector its span in ``source.text`` and those of its numbers and its metadata, None if absent. ``array``:
+    the span of all vectors. ``namespace``: JSON, b"" if absent.
     """
 
     source: Shortened
@@ -90,7 +90,7 @@ class PineconeRestWrites(RestWrites):
     form = FORM
 
     def partition(self, points: NewPoints) -> bytes:
-        """The namespace; that of a write that names none is empty."""
+        """The namespace; empty for a write that names none."""
         return own(points.document, Document).namespace or b'""'
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
@@ -178,7 +178,7 @@ class PineconeRestWrites(RestWrites):
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:
-        """From the statistics of an index, where they name the metric. Never raises."""
+        """From the statistics of an index, if they name the metric. Never raises."""
         return last_values(body, ("metric",))[0] == b'"cosine"'
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
@@ -192,7 +192,7 @@ class PineconeRestWrites(RestWrites):
         return document.source, [(document.array, document.rows)]
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """Fetches, whose ids are in the URL; they bring all that is stored."""
+        """Fetches, whose ids are in the URL; they return everything stored."""
         namespace = own(points.document, Document).namespace
         behind = f"&namespace={quote(string(namespace), safe='')}" if namespace else ""
         each = [f"ids={quote(string(identifier), safe='')}" for identifier in ids]

@@ -19,7 +19,7 @@ from ..wire.protobuf import LENGTH, head_fields, methods, only, text
 
 BACKEND = "qdrant"
 
-# Path behind /collections/{name}/points/ -> the operation's name, a metric label.
+# Path after /collections/{name}/points/ -> the operation's name, a metric label.
 ROUTES = {
     ("query",): "query",
     ("query", "batch"): "query_batch",
@@ -73,11 +73,11 @@ def collection_of(head: RequestHead) -> str:
 def _decoded(segment: str) -> str | None:
     try:
         return unquote_to_bytes(segment).decode()
-    except UnicodeError:  # no UTF-8: not a collection's name
+    except UnicodeError:  # invalid UTF-8: no collection's name
         return None
 
 
-# Unary methods, up to Qdrant 1.20. Any other method is passed on as a stream in both directions, which costs more.
+# Unary methods, up to Qdrant 1.20. Any other method is forwarded as a stream in both directions, which costs more.
 UNARY = (
     methods(
         "qdrant.Points",
@@ -126,7 +126,7 @@ def collection_named(head: RequestHead) -> str:
 
 
 def collection_in(message: bytes) -> str:
-    """The collection named by a message; "" where it cannot be parsed, and then the search is unsupported as well."""
+    """The collection named by a message; "" if it cannot be parsed, in which case the search is unsupported as well."""
     try:
         named = only(head_fields(message), COLLECTION, LENGTH)
         return "" if named is None else text(message, named)
@@ -134,8 +134,8 @@ def collection_in(message: bytes) -> str:
         return ""
 
 
-# Which requests may alter a collection: its vectors, their sizes, or the target of an alias. An unknown request below a collection
-# counts, because a newer server may have it.
+# Requests that may alter a collection: its vectors, their sizes, or the target of an alias. An unknown request below a collection counts,
+# because it may be one of a newer server.
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _ANY = Touched(collection=None)
@@ -165,7 +165,7 @@ def reshaped(head: RequestHead) -> Touched | None:
 
 
 def reshaped_over_grpc(head: RequestHead) -> Touched | None:
-    """The same of a call: any collection where the message names none. Never raises."""
+    """The same for a call: any collection if the message names none. Never raises."""
     is_change = head.path.startswith(_COLLECTIONS) and head.path not in _KEEPING_METHODS
     if not is_change and head.path not in _OF_VECTORS:
         return None

@@ -1,8 +1,8 @@
 """Qdrant over gRPC: the adapter, the client's answer cut from a wider reply, and fusions as a batch of searches.
 
-Supported: Query, Search, Recommend, Discover and their batches, server versions as over REST. The answer is upstream's bytes without
-the other points and without what was added. Around the points nothing changes. The vectors have the form that the server chooses for
-each point: bare when only the unnamed vector is left, named otherwise, named without any when an enabled selector leaves nothing.
+Supported: Query, Search, Recommend, Discover and their batches, server versions as over REST. The answer is upstream's bytes without the
+other points and without the additions. Everything around the points is unchanged. The vectors have the form that the server chooses for
+each point: bare if only the unnamed vector is left, otherwise named, and an empty named form if an enabled selector leaves nothing.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
 
-# A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those over REST. Fields are copied with
+# A fusion: its prefetches as one batch of searches, and the batch's reply as one list; the rules are those of REST. Fields are copied with
 # their bytes; those whose numbers differ between a prefetch and a search get the other number. A message that occurs twice is merged by its
-# reader, so the root's filter stands before the prefetch's.
+# reader, so the root's filter is placed before the prefetch's.
 
 _QUERY = LAYOUTS["query"]
 # QueryPoints.
@@ -70,7 +70,7 @@ _SEARCHES, _OF_BATCH = 2, {_CONSISTENCY: 3, _TIMEOUT: 4}
 # Query.variant, Rrf, Filter.
 _FUSION, _FORMULA, _RRF = 6, 8, 10
 _K, _WEIGHTS = 1, 2
-# Query, nearest, and a text, an image or an object, which no stored point stands for.
+# Query, nearest, and a text, an image or an object, which refer to no stored point.
 _INFERRED = ((_VARIANT, 1, 5), (_VARIANT, 1, 6), (_VARIANT, 1, 7))
 _CONJUNCTIONS = frozenset({2, 3})  # must, must_not
 _SCORE_TAG = encoded(SCORE << 3 | FIXED32)
@@ -78,7 +78,7 @@ _METHODS = {0: Method.RRF, 1: Method.DBSF}
 
 
 def _fusion(body: bytes, root: list[Field]) -> Fusion | None:
-    """The fusion of the root; None where there is none. Raises UndividedError or ValueError."""
+    """The fusion of the root; None if there is none. Raises UndividedError or ValueError."""
     query = only(root, _VARIANT, LENGTH)
     variant = [] if query is None else fields(body, query.span)
     if len(variant) != 1:
@@ -88,7 +88,7 @@ def _fusion(body: bytes, root: list[Field]) -> Fusion | None:
         raise UndividedError(Undivided.FORMULA)
     if chosen.number not in {_FUSION, _RRF}:
         return None
-    limit = _last(body, root, _QUERY.limit)  # the widened one is behind the client's
+    limit = _last(body, root, _QUERY.limit)  # the widened one follows the client's
     threshold = only(root, _THRESHOLD, FIXED32)
     least = None if threshold is None else _finite(struct.unpack_from("<f", body, threshold.value)[0])
     count = QUERY_LIMIT if limit is None else limit
@@ -173,7 +173,7 @@ def _read(leaf: bytes, root: Plan, index: int, partition: bytes) -> tuple[Search
 
 
 def _filter_before(body: bytes, held: Field | None, leaf: bytes) -> bytes:
-    """The root's filter, to be merged with that of a search. Raises UndividedError where merging would not ask for both."""
+    """The root's filter, to be merged with that of a search. Raises UndividedError if the merged filter would not require both."""
     if held is None:
         return b""
     its_own = only(fields(leaf), _QUERY.filter, LENGTH)
@@ -187,7 +187,7 @@ def _is_conjunction(data: bytes, field: Field) -> bool:
 
 
 def _last(body: bytes, found: list[Field], number: int) -> int | None:
-    """Of a number that may be set twice the value that counts. Raises ValueError."""
+    """The value that counts of a number that may be set twice. Raises ValueError."""
     those = [field for field in found if field.number == number]
     if any(field.wire != VARINT for field in those):
         raise ValueError(f"field {number} is no number")
@@ -264,7 +264,7 @@ def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes
 
 
 def _framed(data: bytes, place: Place, inside: bytes) -> bytes:
-    """A result with this content; upstream's bytes where it is unchanged."""
+    """A result with this content; upstream's bytes if it is unchanged."""
     start, value, end = place
     return data[start:end] if inside == data[value:end] else length_field(RESULT, inside)
 
@@ -291,7 +291,7 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
             raise UndividedError(Undivided.MEMBER) from None
 
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-        """As in the contract. Servers leave out a score of 0, and write the others behind the payload."""
+        """As in the contract. Servers omit a score of 0, and write the others after the payload."""
         (reply,) = replies
         document = own(reply.document, ReplyDocument)
         data = document.data

@@ -71,7 +71,7 @@ Place = tuple[int, int, int]
 
 
 class Point(NamedTuple):
-    """One candidate: its field in the list, its field of vectors (None where absent), and the entries of its payload."""
+    """One candidate: its field in the list, its field of vectors (None if absent), and the entries of its payload."""
 
     place: Place
     vectors: Place | None
@@ -80,10 +80,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The points of a list in order, and what is read of each.
+    """The points of a list in order, and their parsed fields.
 
-    ``ids``: as over REST, a number or a quoted UUID. ``versions``: as over REST, zero where it is absent, as protobuf writes a zero; with
-    the shard key's message. ``scores``: (n,) float64, zero where absent. ``is_together``: nothing stands before a point but points.
+    ``ids``: as over REST, a number or a quoted UUID. ``versions``: as over REST, zero if absent, because protobuf omits a zero; with the
+    shard key's message. ``scores``: (n,) float64, zero if absent. ``is_together``: no other field is before or between the points.
     """
 
     each: Sequence[Point]
@@ -94,18 +94,18 @@ class Points:
 
 
 def read_points(data: bytes, span: Span, *, has_keys: bool = True) -> Points:
-    """``has_keys``: whether payload keys are wanted; else the entries need not be found. Raises ValueError."""
+    """``has_keys``: whether payload keys are wanted; otherwise the entries are skipped. Raises ValueError."""
     try:
         return in_order(data, span, has_keys=has_keys)
     except (ValueError, IndexError):
         return walked(data, span)
 
 
-def in_order(data: bytes, span: Span, *, has_keys: bool = True) -> Points:  # noqa: C901 - one pass: calls take half of the time
-    """The points of a list that is written as servers write it. Raises ValueError or IndexError for any other.
+def in_order(data: bytes, span: Span, *, has_keys: bool = True) -> Points:
+    """The points of a list in the servers' format. Raises ValueError or IndexError for any other.
 
-    The position only grows: whatever ends beyond its message, or is taken for a field of the one before it, fails the comparison with
-    the point's end. Lengths of two bytes are read inline, as most are.
+    The position only grows: a field that ends beyond its message, or is taken for a field of the previous one, fails the comparison with
+    the point's end. Lengths of two bytes are read inline, because most are.
     """
     at, end = span
     left = REPLY_FIELDS
@@ -129,14 +129,8 @@ def in_order(data: bytes, span: Span, *, has_keys: bool = True) -> Points:  # no
         if tag != _ID or kind not in _IDS or size > 0x7F or behind != at:
             raise ValueError(f"the point at byte {start} does not begin with an id")
         entries: list[Span] = []
-        while data[at] == _PAYLOAD and left:
-            left -= 1
-            size, value_at = data[at + 1], at + 2
-            if size > 0x7F:
-                size, value_at = varint(data, at + 1, stop)
-            at = value_at + size
-            if has_keys:
-                entries.append((value_at, at))
+        if data[at] == _PAYLOAD and left:
+            at, left = _payload_in_order(data, at, stop, left, entries if has_keys else None)
         score = _ZERO
         if data[at] == _SCORE:
             at += 5
@@ -152,6 +146,19 @@ def in_order(data: bytes, span: Span, *, has_keys: bool = True) -> Points:  # no
         each.append(_made(Point, ((start, value, at), vectors, entries)))
     _check_rest(data, at, end)
     return Points(each, tuple(ids), tuple(versions), _doubles(scores), is_together=True)
+
+
+def _payload_in_order(data: bytes, at: int, stop: int, left: int, entries: list[Span] | None) -> tuple[int, int]:
+    """The end of a payload of at most ``left`` keys, and how many more are allowed. Adds its spans to ``entries``."""
+    while data[at] == _PAYLOAD and left:
+        left -= 1
+        size, value = data[at + 1], at + 2
+        if size > 0x7F:
+            size, value = varint(data, at + 1, stop)
+        at = value + size
+        if entries is not None:
+            entries.append((value, at))
+    return at, left
 
 
 def _rest_in_order(data: bytes, at: int, stop: int, versions: list[bytes]) -> tuple[int, Place | None]:

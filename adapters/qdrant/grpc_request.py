@@ -47,7 +47,7 @@ from .ranking import (
 )
 from .rest_request import QUERY_LIMIT
 
-# The span of a dense ranking is that of the message with the numbers.
+# The span of a dense ranking is the span of the message with the numbers.
 
 # Query.variant. 9 is nearest with MMR. Not supported: 12, a text query, which names a payload field where others name a vector.
 _NEAREST = 1
@@ -64,7 +64,7 @@ _VARIANTS = {
     11: Kind.REFERENCE,  # relevance_feedback
 }
 QUERY = Shape(frozenset({_NEAREST, *_VARIANTS}), is_choice=True)
-# These only feed the ranking above them; MMR asks for diversity.
+# Rankings that only feed the ranking above them, except MMR, which requests diversity.
 _PLAIN_ORDERS = {5, 7}
 
 # VectorInput.variant.
@@ -168,7 +168,7 @@ NAMES = Shape(frozenset(), frozenset({_NAMES}))
 @dataclass(frozen=True, slots=True)
 class Payload:
     """``asked``: the keys added to the payload selection. ``is_forced``: the client wants no payload. ``is_cut``: whether some optional
-    keys do not come whole.
+    keys are not returned completely.
     """
 
     asked: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ def read_vectors(data: bytes, field: Field | None) -> bool | tuple[str, ...]:
 
 
 def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None) -> bytes:
-    """The selector of ``name`` (None: of every vector) as field ``number``; b"" where the client's has it already."""
+    """The selector of ``name`` (None: of every vector) as field ``number``; b"" if the client's includes it already."""
     if wanted is True:
         return b""
     if name is None:
@@ -195,8 +195,8 @@ def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None)
 
 
 def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
-    """The additions for the top-level keys ``fields``. Raises UnsupportedError where one could not be removed again exactly. ``optional``
-    keys are added where possible.
+    """The additions for the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly. ``optional`` keys
+    are added if possible.
     """
     plain = askable(optional, fields)
     is_cut = not {*plain, *fields}.issuperset(optional)
@@ -232,7 +232,7 @@ def _plan_chosen(data: bytes, found: Found, fields: Sequence[str], optional: Seq
     excluded = message(found, _EXCLUDE)
     hidden = () if excluded is None else _names(data, excluded)
     check_shown(hidden, fields)
-    # Optional keys that are not excluded come anyway.
+    # Optional keys that are not excluded are returned in any case.
     return Payload(is_cut=is_touched(hidden, optional, may_be_whole=False))
 
 
@@ -307,14 +307,14 @@ MESSAGES: Messages = {
 
 # The batch of each: collection, searches, consistency, timeout.
 _SEARCHES = 2
-# Filter, its condition of ids, and PointId.
+# Filter, its condition on ids, and PointId.
 _MUST, _HAS_ID, _HAVING_ID, _NUMBER, _UUID = 2, 3, 1, 1, 2
 BATCH = Shape(frozenset({1, 3, 4}), frozenset({_SEARCHES}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One supported search, and what is added. ``index``: in the batch, else 0. ``wanted``: the client's selection of vectors.
+    """One supported search, and its additions. ``index``: in the batch, else 0. ``wanted``: the client's selection of vectors.
 
     ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
@@ -332,7 +332,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``items``: those of the batch, None when it is no batch."""
+    """A parsed request. ``items``: those of the batch, None if it is no batch."""
 
     body: bytes
     plans: tuple[Plan, ...]
@@ -376,9 +376,9 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request of the only search for the points of these ids (JSON) alone.
+    """The widened request of the only search, restricted to the points of these ids (JSON).
 
-    A message that occurs twice is merged, so the condition is one more that must hold.
+    A message that occurs twice is merged, so the condition is an additional one.
     """
     (plan,) = document.plans
     having = b"".join(length_field(_HAVING_ID, _point_id(each)) for each in ids)
@@ -427,7 +427,7 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
     )  # fmt: skip
     query = dense_at(body, ranking, layout)
     if name != ranking.name:
-        query = None  # another vector lives in another space
+        query = None  # another vector is in another space
     selector = message(found, layout.shard_key)
     partition = b"" if selector is None else body[selector.value : selector.end]
     search = Search(
@@ -436,12 +436,12 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
     return search, plan
 
 
-# A client's searches differ in the numbers of their vectors: what stands around them is read once.
+# A client's searches differ in the numbers of their vectors: the fields around them are read once.
 _SKELETONS, _SKELETON_BYTES = 256, 4096
 
 
 def _remembered(body: bytes, name: str, needs: Needs) -> tuple[Search, Plan] | None:
-    """The same as `_read`, in a sixth of the time; None for a search without a vector, or with much else. Raises UnsupportedError."""
+    """The same as `_read`, in a sixth of the time; None for a search without a vector, or with many other fields. Raises UnsupportedError."""
     way = LAYOUTS[name].way
     try:
         place = value_at(body, way) if way else None
@@ -458,14 +458,14 @@ def _remembered(body: bytes, name: str, needs: Needs) -> tuple[Search, Plan] | N
 
 @lru_cache(_SKELETONS)
 def _skeleton(name: str, needs: Needs, before: bytes, size: int, behind: bytes) -> tuple[Search, Plan] | None:
-    """A search whose numbers are zeros: nothing but its query depends on them. None where they are not its whole query."""
+    """A search with zeros as numbers: only its query depends on them. None if they are not its whole query."""
     body = before + bytes(size) + behind
     search, plan = _read(body, (0, len(body)), LAYOUTS[name], needs, 0)
     return (search, plan) if search.query is not None and search.query.nbytes == size else None
 
 
 def dense_at(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:
-    """The usable dense vector of a ranking; None where there is none. Raises UnsupportedError."""
+    """The usable dense vector of a ranking; None if there is none. Raises UnsupportedError."""
     if ranking.dense is None:
         return None
     try:

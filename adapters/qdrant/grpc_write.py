@@ -1,10 +1,10 @@
-"""Upserts over gRPC: their points, the query for their neighbours, the client's message with notes in payloads, without some points, or
-with others in place of some; stored points read and removed.
+"""Upserts over gRPC: parses their points, makes the query for their neighbours, and the client's message with notes in payloads, without
+some points, or with some points replaced; reads and removes stored points.
 
-Read is Upsert without a condition (`update_filter`, `update_mode`), which would decide what is stored. A note is one more entry of the
-payload at the end of its point: of equal keys the last one counts, for all readers of protobuf. A point alone is JSON as over REST, which
-`vecsieve undo` speaks. Numbers survive both ways: a float of 32 bits is written with the fewest digits that give it again, an integer
-stays an integer.
+Supported: Upsert without a condition (`update_filter`, `update_mode`), which would decide what is stored. A note is one more entry of the
+payload at the end of its point: for equal keys the last one counts, for all readers of protobuf. A single point is JSON as over REST, which
+`vecsieve undo` uses. Numbers survive both conversions: a 32-bit float is written with the fewest digits that identify it, an integer stays
+an integer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _OLD = frozenset({_DATA, _INDICES, _COUNT})
 
 
 def vectors_json(data: bytes, span: Span | None) -> bytes:
-    """Of one point: the unnamed vector, or an object of named ones. Raises ValueError for one that the database has yet to make."""
+    """Of one point: the unnamed vector, or an object of named ones. Raises ValueError for one that the database must compute."""
     each = {name: _vector(data, inner) for name, inner in named(data, span).items()}
     return orjson.dumps(each[""] if each.keys() == {""} else each, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -107,7 +107,7 @@ def _floats(data: bytes, found: list[Field], number: int) -> npt.NDArray[np.floa
 
 
 def vectors_message(vectors: object) -> bytes:
-    """The message of a point's vectors. ``vectors``: as JSON has them."""
+    """The message of a point's vectors. ``vectors``: in their JSON form."""
     if isinstance(vectors, dict) and vectors.keys() != {"indices", "values"}:
         named_ones = [
             length_field(ENTRIES, length_field(1, name.encode()) + length_field(2, _message(each)))
@@ -133,7 +133,7 @@ def _packed(numbers: list[float]) -> bytes:
 
 
 def condition(key: str, value: object) -> bytes:
-    """The condition of a filter that a payload has this text, integer or boolean."""
+    """The filter condition that a payload has this text, integer or boolean."""
     return length_field(1, length_field(1, key.encode()) + length_field(2, _match(value)))
 
 
@@ -156,9 +156,9 @@ _NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: its points, the packed floats of each one's vector, b"" without one, and the message of the shard keys.
+    """A parsed upsert: its points, the packed floats of each point's vector, b"" without one, and the message of the shard keys.
 
-    ``waits``: whether the answer is wanted when the write has been carried out.
+    ``waits``: whether the database answers after the write is done.
     """
 
     data: bytes
@@ -273,7 +273,7 @@ class QdrantGrpcWrites(GrpcWrites):
         return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
 
     def partition(self, points: NewPoints) -> bytes:
-        """The shard key, as over REST; of several a list."""
+        """The shard key, as over REST; a list if there are several."""
         data = own(points.document, Document).shard_keys
         keys: list[object] = []
         for span in messages_in(data, (0, len(data)), 1):
@@ -412,13 +412,13 @@ class QdrantGrpcWrites(GrpcWrites):
         return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
 
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
-        """Without a number of an operation: none was made."""
+        """Without an operation's number, because there was no operation."""
         status = _COMPLETED if self.waits(points, query) else _ACKNOWLEDGED
         body = length_field(1, number_field(2, status)) + encoded(2 << 3 | FIXED64) + pack("<d", 0.0)
         return NativeAnswer(status=0, content_type="", body=body)
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-        """A deletion by one filter for each point."""
+        """A deletion with one filter per point."""
         each = []
         for identifier, point in victims.items():
             conditions = [length_field(_HAS_ID, length_field(1, _id_message(identifier)))]

@@ -35,7 +35,7 @@ class Ranking:
 
 
 def decided(root: Ranking, leaves: Sequence[Ranking]) -> Ranking:
-    """The ranking of a query over prefetches, whose rankings are ``leaves``, depth first; a fusion takes that of one of them.
+    """The ranking of a query over prefetches, whose rankings are ``leaves``, depth first; a fusion has that of one of them.
 
     Raises UnsupportedError where the client chose the order of any.
     """
@@ -51,12 +51,12 @@ def decided(root: Ranking, leaves: Sequence[Ranking]) -> Ranking:
 
 
 def compared(ranking: Ranking, needs: Needs, wanted: bool | tuple[str, ...]) -> str | None:
-    """The vector to compare by; None where all must be fetched to choose one. ``wanted``: the client's own selection."""
+    """The vector to compare by; None if all must be fetched to choose one. ``wanted``: the client's own selection."""
     if needs.vector_name is not None:
         return needs.vector_name
     if ranking.kind in {Kind.DENSE, Kind.REFERENCE}:
         return ranking.name
-    # Fetching all in place of a list would hide the server's error about an unknown name.
+    # Fetching all instead of a list would hide the server's error about an unknown name.
     is_list = not isinstance(wanted, bool)
     return ranking.name if needs.vector_hint is None and is_list else needs.vector_hint
 
@@ -90,26 +90,26 @@ _FIRST_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def without_known(needs: Needs) -> Needs:
-    """The needs of a call whose optional values may be known already: it neither adds nor reads them."""
+    """The needs of a call whose optional values may already be known: it neither adds nor reads them."""
     return needs if needs.values else replace(needs, optional_fields=())
 
 
 def askable(optional: Sequence[str], fields: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``optional`` that need no quotes and are not among ``fields``."""
+    """The ``optional`` keys that need no quotes and are not among ``fields``."""
     return tuple(field for field in optional if _FIRST_KEY.fullmatch(field) and field not in fields)
 
 
 def forced(fields: Sequence[str], optional: Sequence[str]) -> tuple[str, ...]:
-    """The keys to request where the client wants no payload. Raises UnsupportedError."""
+    """The keys to request if the client wants no payload. Raises UnsupportedError."""
     if not all(_FIRST_KEY.fullmatch(field) for field in fields):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     return (*fields, *optional)
 
 
 def missing(chosen: Sequence[str], fields: Sequence[str], optional: Sequence[str]) -> tuple[str, ...]:
-    """The keys to request beside the client's paths. Raises UnsupportedError."""
+    """The keys to request in addition to the client's paths. Raises UnsupportedError."""
     first = _first_keys(chosen, (*fields, *optional))
-    if any(not first.get(field, True) for field in fields):  # a part of it is chosen: the rest could not be removed
+    if any(not first.get(field, True) for field in fields):  # a part of it is selected: the rest could not be removed
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     added = tuple(field for field in (*fields, *optional) if field not in first)
     if not all(_FIRST_KEY.fullmatch(field) for field in added):
@@ -118,13 +118,13 @@ def missing(chosen: Sequence[str], fields: Sequence[str], optional: Sequence[str
 
 
 def is_touched(paths: Sequence[str], optional: Sequence[str], *, may_be_whole: bool) -> bool:
-    """Whether these paths choose a part of one of ``optional``; or all of it, unless ``may_be_whole``."""
+    """Whether these paths select a part of one of ``optional``; or all of it, unless ``may_be_whole``."""
     first = _first_keys(paths, optional)
     return any(not (may_be_whole and first[field]) for field in optional if field in first)
 
 
 def check_shown(hidden: Sequence[str], fields: Sequence[str]) -> None:
-    """Raises UnsupportedError where the paths excluded by the client touch one of ``fields``."""
+    """Raises UnsupportedError if the paths excluded by the client affect one of ``fields``."""
     if _first_keys(hidden, fields).keys() & set(fields):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
 
@@ -134,7 +134,7 @@ def _first_keys(paths: Sequence[str], fields: Sequence[str]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for path in paths:
         first = _FIRST_KEY.match(path)
-        if first is None or (path in fields and first[0] != path):  # quoted, or a key that reads like a path
+        if first is None or (path in fields and first[0] != path):  # quoted, or a key that looks like a path
             raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
         found[first[0]] = found.get(first[0], False) or first[0] == path
     return found
@@ -188,7 +188,7 @@ def of_reference(text: bytes, found: Members, _nesting: int) -> Ranking:
 
 
 def name_of(text: bytes, found: Members, name: str) -> str:
-    """The name in a member; "" where it is absent. Raises UnsupportedError."""
+    """The name in a member; "" if absent. Raises UnsupportedError."""
     span = present(text, found, name)
     if span is None:
         return ""
@@ -258,14 +258,14 @@ def _prefetched(text: bytes, root: Members, nesting: int) -> Iterator[Ranking]:
         query = present(text, found, "query")
         if query is not None:
             kind, _ = _query(text, query)
-            # A sample or order_by only feeds the ranking above it; MMR asks for diversity.
+            # A sample or order_by only feeds the ranking above it; MMR requests diversity.
             if kind is not Kind.CHOSEN or not members(text, query).keys() & _CHOSEN:
                 yield Ranking(kind, name_of(text, found, "using"))
         waiting += [(inner, depth + 1) for inner in reversed(listed(text, found))]
 
 
 def is_inferred(text: bytes, query: Span) -> bool:
-    """Whether a ``query`` value of the kind REFERENCE is a text, an image or an object, which no stored point stands for."""
+    """Whether a ``query`` value of the kind REFERENCE is a text, an image or an object, which refers to no stored point."""
     found = members(text, query) if text[query[0] : query[0] + 1] == b"{" else {}
     nearest = found.get("nearest")
     if nearest is not None:

@@ -1,9 +1,9 @@
 """Qdrant over REST: the adapter, the client's answer cut from a wider reply, and all points of a collection, page by page.
 
-Supported: query, search, recommend, discover and their batches, servers 1.7 to 1.20. The answer is upstream's bytes without the
-other points and without what was added. Around the points nothing changes. ``vector`` has the form that the server chooses for
-each point: a bare list when only the unnamed vector is left, an object otherwise, ``{}`` when an enabled selector leaves nothing.
-Servers up to 1.9 write null for an absent member.
+Supported: query, search, recommend, discover and their batches, servers 1.7 to 1.20. The answer is upstream's bytes without the other
+points and without the additions. Everything around the points is unchanged. ``vector`` has the form that the server chooses for each point:
+a bare list if only the unnamed vector is left, otherwise an object, and ``{}`` if an enabled selector leaves nothing. Servers up to 1.9
+write null for an absent member.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
 from .rest_request import Document, Plan
 
-# All points: their ids, and a search that brings points of given ids with version and score. Scroll names no versions. So a page of it brings
-# ids alone, and the points come by a search narrowed to them.
+# All points: their ids, and a search that returns points of given ids with version and score. Scroll returns no versions, so a page
+# contains ids only, and the points are fetched by a search restricted to them.
 
 
 class _Vector(msgspec.Struct):
@@ -73,7 +73,7 @@ def describing(collection: str) -> Question:
 
 
 def named_vectors(body: bytes) -> tuple[Named, ...]:
-    """The dense vectors of a collection that points have one of. Raises MalformedReplyError, nothing else."""
+    """The dense vectors of which points have one each. Raises MalformedReplyError, nothing else."""
     try:
         raw = _INFO.decode(body).result.config.params.vectors
         try:
@@ -105,14 +105,14 @@ def listed(body: bytes) -> Listed:
 
 
 def searching(collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
-    """A client's search that ranks these points. Its vector is arbitrary: what scores prove does not depend on it."""
+    """A client's search that ranks these points. Its vector is arbitrary, because the proof by scores does not depend on it."""
     query = np.random.default_rng(0).standard_normal(vector.dimension).astype(np.float32).tolist()
     using = b',"using":' + msgspec.json.encode(vector.name) if vector.name else b""
     body = b'{"query":%s%s,"filter":{"must":[{"has_id":[%s]}]},"limit":%d}' % (
         msgspec.json.encode(query),
         using,
         b",".join(ids),
-        max(2, len(ids)),  # a search of one result is passed through
+        max(2, len(ids)),  # a search for one result is passed through
     )
     return Question(method="POST", target=f"{_path(collection)}/points/query", body=body)
 
@@ -121,10 +121,10 @@ def _path(collection: str) -> str:
     return f"/collections/{quote(collection, safe='')}"
 
 
-# A lean reply is one to a request that asked for no vectors and no payload keys of ours. It is a fifth of one with vectors or less, and
-# reading it member by member would take most of a search's time. msgspec checks the grammar (it refuses a lone surrogate) and that a point has no other members; a
-# pattern then finds each point at the byte where the one before it ended, and its payload there. Whatever does not fit byte for byte is
-# left to rest_reply, which reads any order and any white space.
+# A lean reply answers a request without vectors and without added payload keys. It has at most a fifth of the size of one with vectors, and
+# reading it member by member would take most of a search's time. msgspec checks the grammar (it refuses a lone surrogate) and that a point
+# has no other members; a pattern then finds each point at the byte where the previous one ended, and its payload there. Any reply that
+# differs in a byte is left to rest_reply, which reads any order and white space.
 
 _HEAD = re.compile(
     rb'\{"id":([0-9]++|"[^"\\]*+"),"version":([0-9]++),"score":(-?[0-9][0-9.eE+-]*+)(?:,"payload":(?=\{))?'
@@ -157,7 +157,7 @@ _QUERIED, _LISTED = msgspec.json.Decoder(_Queried), msgspec.json.Decoder(_Listed
 
 
 class LeanPoints(Sequence[Point]):
-    """Points by their spans; each is made when it is asked for, since an answer keeps a few of them."""
+    """Points by their spans; each is created when it is accessed, because an answer keeps only a few."""
 
     __slots__ = ("_text", "spans")
 
@@ -204,7 +204,7 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     end = spans[-1][1] + 1
     array = len(opening) - 1, end
     if _BESIDE in body[end:]:
-        return None  # the member may be there twice
+        return None  # the member may occur twice
     ranked = Ranked(array, LeanPoints(body, spans))
     pool = Pool(
         scores=np.array([point.score for point in points], dtype=np.float64),
@@ -221,9 +221,9 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
 
 
 def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[tuple[bytes, bytes]]] | None:
-    """The points' spans, and their ids and versions, from ``start`` to the end of their array; None where one is not where it should be.
+    """The points' spans, and their ids and versions, from ``start`` to the end of their array; None if one is not at the expected place.
 
-    By induction each point begins at its offset: a value of JSON ends where its bytes do, and only a comma stands between two.
+    By induction each point begins at its offset: a JSON value ends where its bytes do, and only a comma separates two.
     """
     spans: list[Span] = []
     heads: list[tuple[bytes, bytes]] = []
@@ -239,7 +239,7 @@ def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Spa
         spans.append((start, end + 1))
         heads.append((head[1], head[2]))
         start = end + 2
-    # What stands behind each point, of which the last one must be the end of the array.
+    # The bytes after each point, of which the last ones must be the end of the array.
     behind = b"".join([body[end - 1 : end + 1] for _, end in spans])
     return (spans, heads) if behind and behind == b"}," * (len(spans) - 1) + b"}]" else None
 
@@ -261,7 +261,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
 
 
 def _lean_answer(text: bytes, spans: Sequence[Span], kept: list[int]) -> bytes:
-    """Where nothing was added to points: slices of the reply, with the commas that servers write."""
+    """If nothing was added to points: slices of the reply, with the commas that servers write."""
     inside = b",".join([text[start:end] for start, end in map(spans.__getitem__, kept)])
     return b"".join((text[: spans[0][0]], inside, text[spans[-1][1] :]))
 
@@ -292,7 +292,7 @@ def _edits(reply: ReplyDocument, plan: Plan, point: Point) -> list[Edit]:
 
 
 def _member_edits(reply: ReplyDocument, point: Point, dropped: set[str]) -> list[Edit]:
-    """Remove members of a point, or make them null where the server writes null."""
+    """Remove members of a point, or make them null if the server writes null."""
     values = {"payload": point.payload, "vector": point.vector}
     present = [(name, span) for name, span in values.items() if name in dropped and span is not None]
     if reply.is_null_style:

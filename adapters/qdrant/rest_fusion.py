@@ -1,8 +1,8 @@
 """A fusion over REST: its prefetches as one batch of searches, and the batch's reply as one list.
 
-Read in Qdrant's sources (1.10 to 1.19): the root's filter holds for each prefetch; prefetches are cut to their limits before the
-fusion; the root's threshold and limit apply to the fused scores. A member of the root that plays no part, such as ``params``, can
-still be refused: with one, the database answers.
+From Qdrant's sources (1.10 to 1.19): the root's filter applies to each prefetch; prefetches are cut to their limits before the fusion; the
+root's threshold and limit apply to the fused scores. A member of the root without an effect, such as ``params``, can still be refused, so a
+request with one is left to the database.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .rest_reply import ReplyDocument
 from .rest_request import QUERY_LIMIT, Document, Payload, Plan, Vectors, dense_at
 
 DEFAULT_K = 2  # of rrf without k
-# Of the root: what each search gets, and what is read here.
+# Members of the root: those that each search gets, and those that are read here.
 _SHARED = ("with_payload", "with_vector", "with_vectors", "shard_key")
 _ROOT = frozenset({*_SHARED, "query", "prefetch", "filter", "limit", "offset", "score_threshold"})
 _LEAF = frozenset({"query", "using", "filter", "params", "score_threshold", "limit", "lookup_from"})
@@ -46,7 +46,7 @@ def divided(call: SearchCall, body: bytes) -> Divided | None:
 
 
 def _fusion(body: bytes, root: Members) -> Fusion | None:
-    """The fusion of the root; None where there is none. Raises UndividedError or ValueError."""
+    """The fusion of the root; None if there is none. Raises UndividedError or ValueError."""
     query = present(body, root, "query")
     if query is None or body[query[0] : query[0] + 1] != b"{":
         return None
@@ -132,7 +132,9 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
 
 
 def _item(body: bytes, span: Span, found: Members, shared: list[bytes], held: Span | None) -> bytes:
-    """The search of a prefetch: its own bytes, with the root's filter, and what all searches get. Raises UndividedError or ValueError."""
+    """The search of a prefetch: its own bytes, with the root's filter, and the members that all searches get. Raises UndividedError or
+    ValueError.
+    """
     start, end = span
     added, edits = list(shared), []
     if held is not None:
@@ -148,8 +150,8 @@ def _item(body: bytes, span: Span, found: Members, shared: list[bytes], held: Sp
 
 
 def _both(body: bytes, one: Span, other: Span) -> bytes:
-    """Two filters, both of which must hold. The server puts their lists of conditions together, which means the same only for lists
-    of which all must hold. Raises UndividedError or ValueError.
+    """Two filters, both of which must hold. The server concatenates their lists of conditions, which is equivalent only for lists of
+    conditions that must all hold. Raises UndividedError or ValueError.
     """
     if not (members(body, one).keys() | members(body, other).keys()) <= _CONJUNCTIONS:
         raise UndividedError(Undivided.MEMBER)
@@ -172,7 +174,7 @@ def _number(body: bytes, span: Span) -> float:
 
 
 def fused(_: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-    """As in the contract. A score is written as servers write a float32: with as few digits as tell it from its neighbours."""
+    """As in the contract. A score is written as servers write a float32: with the fewest digits that identify it."""
     (reply,) = replies
     document = own(reply.document, ReplyDocument)
     source, text = document.source, document.text

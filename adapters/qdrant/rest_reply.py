@@ -1,7 +1,7 @@
 """Parses a reply over REST: its lists and points, and their pools.
 
 A list is ``[point, ..]`` on the legacy endpoints and ``{"points": [point, ..]}`` on query; a batch is an array of lists. A point is an
-object with at least id and score. Whatever is ambiguous is malformed.
+object with at least id and score. Ambiguous replies are malformed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ..wire.vectors import without_vector
 from .ranking import Kind, Shape, best
 from .rest_request import Document, Plan
 
-# Servers write a point's members compactly and in one order. Such a list is decoded in one pass and checked by joining its pieces:
-# equal bytes exclude any other reading, also a repeated key. Any other list is walked member by member (0.5 against 0.1 ms for 50
-# points).
+# Servers write a point's members without white space and in one order. Such a list is decoded in one pass and checked by joining its
+# pieces: equal bytes exclude any other interpretation, including a repeated key. Any other list is walked member by member (0.5 against 0.1
+# ms for 50 points).
 
 # The first byte shows the type of a value whose grammar was checked.
 _ID_STARTS = b'"0123456789'
@@ -57,7 +57,7 @@ _BEFORE_VECTOR = len(_VECTOR)
 
 
 class Point(NamedTuple):
-    """One candidate: the spans of its object and of six values; None where a member is absent. A NamedTuple for speed, as `Member`."""
+    """One candidate: the spans of its object and of six values; None if absent. A NamedTuple for speed, as `Member`."""
 
     span: Span
     id: Span
@@ -72,7 +72,7 @@ _ABSENT = msgspec.Raw()
 
 
 class _Compact(msgspec.Struct):
-    """A point in the order of servers."""
+    """A point in the servers' order."""
 
     id: msgspec.Raw
     version: msgspec.Raw
@@ -106,8 +106,8 @@ def score_of(text: bytes, point: Point) -> float:
 
 
 def member_cut(text: bytes, name: str, value: Span) -> Span | None:
-    """The span of the member with this value and of the comma before it, as from `cuts` but faster; None for other white space or for
-    the first member.
+    """The span of the member with this value and of the comma before it, as from `cuts` but faster; None for other white space or for the
+    first member.
     """
     lead = b',"%s":' % name.encode()
     start = value[0] - len(lead)
@@ -121,7 +121,7 @@ def has_null(text: bytes, point: Point) -> bool:
 
 
 def _read_compact(text: bytes, array: Span) -> list[Point] | None:
-    """All points of a list in the format of servers; None for any other."""
+    """All points of a list in the servers' format; None for any other."""
     start, end = array
     try:
         raws = _COMPACT.decode(part(text, array))
@@ -138,7 +138,7 @@ def _read_compact(text: bytes, array: Span) -> list[Point] | None:
 
 
 def _is_made_of(pieces: list[bytes | msgspec.Raw], text: bytes, start: int, end: int) -> bool:
-    """Whether the pieces together are ``text[start:end]``. Megabytes are compared without a copy."""
+    """Whether the joined pieces equal ``text[start:end]``. Megabytes are compared without a copy."""
     if end - start <= _COPIED:
         return b"".join(pieces) == text[start:end]
     for piece in pieces:
@@ -201,8 +201,8 @@ def _read_any(text: bytes, span: Span) -> Point:
     )
 
 
-# A point's ``vector`` is a list (the unnamed vector alone), a list of lists (an unnamed multivector) or an object of names in random
-# order; it may be empty, null or absent, and the form differs between the points of a reply.
+# A point's ``vector`` is a list (the unnamed vector only), a list of lists (an unnamed multivector) or an object of names in random order;
+# it may be empty, null or absent, and the form differs between the points of a reply.
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +237,10 @@ def find_best(text: bytes, points: Sequence[Mapping[str, Span]], prefers: str) -
 
 
 def compare(values: Sequence[bytes | None]) -> Compared:
-    """Decode each candidate's vector, None where it has none. The first vector's kind decides for the pool.
+    """Decode each candidate's vector; None without one. The first vector's kind decides for the pool.
 
-    Multivectors are not compared. Their metric (MaxSim) is between sets of rows: a mean of the rows does not approximate it (250 of
-    300 random documents of 20 rows seemed to be copies), and all pairs of a pool would take 20 ms and more.
+    Multivectors are not compared. Their metric (MaxSim) is between sets of rows: a mean of the rows does not approximate it (250 of 300
+    random documents of 20 rows seemed to be copies), and all pairs of a pool would take 20 ms and more.
     """
     sample = next((value for value in values if value is not None), b"[]")
     if _is_dense(sample):
@@ -298,7 +298,7 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Poo
 
 
 class _UnprovenError(ValueError):
-    """A span that was set aside is no vector. ``proven``: those that are, in the original."""
+    """A span that was set aside is no vector. ``proven``: those that are vectors, in the original."""
 
     def __init__(self, proven: list[Span]) -> None:
         super().__init__("a span that was set aside is no vector of a point")
@@ -408,7 +408,7 @@ def _id(document: ReplyDocument, point: Point) -> bytes:
 
 
 def _versions(text: bytes, points: Sequence[Point]) -> tuple[bytes, ...]:
-    """One a point, with its shard key; () where a point has none."""
+    """One per point, with its shard key; () if a point has none."""
     found = tuple(text[point.version[0] : point.version[1]] for point in points if point.version is not None)
     if len(found) != len(points) or not all(map(bytes.isdigit, found)):
         return ()
@@ -419,7 +419,7 @@ def _versions(text: bytes, points: Sequence[Point]) -> tuple[bytes, ...]:
 
 
 def _all_fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per point the raw JSON of each wanted payload key, None where absent. Raises ValueError."""
+    """Per point the raw JSON of each wanted payload key, None if absent. Raises ValueError."""
     if not (needs.payload_fields or needs.optional_fields):
         return ((),) * len(points)
     if needs.payload_fields or document.is_escaped:
@@ -449,9 +449,9 @@ def _fields(
 def _fields_unproven(
     document: ReplyDocument, point: Point, fields: Sequence[str], allowance: Allowance
 ) -> tuple[bytes | None, ...]:
-    """As `_fields` in a sixth of the time (2 against 12 us a payload), for a text without replaced escapes.
+    """As `_fields` in a sixth of the time (2 against 12 us per payload), for a text without replaced escapes.
 
-    The last value of a repeated key counts, where `_fields` raises. Not for required keys, which may decide about tenants.
+    The last value of a repeated key counts, while `_fields` raises. Not for required keys, which may decide about tenants.
     """
     if not fields or point.payload is None or document.text[point.payload[0]] != ord("{"):
         return (None,) * len(fields)

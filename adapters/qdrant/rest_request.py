@@ -48,7 +48,7 @@ from .ranking import (
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The client's vector selector: nothing, everything, or these names. ``span``: None where the member is absent."""
+    """The client's vector selector: nothing, everything, or these names. ``span``: None if the member is absent."""
 
     wanted: bool | tuple[str, ...]
     span: Span | None
@@ -57,7 +57,7 @@ class Vectors:
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The widened payload selector ``value``; None: unchanged. ``is_forced``: the client wants no payload. ``added``: keys that the client
-    did not select. ``is_cut``: whether some optional keys do not come whole.
+    did not select. ``is_cut``: whether some optional keys are not returned completely.
     """
 
     span: Span | None
@@ -81,7 +81,7 @@ def read_vectors(text: bytes, span: Span | None) -> Vectors:
 
 
 def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | None:
-    """The selector with ``name`` (None: with every vector); None where the client's has it already."""
+    """The selector with ``name`` (None: with every vector); None if the client's includes it already."""
     if vectors.wanted is True:
         return None
     if name is None:
@@ -94,10 +94,9 @@ def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | No
 def plan_payload(
     text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str] = (), *, may_force: bool = True
 ) -> Payload:
-    """``with_payload`` with the top-level keys ``fields``. Raises UnsupportedError where one could not be removed again exactly.
+    """``with_payload`` with the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly.
 
-    ``optional`` keys are added where possible; without them the search goes on. ``may_force``: also where the client wants no
-    payload.
+    ``optional`` keys are added if possible; the search continues without them. ``may_force``: also if the client wants no payload.
     """
     value = b"null" if span is None else text[span[0] : span[1]]
     if value == b"true":
@@ -130,7 +129,7 @@ def _plan_chosen(text: bytes, span: Span | None, fields: Sequence[str], optional
     if found.keys() == {"exclude"}:
         hidden = _paths(text, (found["exclude"].value, found["exclude"].end))
         check_shown(hidden, fields)
-        # Optional keys that are not excluded come anyway.
+        # Optional keys that are not excluded are returned in any case.
         return Payload(span, is_cut=is_touched(hidden, optional, may_be_whole=False))
     raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
 
@@ -182,7 +181,7 @@ _INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
 class Endpoint:
     """One search endpoint: its members, the spellings of two of them, and the parser of its ranking.
 
-    ``is_old``: its servers may write an absent payload as null (up to 1.9), which a reply with a forced payload does not show.
+    ``is_old``: its servers may write an absent payload as null (up to 1.9), which is not visible in a reply with a forced payload.
     """
 
     members: frozenset[str]
@@ -229,10 +228,10 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One supported search: the spans of its fields, and what is added.
+    """One supported search: the spans of its fields, and its additions.
 
-    ``index``: in the batch, else 0. ``start``: of its opening brace. ``offset``: None for null as well.
-    ``name``: the vector to compare by; None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
+    ``index``: in the batch, else 0. ``start``: of its opening brace. ``offset``: None for null as well. ``name``: the vector to compare by;
+    None fetches all, and ``prefers`` is the query's. ``fetches``: whether vectors are added.
     """
 
     index: int
@@ -250,8 +249,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``batch``: how many items it has, None when it is no batch. ``in_object``: each list of points of the reply
-    is wrapped in ``{"points": ..}``. ``aside``: the array ``numbers`` belongs there, where ``body`` has a placeholder; None: nowhere.
+    """A parsed request. ``batch``: its number of items, None if it is no batch. ``in_object``: each list of points of the reply is wrapped
+    in ``{"points": ..}``. ``aside``: where ``body`` has a placeholder for the array ``numbers``; None: nowhere.
     """
 
     body: bytes
@@ -262,9 +261,9 @@ class Document:
     numbers: bytes = b""
 
 
-# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder stands for the array, and must be
-# found again as the query's vector. JSON's grammar is context-free: if the array is one of numbers, the request has the structure of
-# the shortened one.
+# A client's requests differ in the numbers of their vectors: the rest is read once. A placeholder replaces the array, and must be found
+# again as the query's vector. JSON's grammar is context-free: if the array contains only numbers, the request has the structure of the
+# shortened one.
 _PLACEHOLDER = b"[0]"
 LEAST_ARRAY = 64  # bytes
 LONGEST_REST = 4096
@@ -278,8 +277,8 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
 
 
 class _Read(NamedTuple):
-    """A request. ``dense``: the span of the vector that decides in the only search: None in a batch, and where vectors of another
-    name are compared. ``needs``: of the call.
+    """A request. ``dense``: the span of the deciding vector of the only search; None in a batch, and if vectors of another name are
+    compared. ``needs``: of the call.
     """
 
     searches: tuple[Search, ...]
@@ -297,7 +296,7 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
     try:
         read = _read_once(name, body[:start] + _PLACEHOLDER + body[end:], needs)
     except UnsupportedError:
-        return None  # the whole may have another reason
+        return None  # the whole text may fail for another reason
     if read.dense != (start, start + len(_PLACEHOLDER)):
         return None
     check_dimensions(body, start, end)
@@ -364,7 +363,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request of the only search for the points of these ids (JSON) alone."""
+    """The widened request of the only search, restricted to the points of these ids (JSON)."""
     (plan,), body = document.plans, document.body
     having = b'{"has_id":[%s]}' % b",".join(ids)
     own = b"" if plan.filter is None else body[plan.filter[0] : plan.filter[1]] + b","
@@ -385,7 +384,7 @@ def _edits(body: bytes, plan: Plan, count: int, *, narrowed: bytes | None = None
         ("with_payload", plan.payload.span, plan.payload.value),
     ]
     changed = [(name, span, value) for name, span, value in wanted if value is not None]
-    # Behind the brace, each with a comma: the object has at least one member, its query.
+    # Placed after the brace, each with a comma: the object has at least one member, its query.
     added = b"".join(b'"%s":%s,' % (name.encode(), value) for name, span, value in changed if span is None)
     edits = [(*span, value) for _, span, value in changed if span is not None]
     return [*edits, (plan.start + 1, plan.start + 1, added)] if added else edits
@@ -443,7 +442,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
 
 
 def dense_at(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
-    """The usable dense vector in a span; None where there is none. Raises UnsupportedError."""
+    """The usable dense vector in a span; None if there is none. Raises UnsupportedError."""
     if span is None:
         return None
     check_dimensions(body, *span)
@@ -451,7 +450,7 @@ def dense_at(body: bytes, span: Span | None) -> npt.NDArray[np.float32] | None:
 
 
 def _one_of(found: Members, names: Sequence[str]) -> Span | None:
-    """The span of the value of the one spelling used; the server refuses two."""
+    """The span of the value under the only spelling used; the server refuses two."""
     used = [found[name] for name in names if name in found]
     if len(used) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -459,7 +458,7 @@ def _one_of(found: Members, names: Sequence[str]) -> Span | None:
 
 
 def _integer(body: bytes, span: Span | None, *, default: int | None) -> int:
-    """A non-negative integer; null is absent where there is a default. Raises UnsupportedError."""
+    """A non-negative integer; null counts as absent if there is a default. Raises UnsupportedError."""
     value = b"null" if span is None else body[span[0] : span[1]]
     if value == b"null" and default is not None:
         return default

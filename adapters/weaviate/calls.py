@@ -1,5 +1,5 @@
-"""Which Weaviate requests are ranked searches, which change collections; the default limit of a search, the description of a collection; and HTTP,
-which has no searches.
+"""Which Weaviate requests are ranked searches, and which change collections; the default limit of a search, the description of a
+collection; and HTTP, which has no supported searches.
 
 One gRPC method serves lists of objects, keyword searches and vector searches. Clients search over gRPC since version 4; older ones use
 GraphQL, which is passed through.
@@ -68,8 +68,8 @@ def named(message: bytes) -> tuple[Field | None, Field | None]:
 
 
 def _place(message: bytes) -> str:
-    """The collection in rules: its name, or ``collection/tenant``; "" where the message cannot be parsed, and then the search is unsupported
-    as well.
+    """The collection in rules: its name, or ``collection/tenant``; "" if the message cannot be parsed, in which case the search is
+    unsupported as well.
     """
     try:
         said = [text(message, field) for field in named(message) if field is not None]
@@ -78,8 +78,8 @@ def _place(message: bytes) -> str:
     return "/".join(name for name in said if name)
 
 
-# The default limit of a search: 10, unless the operator chose another. No request returns it, but a list of a collection without a limit
-# has that length. A list shorter than 10 may be the whole collection, and does not show the limit.
+# The default limit of a search: 10, unless the operator set another. No request returns it, but a list of a collection without a limit has
+# that length. A list shorter than 10 may be the whole collection and does not show the limit.
 
 SERVERS_OWN = 10
 
@@ -87,12 +87,12 @@ SERVERS_OWN = 10
 _LIMIT, _PROPERTIES, _METADATA, _USES_127 = 30, 20, 21, 102
 _UUID = 1
 _RESULTS = 2
-# The smallest reply: identifiers and no properties.
+# The smallest reply: identifiers without properties.
 _LEAST = length_field(_PROPERTIES, b"") + length_field(_METADATA, number_field(_UUID, 1)) + number_field(_USES_127, 1)
 
 
 def describe(_: Operation, message: bytes) -> Question | None:
-    """The request for that list; None where the search has a limit, or no collection. Never raises."""
+    """The request for that list; None if the search has a limit, or names no collection. Never raises."""
     try:
         limit = only(head_fields(message), _LIMIT, VARINT)
         collection, tenant = named(message)
@@ -129,7 +129,7 @@ class WeaviateDialect(RestDialect):
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
 
-# The class stands in the path or in the body, and a search may write its first letter in lower case: it may be any collection.
+# The class is in the path or in the body, and a search may write its first letter in lower case: it may be any collection.
 _SHAPING = re.compile(r"/v1/(?:schema|aliases)(?:/.*)?|/v1/backups/.+/restore")
 _KEEPING = re.compile(r"/v1/schema/[^/]+/(?:tenants|shards)(?:/.*)?")
 
@@ -171,14 +171,14 @@ UNNAMED = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """``types``: of the properties by name. ``distances``: of the vectors by name, UNNAMED of the one without."""
+    """``types``: of the properties by name. ``distances``: of the vectors by name, with UNNAMED for the unnamed one."""
 
     name: str
     types: Mapping[str, str]
     distances: Mapping[str, str]
 
     def target(self, name: str) -> str | None:
-        """The vector that objects call so: the one without a name may be the only named one. None for unknown."""
+        """The vector that objects name this way: the unnamed one may be the only named one. None if unknown."""
         if name == UNNAMED and name not in self.distances and len(self.distances) == 1:
             return next(iter(self.distances))
         return name if name in self.distances else None

@@ -2,7 +2,7 @@
 
 Supported: searches near a vector, an object, a text or media, hybrid and keyword searches, servers 1.27 and later. Lists, groups, autocut,
 cursors, boosts, reranking, generated text, several target vectors, multivector queries and Weaviate's own selection for diversity are
-passed through. The answer is upstream's bytes without the other results and without what was added. Whatever is ambiguous is malformed.
+passed through. The answer is upstream's bytes without the other results and without the additions. Ambiguous replies are malformed.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _BOOL_TAG, _INT_TAG, _NULL_TAG = _BOOL << 3 | VARINT, _INT << 3 | VARINT, _NULL 
 _OBJECT_TAG, _LIST_TAG = _OBJECT << 3 | LENGTH, _LIST << 3 | LENGTH
 _TEXT_TAGS = frozenset(number << 3 | LENGTH for number in (_OLD_TEXT, _DATE, _UUID, _BLOB, _TEXT))
 
-# ListValue: each kind a message whose field 1 holds the elements.
+# ListValue: each kind is a message whose field 1 holds the elements.
 _NUMBERS, _BOOLS, _OBJECTS, _DATES, _UUIDS, _INTS, _TEXTS = (number << 3 | LENGTH for number in (2, 3, 4, 5, 6, 7, 8))
 _ELEMENTS = _MEMBERS = 1
 _DOUBLE, _LONG = Struct("<d"), Struct("<q")
@@ -141,7 +141,7 @@ def is_nested(data: bytes, span: Span) -> bool:
 
 
 def as_json(data: bytes, span: Span) -> bytes | None:
-    """The JSON of the Value that fills ``span``; None for null, which the server writes for an absent one. Raises ValueError."""
+    """The JSON of the Value that fills ``span``; None for null, which the server writes for an absent property. Raises ValueError."""
     value = _value(data, span, _MAX_DEPTH)
     if isinstance(value, str):
         return spelled_text(value)
@@ -172,7 +172,7 @@ def _object(data: bytes, span: Span, depth: int) -> dict[str, object]:
 
 
 def _list(data: bytes, span: Span, depth: int) -> list[object]:
-    if span[0] == span[1]:  # a list of no kind has no elements
+    if span[0] == span[1]:  # a list without a kind has no elements
         return []
     tag, at = held(data, span)
     inside: Span = at, span[1]
@@ -306,7 +306,7 @@ def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, .
         vector_name=name if request.shown.compared is None else None,
         compared_by=name if unusable < len(results) else missing,
         unusable=unusable,
-        # The object that the search is by must not replace those like it.
+        # The object by which the search is made must not replace similar objects.
         alone=tuple([place for place, each in enumerate(ids) if each == self_id]) if self_id else (),
     )
 
@@ -340,7 +340,7 @@ def _id_of(data: bytes, result: Result) -> str:
 
 
 def _score_of(data: bytes, inside: Sequence[Field], ranking: Ranking) -> float:
-    """The number that ranks a result; NaN where the server has none. protobuf omits a zero."""
+    """The number that ranks a result; NaN if the server has none. protobuf omits a zero."""
     value, is_there = (_DISTANCE, _IS_DISTANCE) if ranking.is_measured else (_SCORE, _IS_SCORE)
     number, present = only(inside, value, FIXED32), only(inside, is_there, VARINT)
     if present is None or not unsigned(data, present):
@@ -349,8 +349,8 @@ def _score_of(data: bytes, inside: Sequence[Field], ranking: Ranking) -> float:
 
 
 def _fields(data: bytes, results: Sequence[Result], needs: Needs) -> tuple[tuple[bytes | None, ...], ...]:
-    """Per result the JSON of each wanted property, None where absent. Raises ValueError for a required one without a JSON form; optional ones
-    are then absent.
+    """Per result the JSON of each wanted property, None if absent. Raises ValueError for a required one without a JSON form; such optional
+    ones count as absent.
     """
     must, may = (_keys(names) for names in (needs.payload_fields, needs.optional_fields))
     if not (must or may):
@@ -412,7 +412,7 @@ def _is_hidden(data: bytes, shown: Shown, field: Field) -> bool:
 
 
 def _properties(data: bytes, shown: Shown, properties: Field, own: Field, held: list[Field]) -> bytes:
-    """A result's properties without the added ones; without their field where none is left."""
+    """A result's properties without the added ones; without their field if none is left."""
     added = {name.encode(errors="surrogatepass") for name in shown.properties}
     keys = [key for key, _ in entries(data, [field.span for field in held])]
     dropped = [field for field, key in zip(held, keys, strict=True) if key in added]

@@ -37,7 +37,7 @@ _MEDIA = range(46, 52)  # an image, audio, video, depth, thermal, imu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One kind of search: its message's fields, and the numbers of those that are read; None where it has none."""
+    """One kind of search: its message's fields, and the numbers of those that are read; None if it has none."""
 
     shape: Shape
     targets: int | None = None
@@ -83,7 +83,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """``target``: the named vector that is searched; None for none. ``self_id``: the object that the search is by; "" for none."""
+    """``target``: the named vector that is searched; None for none. ``self_id``: the object by which the search is made; "" for none."""
 
     way: int
     target: str | None = None
@@ -92,7 +92,7 @@ class Ranking:
 
     @property
     def is_measured(self) -> bool:
-        """Whether by a distance; otherwise by a score."""
+        """Whether results are ranked by a distance; otherwise by a score."""
         return self.way not in {HYBRID, KEYWORDS}
 
 
@@ -130,7 +130,7 @@ def _target(data: bytes, inside: Found, way: Way) -> str | None:
     if way.targets is None or way.old_targets is None:
         return None
     field = message(inside, way.targets)
-    # The newer field counts where both are set.
+    # The newer field counts if both are set.
     names = messages(inside, way.old_targets) if field is None else messages(read(data, field.span, TARGETS), _NAMES)
     if len(names) > 1:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -188,7 +188,7 @@ def _floats(packed: bytes) -> Vector | None:
     return usable(row(packed))
 
 
-# Metadata, vectors and properties of each result. The server refuses the name of an absent property: only required ones are added.
+# Metadata, vectors and properties of each result. The server refuses the name of a missing property: only required ones are added.
 
 # MetadataRequest.
 _UUID, _VECTOR, _DISTANCE, _SCORE, _SHOWN_VECTORS = 1, 2, 5, 7, 10
@@ -208,8 +208,8 @@ LEGACY_FLOATS, LEGACY_BYTES, NAMED = 2, 19, 23
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """``asked``: the addition to the metadata request. ``hidden``: the fields of a result's metadata that it adds. ``listed``: the vectors
-    named by the client, where another was added; else None. ``compared``: the vector to compare by, "" being the unnamed one; None
-    chooses one of the reply. ``properties``: those added.
+    named by the client, if another was added; else None. ``compared``: the vector to compare by, "" being the unnamed one; None chooses one
+    of the reply. ``properties``: those added.
     """
 
     asked: bytes
@@ -230,7 +230,7 @@ def plan_shown(data: bytes, metadata: Field | None, properties: Field | None, ra
     compared = ranking.target if needs.vector_name is None else needs.vector_name
     listed = frozenset(text_of(data, name) for name in messages(found, _SHOWN_VECTORS))
     is_added = False
-    # Of a vector without a name an earlier reply has told the name.
+    # The name of an unnamed vector is known from an earlier reply.
     is_lean = not needs.vectors and (compared is not None or needs.vector_hint is not None)
     # If the client names some, and no other is required, those are compared.
     if not (is_lean or number_of(data, found, _VECTOR)):
@@ -282,7 +282,7 @@ def _own_name(data: bytes, part: Field) -> str:
 _TENANT, _PROPERTIES, _METADATA, _LIMIT, _OFFSET, _AUTOCUT = 10, 20, 21, 30, 31, 32
 _FILTERS = 40
 _TEXTS = frozenset({1, _TENANT, _FILTERS, *WAYS, _PROPERTIES, _METADATA})
-# An order or a limit of the client: groups, a cursor, sorting, reranking (billed by candidate), boosts.
+# The client's own order or limit: groups, a cursor, sorting, reranking (billed by candidate), boosts.
 _CHOSEN = frozenset({22, _AUTOCUT, 33, 34, 61, 62})
 _GENERATIVE = 60  # a language model would be called for every candidate
 REQUEST = Shape(frozenset({*_TEXTS, 11, _LIMIT, _OFFSET, 100, 101, 102, _GENERATIVE, *_CHOSEN - {34}}), frozenset({34}))
@@ -376,7 +376,7 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
 
 
 def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request for the objects of these ids (JSON) alone."""
+    """The widened request restricted to the objects of these ids (JSON)."""
     values = b"".join(length_field(_VALUES, json.loads(each).encode()) for each in ids)
     narrowed = (
         number_field(_OPERATOR, _CONTAINS_ANY)

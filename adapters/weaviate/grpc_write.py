@@ -1,8 +1,7 @@
-"""Batches of objects over gRPC: what is read of them, the client's message with notes in a property of type text, or
-without some objects.
+"""Batches of objects over gRPC: parses them, makes the client's message with notes in a property of type text, or without some objects.
 
-A note is one more entry at the end of the properties: of equal keys the last one counts, for all readers of protobuf. Streams of batches
-are not read.
+A note is one more entry at the end of the properties: for equal keys the last one counts, for all readers of protobuf. Streams of batches
+are passed through.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ _SINGLE_TYPES = frozenset({None, 0, 1})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """For each object its field, and those of its properties and of the Struct in them, None where absent."""
+    """For each object its field, and those of its properties and of the Struct in them, None if absent."""
 
     data: bytes
     objects: tuple[Field, ...]
@@ -173,7 +172,7 @@ def _values(data: bytes, kind: int, found: list[Field]) -> list[object]:
 
 
 def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:
-    """A vector without a name is that of the target, where the collection names its vectors. Raises ValueError."""
+    """An unnamed vector is that of the target, if the collection names its vectors. Raises ValueError."""
     each = {name or target: spelled_floats(packed) for name, packed in _vectors(data, found).items()}
     if len(each) < len(messages(found, _VECTORS)):
         raise ValueError("a vector of several rows")
@@ -205,7 +204,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return Operation(backend=BACKEND, name=name, collection=place)
 
     def describe(self, _: Operation, data: bytes) -> Question | None:
-        """The request for the description of the first object's collection; None where none is named. Never raises."""
+        """The request for the description of the first object's collection; None if none is named. Never raises."""
         return rest_write.described(_place(data)[0])
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
@@ -240,7 +239,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return source.data, source.objects
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """As JSON. Raises UnsupportedError for what has none here, such as references."""
+        """As JSON. Raises UnsupportedError for data without a JSON form here, such as references."""
         document = own(points.document, Document)
         source = own(document.source, Source)
         data, properties = source.data, source.properties[row]
@@ -259,8 +258,8 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return b"{%s}" % b",".join(members)
 
     def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-        """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out gets
-        an error where its original in the same batch has one. Raises MalformedReplyError.
+        """The server's errors, with the places of the client's own objects. An object without an error was stored. One that was left out
+        gets an error if its original in the same batch has one. Raises MalformedReplyError.
         """
         kept = [row for row in range(len(points.ids)) if row not in gone]
         try:

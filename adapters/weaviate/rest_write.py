@@ -1,8 +1,8 @@
-"""Objects over REST, alone and in batches, and what writes of both transports have in common: their collection, its description, and the
-reads beside them, all over REST.
+"""Objects over REST, single and in batches, and code that the writes of both transports share: their collection, its description, and the
+additional reads, all over REST.
 
-Over gRPC no request describes a collection, and a search has one vector. A GraphQL query has as many searches as one likes, each under a
-name of its own. The answer to a batch has a row for each object: those of objects that were left out are put back.
+Over gRPC no request describes a collection, and a search has one vector. A GraphQL query can have any number of searches, each with its own
+name. The answer to a batch has a row for each object: those of objects that were left out are added again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .grpc_request import spelled
 GRAPHQL = "/v1/graphql"
 # Searches of one query.
 ASKED_TOGETHER = 32
-# Types of properties without parts, and how a filter calls their values.
+# Types of properties without parts, and the names of their values in filters.
 _VALUES: Mapping[str, str] = {
     "text": "valueText", "string": "valueText", "uuid": "valueText", "date": "valueDate", "int": "valueInt",
     "number": "valueNumber", "boolean": "valueBoolean",
@@ -70,7 +70,7 @@ def document_of(
     if len(places) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
     if needs.notes and schema.types.get(NOTE) not in _TEXTS:
-        # The server would make a property that is not there, for all objects.
+        # The server would create a missing property, for all objects.
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
     name = name_of(vectors, needs.vector_name)
     target = schema.target(name)
@@ -166,7 +166,7 @@ def _together(searches: Sequence[str]) -> Sequence[bytes]:
 
 
 FORM = Form("properties", ("vector", "vectors"))
-# Members of an object that can be stored again, and one by which a change is seen.
+# Members of an object that can be stored again, and one that shows a change.
 _SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
 
 
@@ -225,8 +225,8 @@ class WeaviateWrites(KeepsPoints):
         )
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
-        """GraphQL queries of a search for each id. ``whole``: objects that the write does not bring are read themselves, since GraphQL has no
-        exact numbers; one that is gone is refused.
+        """GraphQL queries with a search for each id. ``whole``: complete objects are read one by one, because GraphQL has no exact numbers;
+        one that is gone is refused.
         """
         document = own(points.document, Document)
         others = [each for each in ids if each not in points.ids] if whole else []
@@ -266,7 +266,7 @@ class WeaviateWrites(KeepsPoints):
         return target is not None and schema.distances[target] == "cosine"
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
-        """GraphQL queries of a search for each object. Raises UnsupportedError for a tenant's key that the collection has no property for."""
+        """GraphQL queries with a search for each object. Raises UnsupportedError for a tenant's key that is no property of the collection."""
         document = own(points.document, Document)
         names = [name for name in map(spelled, points.keys) if document.schema.types.get(name) in _PLAIN]
         shown = "id distance"
@@ -287,8 +287,8 @@ _MEMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """For each object its span in ``text.text``, that of its properties, None where absent, and the offset at which a missing member is
-    added. ``arrays``: of a batch its objects.
+    """For each object its span in ``text.text``, that of its properties, None if absent, and the offset at which a missing member is added.
+    ``arrays``: of a batch its objects.
     """
 
     text: Shortened
@@ -356,7 +356,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         return Operation(backend=BACKEND, name=name, collection="")
 
     def describe(self, write: Operation, body: bytes) -> Question | None:
-        """The request for the description of the first object's collection; None where none is named. Never raises."""
+        """The request for the description of the first object's collection; None if none is named. Never raises."""
         try:
             span, found = whole(body), members(body, whole(body))
             if write.name == _BATCH:
@@ -407,14 +407,14 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         return source.text, source.arrays
 
     def acknowledged(self, write: Operation, points: NewPoints, _query: str) -> NativeAnswer:
-        """The client's objects, which is how the server answers."""
+        """The client's objects, which is the server's answer."""
         each = [self._row_shown(points, row) for row in range(len(points.ids))]
         body = b"[%s]" % b",".join(each) if write.name == _BATCH else self.point(points, 0)
         return NativeAnswer(status=200, content_type="application/json", body=body)
 
     def told(self, write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
-        """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is shown as stored, unless its
-        original in the same batch was refused. Raises MalformedReplyError.
+        """The server's rows, and rows for the objects that were left out, in the client's order. Such an object is reported as stored,
+        unless its original in the same batch was refused. Raises MalformedReplyError.
         """
         if write.name == _OBJECT:
             return Told(body=body)
@@ -435,10 +435,10 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         return Told(body=b"[%s]" % b",".join(each), refused=refused, failed=frozenset(failed))
 
     def point(self, points: NewPoints, row: int) -> bytes:
-        """An object as in a batch; the client's own bytes."""
+        """An object as in a batch, in the client's own bytes."""
         source = _source(points)
         return source.text.cut(*source.rows[row])
 
     def _row_shown(self, points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
-        """An object as the answer to a batch shows it."""
+        """The row of an object in the answer to a batch."""
         return b'%s,"result":%s}' % (self.point(points, row)[:-1], result)

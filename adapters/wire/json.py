@@ -41,7 +41,7 @@ Members = dict[str, Member]
 
 
 class RepeatedKeyError(ValueError):
-    """An object has a key twice. Which value counts differs between readers."""
+    """An object has a key twice. Readers differ in which value counts."""
 
 
 _KEY = re.compile(rb'[ \t\n\r]*+"((?:[^"\\]++|\\.)*+)"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL)
@@ -50,7 +50,7 @@ _ESCAPE_BYTES = 6
 _BACKSLASH = ord("\\")
 _BLOCK = 1 << 20  # bytes masked at a time; each takes up to 9 bytes more
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-# Members that are located, of one object and of all objects of a text: each takes 2 microseconds.
+# Members that are located, in one object and in all objects of a text: each takes 2 microseconds.
 MOST_MEMBERS = 1 << 14
 MOST_MEMBERS_IN_ALL = 1 << 15
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -142,7 +142,7 @@ def value_spans(found: Members) -> dict[str, Span]:
 
 
 def check_members(text: bytes) -> None:
-    """Raises ValueError where the objects of a text have too many members in all. A colon behind a quote in a string counts too."""
+    """Raises ValueError if the objects of a text have too many members in all. A colon after a quote inside a string counts too."""
     count = text.count(b'":')
     if count > MOST_MEMBERS_IN_ALL:
         raise ValueError(f"{count} members in all")
@@ -151,7 +151,7 @@ def check_members(text: bytes) -> None:
 def last_values(
     text: bytes | memoryview, keys: tuple[str, ...], allowance: Allowance | None = None
 ) -> tuple[bytes | None, ...]:
-    """The value of each key in an object, None where absent or beyond the ``allowance``; all None where the text is no object.
+    """The value of each key in an object, None if absent or beyond the ``allowance``; all None if the text is no object.
 
     The last value of a repeated key counts. Other members, perhaps 100,000, are skipped.
     """
@@ -182,7 +182,7 @@ def _reading(keys: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 
 def elements(text: bytes, span: Span) -> list[Span]:
-    """The spans of the elements of the array that fills ``span``, in order: from their lengths, with commas and white space between."""
+    """The spans of the elements of the array that fills ``span``, in order: from their lengths, with commas and white space between them."""
     found: list[Span] = []
     position = span[0] + 1
     for raw in _parse(_ARRAY, part(text, span)):
@@ -194,9 +194,9 @@ def elements(text: bytes, span: Span) -> list[Span]:
 
 
 def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
-    """The spans to remove from an object, disjoint and ascending, so that it is one without the members ``dropped``.
+    """The spans to remove from an object, disjoint and ascending, so that it has no members ``dropped``.
 
-    A member is removed with the comma before it, or with the one after it where no member before it stays.
+    A member is removed with the comma before it, or with the one after it if no member before it is kept.
     """
     removed: list[Span] = []
     entries = list(found.items())
@@ -213,8 +213,8 @@ def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
 
 
 def splice(text: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint, in any order; insertions at one offset
-    (start == end) keep theirs.
+    """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint, in any order; insertions at the same offset
+    (start == end) keep their order.
     """
     pieces: list[bytes] = []
     position = 0
@@ -273,13 +273,13 @@ def _delimiter(text: bytes, position: int) -> int:
 
 _SURROGATE_BYTES = tuple(map(_among, (b"u", b"dD", b"89abcdefABCDEF", _HEXADECIMAL, _HEXADECIMAL)))
 
-# Limits on requests and replies, counted in linear time before parsing. Characters inside strings count too, so a count may be
-# too high, never too low; a search beyond a limit is passed through.
+# Limits on requests and replies, counted in linear time before parsing. Characters inside strings count too, so a count may be too high,
+# never too low; a search beyond a limit is passed through.
 #
-# Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms where vectors are removed first.
+# Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms if vectors are removed first.
 
-# Numbers of all vectors of a request: decoding them takes 25 to 45 ms without the optional pysimdjson. 4 MiB of numbers with eight
-# characters each are fewer.
+# Numbers of all vectors of a request: decoding them takes 25 to 45 ms without the optional pysimdjson. 4 MiB contain fewer numbers of eight
+# characters.
 NUMBERS = 512 * 1024
 # Dimensions of a vector: the largest that a database accepts (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).
 DIMENSIONS = 65_536

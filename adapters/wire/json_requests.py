@@ -113,7 +113,7 @@ def vector_of(text: bytes, span: Span | None) -> npt.NDArray[np.float32]:
 
 
 def member_edit(text: bytes, span: Span, name: str, value: bytes) -> Edit:
-    """Give the object that fills ``span`` this member, in place of any that is there; any other value becomes an object of it."""
+    """Give the object that fills ``span`` this member, replacing an existing one; any other value is replaced by an object with it."""
     added = b"%s:%s" % (orjson.dumps(name), value)
     if text[span[0] : span[0] + 1] != b"{":
         return (*span, b"{%s}" % added)

@@ -1,9 +1,9 @@
-"""A reply's dense vectors, set aside before its structure is parsed; arrays of numbers to numpy; arrays cut to some elements.
+"""Sets a reply's dense vectors aside before its structure is parsed; converts arrays of numbers to numpy; cuts arrays to some elements.
 
-The spans of vectors are guessed with ``bytes.find``, each is replaced by ``[]``, and the few kilobytes that remain are parsed
-(0.12 ms for 50 x 1536, against 1.2 ms a level for the whole text). A guess may be wrong: a payload may have a key like the vector's.
-So every placeholder must be found again as the value of a vector, and every span set aside must decode as an array of numbers.
-JSON's grammar is context-free: if both hold, the whole text has the structure of the shortened one. Otherwise it is parsed whole.
+The spans of vectors are guessed with ``bytes.find``, each is replaced by ``[]``, and the few kilobytes that remain are parsed (0.12 ms for
+50 x 1536, against 1.2 ms a level for the whole text). A guess may be wrong: a payload may have a key like the vector's. So every
+placeholder must be found again as the value of a vector, and every span set aside must decode as an array of numbers. JSON's grammar is
+context-free: if both hold, the whole text has the structure of the shortened one. Otherwise it is parsed whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Matrix = npt.NDArray[np.float32]
 _MEMBER = b'"vector":'
 _PLACEHOLDER = b"[]"
 _NULL = b"null"
-# Larger than any pool. Vectors beyond it stay in the text, which is then too large to be parsed.
+# More than in any pool. Further vectors stay in the text, which is then too large to be parsed.
 _MOST_GUESSES = 32_768
 _DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
 _STRUCTURE = (b'"', b"{", b"}")
@@ -60,7 +60,7 @@ class Shortened:
         return self.cut(*span) if aside is None else self.original[aside[0] : aside[1]]
 
     def aside(self, span: Span) -> Span | None:
-        """The original's span of the placeholder that fills ``span`` of ``text``; None where it is no placeholder."""
+        """The original's span of the placeholder that fills ``span`` of ``text``; None if it is no placeholder."""
         return self.replaced.get(span)
 
     def _back(self, offset: int) -> int:
@@ -68,7 +68,7 @@ class Shortened:
 
 
 def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
-    """Replace ``spans``, which are disjoint and ascending. Raises ValueError where the rest is too large to be parsed."""
+    """Replace ``spans``, which are disjoint and ascending. Raises ValueError if the rest is too large to be parsed."""
     pieces: list[bytes] = []
     starts: list[int] = []
     shifts = [0]
@@ -88,7 +88,7 @@ def set_aside(body: bytes, spans: Sequence[Span]) -> Shortened:
 
 
 def read_aside(body: bytes, spans: Sequence[Span], read: Callable[[Shortened], T]) -> T:
-    """What ``read`` makes of the body with ``spans`` set aside; of the whole body where that raises ValueError.
+    """The result of ``read`` for the body with ``spans`` set aside; for the whole body if that raises ValueError.
 
     Raises MalformedReplyError.
     """
@@ -104,8 +104,8 @@ def read_aside(body: bytes, spans: Sequence[Span], read: Callable[[Shortened], T
 
 
 def vectors_at(source: Shortened, spans: Sequence[Span | None]) -> Matrix:
-    """(n, d) the vectors that fill these spans of ``source.text``. Raises ValueError where another span was set aside, or one is
-    no array of numbers.
+    """(n, d) the vectors that fill these spans of ``source.text``. Raises ValueError if another span was set aside, or one is no array of
+    numbers.
     """
     guessed = [span is not None and source.aside(span) is not None for span in spans]
     matrix, proven = decode_matrix([b"" if span is None else source.cut_value(span) for span in spans])
@@ -119,7 +119,7 @@ def vectors_at(source: Shortened, spans: Sequence[Span | None]) -> Matrix:
 def field_values(
     source: Shortened, found: Members, must: Sequence[str], may: Sequence[str], allowance: Allowance
 ) -> tuple[bytes | None, ...]:
-    """The raw JSON of each of these members, None where absent; of those that ``may`` be read within the allowance."""
+    """The raw JSON of each of these members, None if absent; those that ``may`` be read within the allowance."""
     wanted = [found.get(name) for name in may]
     read = [each if each is not None and allowance.covers(each.end - each.value) else None for each in wanted]
     members = (*map(found.get, must), *read)
@@ -160,10 +160,10 @@ _LEAST_ARRAY = 64
 
 
 def guess_numbers(body: bytes) -> list[Span]:
-    """All flat arrays of plain values that begin with a number and are long, wherever they stand.
+    """All long flat arrays of plain values that begin with a number, anywhere in the text.
 
-    A span has neither quotes nor further brackets. So it is inside one string or is one value, and the structure of a valid text with
-    placeholders is its own, whatever the array is for.
+    A span has neither quotes nor further brackets. So it is inside one string or is one value, and a valid text with placeholders has the
+    same structure, whatever the array means.
     """
     found: list[Span] = []
     start = body.find(b"[")
@@ -182,7 +182,7 @@ def guess_numbers(body: bytes) -> list[Span]:
 
 
 def guess_arrays(body: bytes, name: str) -> list[Span]:
-    """Likely flat arrays of numbers under this name, except right behind another array: those are values of sparse vectors."""
+    """Likely flat arrays of numbers under this name, except directly after another array: those are values of sparse vectors."""
     needle = json.dumps(name, ensure_ascii=False).encode(errors="replace") + b":["
     found: list[Span] = []
     position = body.find(needle)
@@ -218,7 +218,7 @@ def guess_rows(body: bytes, name: str) -> list[Span]:
 
 
 def _rows_in(body: bytes, position: int, found: list[Span]) -> int:
-    """Append the rows of one list from ``position`` on to ``found``; the offset behind the last one."""
+    """Append the rows of one list from ``position`` on to ``found``; returns the offset after the last one."""
     while len(found) < _MOST_GUESSES:
         if body[position : position + 2] in _OPENINGS:
             end = body.find(b"]", position) + 1
@@ -284,7 +284,7 @@ def by_simdjson(arrays: Sequence[bytes]) -> list[Row | None]:
 
 
 def _equal_rows(arrays: Sequence[bytes]) -> Matrix | None:
-    """All arrays as one matrix, where all are valid, of one length and within float32; else None.
+    """All arrays as one matrix, if all are valid, of one length and within float32; else None.
 
     Narrowing all rows in one pass takes a quarter less time than row by row (50 arrays of 384).
     """
@@ -333,8 +333,8 @@ def stack(rows: Sequence[Row | None]) -> Matrix:
 
 
 def sparse_matrix(values: Sequence[bytes | None]) -> npt.NDArray[np.float32]:
-    """(n, d) float32 over the union of indices; NaN rows for values that are no sparse vector; d = 0 when there is none or the union
-    is too wide. Raises ValueError for an ambiguous object.
+    """(n, d) float32 over the union of indices; NaN rows for values that are no sparse vector; d = 0 if there is none or the union is too
+    wide. Raises ValueError for an ambiguous object.
     """
     return union_matrix([_sparse(value) for value in values])
 
@@ -373,8 +373,8 @@ def kept_inside(
 ) -> list[bytes]:
     """The inside of ``array`` as pieces, with the elements ``spans[i]`` for i in ``kept``, in that order.
 
-    An element brings the separator before it; keeping all elements in order changes no byte. ``edits(i)``: those of element i,
-    disjoint, in any order.
+    An element includes the separator before it; keeping all elements in order changes no byte. ``edits(i)``: those of element i, disjoint,
+    in any order.
     """
     start, end = array
     if not spans:

@@ -25,7 +25,7 @@ FIXED32 = 5
 _made = tuple.__new__
 
 _ANY = sys.maxsize - 1
-# Entries of all payloads of a reply, and fields of one of its messages: parsed in 30 ms. A thousand candidates have 32 keys each.
+# Entries of all payloads of a reply, or fields of one of its messages: parsed in 30 ms. A thousand candidates have 32 keys each.
 REPLY_FIELDS = 32_768
 # Parsed in 5 ms. A message with more fields is no supported search.
 HEAD_FIELDS = 16_384
@@ -35,7 +35,7 @@ _FIXED = {FIXED64: 8, FIXED32: 4}
 
 
 class Field(NamedTuple):
-    """Offsets of a field: of its tag, of its value behind any length, and of its end."""
+    """Offsets of a field: of its tag, of its value after any length, and of its end."""
 
     number: int
     wire: int
@@ -100,8 +100,8 @@ def head_fields(data: bytes) -> list[Field]:
 
 
 def value_at(data: bytes, way: Iterable[int]) -> Span | None:
-    """The span of the value at the end of ``way``: of the first field of each number (1 to 15), each in the message of the one before.
-    None where one is absent, is of another wire type or has a longer tag. Raises ValueError.
+    """The span of the value at the end of ``way``: in each message the first field with the next number (1 to 15). None if one is absent,
+    has another wire type or a longer tag. Raises ValueError.
     """
     at, end = 0, len(data)
     for number in way:
@@ -139,7 +139,7 @@ def skipped(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """The number at ``at``, and its end. Raises ValueError."""
-    # One or two bytes, as of most lengths, without a loop.
+    # One or two bytes, as in most lengths, without a loop.
     if at < end and (first := data[at]) < 0x80:
         return first, at + 1
     if at + 1 < end and (second := data[at + 1]) < 0x80:
@@ -161,7 +161,7 @@ def _long_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def only(found: Iterable[Field], number: int, wire: int) -> Field | None:
-    """The one field of that number; None when it is absent. Raises ValueError for several, or for another wire type."""
+    """The only field with that number; None if absent. Raises ValueError for several, or for another wire type."""
     those = [field for field in found if field.number == number]
     if not those:
         return None
@@ -203,7 +203,7 @@ def encoded(value: int) -> bytes:
 def copied(
     data: bytes, found: Iterable[Field], numbers: Collection[int], renumbered: Mapping[int, int] | None = None
 ) -> bytes:
-    """The fields with these numbers, with other numbers where ``renumbered`` says so."""
+    """The fields with these numbers, renumbered if ``renumbered`` has another number."""
     pieces: list[bytes] = []
     for field in found:
         if field.number in numbers:
@@ -214,8 +214,8 @@ def copied(
 
 
 def replaced(data: bytes, span: Span, fields: Iterable[Span], shown: Sequence[bytes]) -> bytes:
-    """A message whose ``fields`` (whole ones, in the order of the wire) are replaced by ``shown``, one each; those left over are removed.
-    Everything between them stays.
+    """A message whose ``fields`` (whole ones, in the order of the wire) are replaced by ``shown``, one each; surplus fields are removed.
+    Everything between them is kept.
     """
     pieces: list[bytes] = []
     at, end = span
@@ -263,7 +263,7 @@ _VALUE_TAG = _VALUE << 3 | LENGTH
 
 
 def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
-    """Key and span of the value of each of a map's entries; an empty span where it has no value. Raises ValueError.
+    """Key and span of the value of each entry of a map; an empty span for an entry without a value. Raises ValueError.
 
     An entry with the key before the value, as servers write it, takes a third of the time of any other.
     """
@@ -298,8 +298,8 @@ def message_spans(found: Iterable[Field], number: int) -> list[Span]:
 
 
 def messages_in(data: bytes, span: Span, number: int) -> list[Span]:
-    """The same, of the message that fills ``span``, without making a Field for each. ``number``: at most 15. Raises ValueError, also for
-    more than REPLY_FIELDS.
+    """The same for the message that fills ``span``, without creating Fields. ``number``: at most 15. Raises ValueError, also for more than
+    REPLY_FIELDS.
     """
     wanted, (at, end) = number << 3 | LENGTH, span
     found: list[Span] = []
@@ -373,13 +373,13 @@ def messages(found: Found, number: int) -> list[Field]:
 
 
 def message(found: Found, number: int) -> Field | None:
-    """The field of that number: a message, text or bytes; None where it is absent. Raises UnsupportedError."""
+    """The field with that number: a message, text or bytes; None if absent. Raises UnsupportedError."""
     those = messages(found, number)
     return those[0] if those else None
 
 
 def number_of(data: bytes, found: Found, number: int) -> int | None:
-    """The unsigned number in a field; None where it is absent. Raises UnsupportedError."""
+    """The unsigned number in a field; None if absent. Raises UnsupportedError."""
     those = found.get(number)
     if not those:
         return None
@@ -389,7 +389,7 @@ def number_of(data: bytes, found: Found, number: int) -> int | None:
 
 
 def text_of(data: bytes, field: Field | None) -> str:
-    """The text of a field; "" where it is absent. Raises UnsupportedError."""
+    """The text of a field; "" if absent. Raises UnsupportedError."""
     try:
         return "" if field is None else text(data, field)
     except ValueError:

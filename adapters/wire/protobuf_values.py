@@ -1,6 +1,6 @@
 """Protobuf's JSON-like values as canonical JSON: keys in order, no white space, numbers as over REST; and back.
 
-Qdrant's ``Value`` and Google's differ in the numbers of their fields alone. A value without an exact JSON form raises ValueError.
+Qdrant's ``Value`` and Google's differ only in the numbers of their fields. A value without an exact JSON form raises ValueError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Kind(Enum):
     """The kind of a value's only field."""
 
     NULL = auto()
-    DOUBLE = auto()  # 3.0 is written 3.0: the schema has integers as well
+    DOUBLE = auto()  # 3.0 is written 3.0, because the schema has integers as well
     NUMBER = auto()  # 3.0 is written 3, as in protobuf's JSON mapping
     INTEGER = auto()  # of 64 bits, signed
     STRING = auto()
@@ -47,7 +47,7 @@ Schema = Mapping[int, Kind]
 
 
 def _schema(*kinds: Kind) -> Schema:
-    """Of kinds in the order of their numbers, from 1."""
+    """From kinds in the order of their numbers, from 1."""
     return {number << 3 | _WIRES.get(kind, LENGTH): kind for number, kind in enumerate(kinds, 1)}
 
 
@@ -81,7 +81,7 @@ class Wanted:
         self._plain, self._nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
 
     def covers(self, key: bytes, size: int, *, is_nested: bool) -> bool:
-        """Whether the allowances cover a value of so many bytes."""
+        """Whether the allowances cover a value of this many bytes."""
         if key not in self._optional:
             return True
         return (self._nested if is_nested else self._plain).covers(size)
@@ -93,8 +93,8 @@ class Wanted:
 
 
 def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) -> tuple[bytes | None, ...]:
-    """The JSON of each wanted key of a map, None where absent. ``within``: the spans of its entries. The last value of a repeated key
-    counts, as for all readers of protobuf. Raises ValueError.
+    """The JSON of each wanted key of a map, None if absent. ``within``: the spans of its entries. The last value of a repeated key counts,
+    as for all readers of protobuf. Raises ValueError.
     """
     known = wanted.known
     found = {key: span for key, span in entries(data, within) if key in known}
@@ -110,7 +110,7 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
     """The JSON of the value that fills ``span``. Raises ValueError."""
     start, end = span
     kind = schema.get(data[start]) if start < end else None
-    # Strings and numbers, the most frequent, take a third of the time of the general way.
+    # Strings and numbers, which are the most frequent, take a third of the time of the general path.
     if kind is _STRING:
         size, at = varint(data, start + 1, end)
         if at + size == end:
@@ -128,18 +128,18 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
 
 
 def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
-    """The JSON of a map. ``spans``: of its entries, of which the last of a key counts. Raises ValueError, also for numbers that JSON has not."""
+    """The JSON of a map. ``spans``: of its entries; the last one of a key counts. Raises ValueError, also for numbers without a JSON form."""
     found = {key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)}
     return json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def map_message(values: Mapping[str, object], schema: Schema) -> bytes:
-    """The message of a map, of what JSON has."""
+    """The message of a map, from JSON values."""
     return b"".join([length_field(_MEMBERS, entry(key, value, schema)) for key, value in values.items()])
 
 
 def entry(key: str, value: object, schema: Schema) -> bytes:
-    """One entry of a map, of what JSON has."""
+    """One entry of a map, from a JSON value."""
     return length_field(1, key.encode()) + length_field(2, _encoded(value, schema))
 
 

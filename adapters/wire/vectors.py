@@ -40,7 +40,7 @@ def row(packed: bytes) -> npt.NDArray[np.float32]:
 
 
 def spelled_floats(packed: bytes) -> bytes:
-    """The JSON of packed floats, each with the fewest digits that give it again. Raises ValueError for what JSON has not."""
+    """The JSON of packed floats, each with the fewest digits that identify it. Raises ValueError for numbers without a JSON form."""
     values = row(packed)
     if not np.isfinite(values).all():
         raise ValueError("JSON has no such number")
@@ -52,7 +52,7 @@ def matrix(rows: Sequence[bytes | None]) -> Matrix:
     values that are not finite.
     """
     size = next((len(packed) for packed in rows if packed), 0)
-    filler = b"\xff" * size  # a NaN in every place
+    filler = b"\xff" * size  # NaN in every place
     joined = b"".join([packed if packed is not None and len(packed) == size else filler for packed in rows])
     found = row(joined).reshape(len(rows), size // _SIZE)
     if size and not np.isfinite(found).all():
@@ -90,7 +90,7 @@ def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
 
 
 def without_vector(vectors: npt.NDArray[np.float32]) -> int:
-    """The number of rows (n, d) that are NaN; n where d = 0."""
+    """The number of rows (n, d) that are NaN; n if d = 0."""
     if not vectors.shape[1]:
         return len(vectors)
     with np.errstate(over="ignore"):
@@ -108,7 +108,7 @@ SparseRow = tuple[npt.NDArray[np.int64], npt.NDArray[np.floating[Any]]]
 
 
 def union_matrix(rows: Sequence[SparseRow | None]) -> npt.NDArray[np.float32]:
-    """(n, d) float32; NaN rows for None and for values beyond float32; d = 0 where there is none or the union is too wide."""
+    """(n, d) float32; NaN rows for None and for values beyond float32; d = 0 if there is none or the union is too wide."""
     present = [row[0] for row in rows if row is not None]
     union = np.unique(np.concatenate(present)) if present else np.zeros(0, dtype=np.int64)
     if len(union) > MAX_SPARSE_WIDTH or len(union) * len(rows) > MAX_SPARSE_CELLS:
