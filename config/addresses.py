@@ -27,18 +27,18 @@ class Address:
     port: int
 
     def collides(self, other: Address) -> bool:
-        """Whether both cannot be bound at once. By spelling: nothing is resolved. Port 0 never collides."""
+        """Whether both cannot be bound at once. Compares spellings: nothing is resolved. Port 0 never collides."""
         pair = (self.host.lower(), other.host.lower())
         return self._shares_port(other) and (_same(*pair) or _covers(*pair) or _covers(*pair[::-1]))
 
     def leads_to(self, listener: Address) -> bool:
-        """Whether a connection to this address arrives at ``listener`` on this machine. By spelling, as above."""
+        """Whether a connection to this address reaches ``listener`` on this machine. Compares spellings, as above."""
         here, there = self.host.lower(), listener.host.lower()
         return self._shares_port(listener) and (_same(here, there) or (here in _LOOPBACK and _covers(there, here)))
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect. By spelling: nothing is resolved."""
+        """Whether only this machine can connect. Compares spellings: nothing is resolved."""
         return self.host.lower() in _LOOPBACK or re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host) is not None
 
     def _shares_port(self, other: Address) -> bool:
@@ -172,7 +172,7 @@ def parse_pattern(text: str) -> HostPattern:
         raise ValueError("not a pattern of host names")
     labels = tuple(name.lower().split("."))
     if _NUMBER.fullmatch(labels[-1]) or "*" in labels[-1]:
-        raise ValueError("an address, or every host there is")
+        raise ValueError("an address, or a pattern of all hosts")
     return HostPattern(labels, number)
 
 
@@ -188,7 +188,7 @@ def public_url(text: str) -> str:
     scheme, found, rest = text.partition("://")
     authority, slash, path = rest.partition("/")
     if not found or re.fullmatch(r"[A-Za-z0-9._~/-]*", path) is None:
-        raise ValueError("not a URL that a path can be added to")
+        raise ValueError("not a URL to which a path can be added")
     parse_upstream(f"{scheme}://{authority}")
     return f"{scheme}://{authority}{slash}{path}".rstrip("/")
 

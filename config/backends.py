@@ -1,6 +1,6 @@
-"""TRAITS: what settings know of each backend, one row each. Its other row is in adapters/backends.py.
+"""TRAITS: the backends' properties that settings depend on, one row each. A backend's other row is in adapters/backends.py.
 
-A backend's own defaults apply where the user gives no value, and `check` shows them.
+A backend's own defaults apply if the user gives no value, and `check` shows them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Tree = Mapping[str, object]
 class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
-    ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the
-    settings section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``lists_points``:
-    whether all points of a collection can be read. ``unites``: whether the write gate can store a point with more than its client sent.
+    ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the settings
+    section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``lists_points``: whether all points of a
+    collection can be read. ``unites``: whether the write gate can add values to a client's point.
     """
 
     name: str
@@ -62,7 +62,7 @@ _CHROMA: Tree = {
 }
 
 DEFAULT_BACKEND = "qdrant"
-INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts of their own
+INDEXES = "pinecone"  # the settings section of a backend whose indexes are hosts
 # In the order of the documentation.
 TRAITS: Mapping[str, Traits] = {
     row.name: row
@@ -78,7 +78,7 @@ TRAITS: Mapping[str, Traits] = {
 
 
 def with_defaults(tree: object) -> object:
-    """The tree over its backend's own defaults; unchanged if it is no mapping or has no known backend."""
+    """The tree with its backend's own defaults under it; unchanged if it is no mapping or has no known backend."""
     if not isinstance(tree, Mapping):
         return tree
     backend = tree.get("backend")
@@ -89,7 +89,7 @@ def with_defaults(tree: object) -> object:
 
 
 def _laid(section: object, members: Tree) -> object:
-    """The user's section over the backend's; unchanged if it is no mapping."""
+    """The user's section with the backend's defaults under it; unchanged if it is no mapping."""
     if not isinstance(section, Mapping):
         return section
     deeper = {

@@ -1,4 +1,4 @@
-"""Settings that are valid alone and invalid together. Every check names all the places it depends on."""
+"""Settings that are valid individually and invalid together. Every check names all the places it depends on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .problems import Contradiction, Finding, Path, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from .values import alternatives
 
-# Policies of mode merge: those by which one of two points stays as it is, and the others.
+# Policies of mode merge: those that keep one of two points unchanged, and the others.
 _KEEPING = ("keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence")
 _UNITING = ("merge", "custom")
 
@@ -57,7 +57,7 @@ def index_port(port: int) -> Path:
 
 
 def of_ports(settings: Settings) -> Iterator[Contradiction]:
-    """Ports that collide, and upstream addresses that are VecSieve's own."""
+    """Ports that collide, and upstream addresses that are ports of VecSieve."""
     ports = own_ports(settings)
     for earlier, later in combinations(ports, 2):
         if later.address.collides(earlier.address):
@@ -69,7 +69,7 @@ def of_ports(settings: Settings) -> Iterator[Contradiction]:
 
 
 def _destinations(settings: Settings) -> dict[Path, tuple[str, str]]:
-    """By place: the URL that requests go to, and what is there."""
+    """By place: the URL that requests are sent to, and its role."""
     found: dict[Path, tuple[str, str]] = {("upstream", "url"): (settings.upstream.url, "the database")}
     if settings.grpc.upstream is not None:
         found["grpc", "upstream"] = (settings.grpc.upstream, "the database")
@@ -170,12 +170,12 @@ def _of_webhook(webhook: WebhookSettings) -> Iterator[Contradiction]:
 def _is_installed() -> bool:
     try:
         return all(find_spec(name) is not None for name in NEEDED)
-    except ModuleNotFoundError:  # for a name without its parent package
+    except ModuleNotFoundError:  # for a module whose parent package is missing
         return False
 
 
 def _of_hosts(settings: Settings, own: PineconeSettings) -> Iterator[Contradiction]:
-    """For backends whose indexes have hosts of their own."""
+    """For backends whose indexes are hosts."""
     upstream = settings.upstream
     if upstream.path_prefix:
         at: Path = ("upstream", "path_prefix")
@@ -230,7 +230,7 @@ def _of_preload(settings: Settings) -> Iterator[Contradiction]:
 
 
 def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:
-    """Paths begin at the policy, but for the one of the backend."""
+    """Paths begin at the policy, except the path of the backend."""
     write = policy.write
     for lower, upper in (("related", "semantic"), ("semantic", "exact")):
         least, most = getattr(write, lower), getattr(write, upper)
@@ -271,7 +271,7 @@ def of_deciders(given: Collection[str], policy: PolicySettings) -> Iterator[Cont
 
 
 def _as_written(certainty: CertaintySettings) -> object:
-    """One number where both ends are the same."""
+    """A single number if both ends are equal."""
     return certainty.first if certainty.first == certainty.last else certainty.model_dump()
 
 
@@ -285,18 +285,18 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
 
 
 def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:
-    """A setting whose optional library is not installed. ``value``: None does without it."""
+    """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
         wanted = f"{instead}: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
         yield contradiction(at, shown(value), wanted)
 
 
 MOST_NAMED = 16  # rules: each has four series
-RESERVED_NAMES = ("default", "unnamed", "other")  # of the label: no rule, one without a name, one that a reload brought
+RESERVED_NAMES = ("default", "unnamed", "other")  # labels: no rule, a rule without a name, a rule added by a reload
 
 
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
-    """Rules that can never apply, as far as their patterns prove it."""
+    """Rules that can never apply, as far as their patterns show."""
     backends = tuple(TRAITS)
     wild: list[int] = []  # plain names are looked up: there may be thousands
     plain: defaultdict[str, list[int]] = defaultdict(list)
@@ -324,7 +324,7 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
 
 
 def _of_name(name: str, at: Path, named: Mapping[str, int]) -> Iterator[Contradiction]:
-    """``named``: the names of earlier rules, and which these are."""
+    """``named``: the names of earlier rules, and their numbers."""
     if name in RESERVED_NAMES:
         yield contradiction((*at, "name"), shown(name), f"another name: {alternatives(RESERVED_NAMES)} have a meaning")
     elif name in named:

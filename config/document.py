@@ -128,7 +128,7 @@ def _flat(tree: object, above: str) -> Iterator[tuple[str, object]]:
 
 
 def schema_text() -> str:
-    """The JSON Schema of settings files. As in the files, `none` stands beside null, and a URL for the upstream."""
+    """The JSON Schema of settings files. As in the files, `none` is accepted like null, and a URL for the upstream section."""
     tree: dict[str, object] = Settings.model_json_schema(by_alias=True)
     tree["$schema"], tree["title"] = "https://json-schema.org/draft/2020-12/schema", "VecSieve settings"
     shaped = _with_none(tree)

@@ -24,7 +24,7 @@ Kind = Literal["bool", "int", "float", "text", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One scalar setting. ``nullable``: accepts none. Kind none: accepts only none, which switches a section off."""
+    """One scalar setting. ``nullable``: accepts none. Kind none: accepts only none, which disables a section."""
 
     path: tuple[str, ...]
     kind: Kind
@@ -184,7 +184,7 @@ def _finding(model: type[BaseModel], details: ErrorDetails, at: Path) -> Finding
 
 
 def _nearest(value: object, info: FieldInfo | None) -> str:
-    """A question about a word of the field's closed set that is spelled like the value."""
+    """A suggestion: a word of the field's closed set with a similar spelling."""
     guess = closest(value, words_of(info)) if isinstance(value, str) and info is not None else None
     return "" if guess is None else did_you_mean(guess)
 
@@ -205,8 +205,8 @@ def _located(
 ) -> tuple[Path, tuple[type[BaseModel], ...], FieldInfo | None]:
     """The path in the user's file, the models that its last key belongs to, and the field there.
 
-    After a field with alternative models, pydantic's location has the tag of the chosen one. After a field with free
-    keys, everything is a key.
+    For a field with alternative models, pydantic's location continues with the tag of the chosen one. For a field with free keys, every
+    later part is a key.
     """
     path: list[str | int] = []
     candidates: tuple[type[BaseModel], ...] = (model,)
@@ -228,7 +228,7 @@ def _located(
 
 
 def _tag(info: FieldInfo | None, model: type[BaseModel]) -> tuple[str, ...]:
-    """The tags of the choices that ``model`` stands in, however deep the choice is within the annotation."""
+    """The tags of the choices that contain ``model``, at any depth of the annotation."""
     return () if info is None else tuple(_tags(info.annotation, model))
 
 
@@ -239,12 +239,15 @@ def _tags(annotation: object, model: type[BaseModel]) -> Iterator[str]:
             yield from _tags(choice, model)
 
 
-# Settings of earlier versions, and what to do about them.
-_CALIBRATED = "policy.certainty, such as {first: 0.85, last: 0.4}, in place of a threshold: the calibrated rule replaced the cut that grew"
+# Settings of earlier versions, and what to do with them.
+_CALIBRATED = "policy.certainty, such as {first: 0.85, last: 0.4}, instead of a threshold: the calibrated rule replaced the growing cut"
 _REMOVED: Mapping[tuple[type[BaseModel], str], str] = {
-    (MetadataSettings, "section"): "nothing: searches never read it, so the line can go",
+    (MetadataSettings, "section"): "nothing: searches never used it, so the line can be removed",
     (PineconeSettings, "vector_memory_bytes"): "memory.bytes: vectors of every backend are remembered",
-    (TextSettings, "short_factor"): "nothing: the calibrated rule weighs short texts by itself, so the line can go",
+    (
+        TextSettings,
+        "short_factor",
+    ): "nothing: the calibrated rule weighs short texts by itself, so the line can be removed",
     **{
         (model, key): _CALIBRATED
         for model in (FixedThreshold, RelativeThreshold)
@@ -255,7 +258,7 @@ _REMOVED: Mapping[tuple[type[BaseModel], str], str] = {
 
 @cache
 def removed() -> Mapping[Path, str]:
-    """The settings of earlier versions by path, and what is wanted in place of each."""
+    """The settings of earlier versions by path, and what is wanted instead of each."""
     return dict(_removed(Settings, ()))
 
 
@@ -293,7 +296,7 @@ def _and(names: Iterable[str]) -> str:
 
 
 def _instead(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
-    """What is wanted in place of an unknown key that has a known cause."""
+    """What is wanted instead of an unknown key whose cause is known."""
     if key == "<<":
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
     if len(parents) == 1 and (parents[0], key) in _REMOVED:

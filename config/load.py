@@ -26,7 +26,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """A rule's effective policy, and the members that come from the rule itself; ``given``: from its own mapping."""
+    """A rule's effective policy, and the members from the rule itself; ``given``: from its own mapping."""
 
     at: Path
     given: Mapping[str, object]
@@ -66,7 +66,7 @@ def _salvaged(
         wrong += found
         within = tuple(Finding(each.path[len(at) :], each.seen, each.wanted) for each in found)
         rest = pruned(tree, within)
-        # If nothing was removed: the defaults alone are always valid.
+        # If nothing was removed: the defaults are always valid.
         tree = rest if rest != tree else {}
         made, found = validated(model, tree, at=at)
     return made, wrong
@@ -90,8 +90,8 @@ def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradic
                 yield contradiction.within(each.at, own=each.own)
 
 
-# Every scalar setting has a variable: VECSIEVE_ and its path in capitals. Lists, mappings and rules are in the file alone. An
-# unknown variable with the prefix is an error, except those below and those that Kubernetes sets for a Service of that name.
+# Every scalar setting has a variable: VECSIEVE_ and its path in capitals. Lists, mappings and rules are only in the file. An unknown
+# variable with the prefix is an error, except those below and those that Kubernetes sets for a Service of that name.
 PREFIX = "VECSIEVE_"
 CONFIG_VARIABLE = "VECSIEVE_CONFIG"
 # Read elsewhere: the settings file's path, and the evaluations' labelled sets.
@@ -197,7 +197,7 @@ def load(*, file: File | None, environment: Mapping[str, str], flags: Mapping[st
         if file is not None:
             written = _read(file)
     except SettingsError as error:
-        unread = error.problems  # the other sources are checked anyway
+        unread = error.problems  # the other sources are checked nevertheless
     variables, misread = from_environment(environment)
     given: dict[Path, object] = {tuple(path.split(".")): value for path, value in flags.items()}
     tree = _overlaid(_overlaid(written.tree, variables), given)
@@ -244,7 +244,7 @@ def _read(file: File) -> _Written:
         kind = "a list" if isinstance(document.value, tuple) else "a single value"
         raise SettingsError([Problem(str(file), kind, "a mapping of settings")])
     tree, upstream = document.value, document.value.get("upstream")
-    if isinstance(upstream, str):  # the one setting that everybody writes: a URL stands for the section
+    if isinstance(upstream, str):  # the only section that everybody sets: a URL may replace it
         tree = {**tree, "upstream": {"url": upstream}}
     return _Written(tree, document.findings, document.lines)
 
@@ -265,7 +265,7 @@ def _text(file: File) -> str:
 
 
 def _overlaid(tree: Mapping[str, object], values: Mapping[Path, object]) -> dict[str, object]:
-    """The tree with values by path over it, as one tree: two members of a threshold make one threshold."""
+    """The tree overlaid with values by path. Two members of a threshold make one threshold."""
     tree = _spread(tree)
     over: dict[str, object] = {}
     for path, value in values.items():
@@ -275,7 +275,7 @@ def _overlaid(tree: Mapping[str, object], values: Mapping[Path, object]) -> dict
 
 
 def _spread(tree: Mapping[str, object]) -> Mapping[str, object]:
-    """The tree with a certainty of one number as its two members, so that one of them can be laid over it."""
+    """The tree with a single-number certainty as its two members, so that one of them can be overlaid."""
     policy = tree.get("policy")
     if not isinstance(policy, Mapping) or "certainty" not in policy:
         return tree
@@ -283,7 +283,7 @@ def _spread(tree: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _is_free(tree: Mapping[str, object], path: Path) -> bool:
-    """Whether only mappings are above ``path``. Other values stay, so that they are reported."""
+    """Whether only mappings are above ``path``. Other values are kept, so that they are reported."""
     above: object = tree
     for part in path[:-1]:
         above = above.get(str(part)) if isinstance(above, Mapping) else None
@@ -295,7 +295,7 @@ def _is_free(tree: Mapping[str, object], path: Path) -> bool:
 
 
 def _put(tree: dict[str, object], path: Path, value: object) -> None:
-    """Set a value in a tree of this module. A scalar on the way is replaced: the longer path is more specific."""
+    """Set a value in a tree of this module. A scalar on the path is replaced, because the longer path is more specific."""
     for part in path[:-1]:
         below = tree.get(str(part))
         if not isinstance(below, dict):

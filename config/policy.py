@@ -328,7 +328,7 @@ class WriteSettings(Model):
         return found
 
     def under(self, mode: Mode | None) -> WriteSettings:
-        """With the mode that overrides every policy's: off ends it, shadow only observes."""
+        """With the mode that overrides every policy's: off disables it, shadow only observes."""
         if mode is None or mode == "on" or self.mode == "off":
             return self
         return self.model_copy(update={"mode": "off" if mode == "off" else "observe"})
@@ -402,7 +402,7 @@ class PolicySettings(Model):
         None,
         "a distance that replaces the calibrated rule; none: the rule. Linkages other than leader use {relative: 0.20}",
     )
-    # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest by default.
+    # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest default pool.
     chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
         2.5e-6,
         "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "

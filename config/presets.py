@@ -11,7 +11,7 @@ from .values import PresetName, alternatives
 
 Tree = Mapping[str, object]
 
-# Members of two kinds of threshold do not combine: a fixed cut with inherited relative bounds is a contradiction.
+# Members of two kinds of threshold do not combine: a fixed cut with inherited relative bounds would be contradictory.
 _REPLACED_WHOLE = frozenset({"threshold"})
 
 
@@ -21,17 +21,17 @@ def _certain(first: float, last: float) -> Tree:
 
 PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
     {
-        # Equal and contained texts alone: nothing is removed because it is near.
+        # Equal and contained texts only: nothing is removed by its vector.
         "exact": MappingProxyType({"certainty": _certain(1.0, 1.0), "threshold": None, "text": {"containment": 0.9}}),
-        # For the first day in production: half as much is removed, and one in fifty of it is no copy.
+        # For the first day in production: removes half as much, and one in fifty of what it removes is no copy.
         "careful": MappingProxyType({"certainty": _certain(0.9, 0.9), "threshold": None}),
-        # The defaults, for a rule within a file that changes them.
+        # The defaults, for a rule in a file that changes them.
         "default": MappingProxyType({"certainty": PolicySettings().certainty.model_dump(), "threshold": None}),
-        # Short questions and tickets: many ways to say one thing, and no harm in merging two that are merely alike.
+        # Short questions and tickets: the same thing is said in many ways, and merging two similar ones does no harm.
         "tickets": MappingProxyType(
             {"certainty": _certain(0.6, 0.3), "threshold": None, "diversify": "dpp", "diversity": 0.4}
         ),
-        # The recipe of most write-ups, exactly, for comparison.
+        # The recipe of most articles, exactly, for comparison.
         "classical": MappingProxyType(
             {
                 "fetch": {"factor": 1.0, "floor": 50},
@@ -47,19 +47,19 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "diversify": None,
             }
         ),
-        # Reads no payload: for collections without texts, or whose texts the proxy may not see.
+        # Reads no payload: for collections without texts, or with texts that the proxy must not see.
         "vectors": MappingProxyType({"text": None}),
     }
 )
 
-# Presets of earlier versions, each a fixed cut and nothing else.
+# Presets of earlier versions, each only a fixed cut.
 _FORMER: Mapping[object, float] = MappingProxyType(
     {"conservative": 0.10, "balanced": 0.15, "aggressive": 0.20, "heavy": 0.25}
 )
 
 
 def instead_of(preset: object) -> str | None:
-    """What to write in place of a preset of an earlier version; None for every other value."""
+    """What to write instead of a preset of an earlier version; None for every other value."""
     if not isinstance(preset, str) or preset not in _FORMER:
         return None
     cut = f"threshold: {{fixed: {_FORMER[preset]:.2f}}}"
@@ -81,7 +81,7 @@ def policy_of(base: PolicySettings, rule: RuleSettings) -> PolicySettings:
 
 
 def merged(base: Tree, over: Tree) -> dict[str, object]:
-    """``over`` on ``base``: mappings member by member, thresholds and other values whole."""
+    """``over`` overlaid on ``base``: mappings member by member, thresholds and other values as a whole."""
     tree = dict(base)
     for key, value in over.items():
         beneath = tree.get(key)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MASK = "***"
-LONGEST_VALUE = 80  # characters of a value that are shown: recognisable, and on one terminal line
+LONGEST_VALUE = 80  # characters of a value that are shown: recognisable, and within one terminal line
 LONGEST_KEY = 40
 
 Path = tuple[str | int, ...]
@@ -25,9 +25,9 @@ _URL_REST = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error. ``seen``: ready to print, that is masked, cut and on one line.
+    """One error. ``seen``: ready to print: masked, truncated and on one line.
 
-    ``at``: file and line. ``words``: a sentence that says it better than path, wanted and seen. ``hint``: what to do.
+    ``at``: file and line. ``words``: a sentence used instead of path, wanted and seen. ``hint``: what to do.
     """
 
     path: str
@@ -44,9 +44,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with its place as a path. ``stands``: there is a value nevertheless, which can be validated.
+    """A problem with its place as a path. ``stands``: the value is kept nevertheless, and can be validated.
 
-    ``line``: of the file, where it is not the line of the path. ``words``, ``hint``: as in `Problem`.
+    ``line``: of the file, if it is not the line of the path. ``words``, ``hint``: as in `Problem`.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class Finding:
 
 
 class SettingsError(Exception):
-    """Invalid settings. Its text has every problem, one line each."""
+    """Invalid settings. The message has every problem, one per line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -71,7 +71,7 @@ class SettingsError(Exception):
 
 
 def dotted(path: Path) -> str:
-    """``("rules", 2, "policy")`` as ``rules[2].policy``; other keys than plain words are quoted and cut."""
+    """``("rules", 2, "policy")`` as ``rules[2].policy``; keys that are no plain words are quoted and truncated."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -82,7 +82,7 @@ def dotted(path: Path) -> str:
 
 
 def shown(value: object, *, name: str = "") -> str:
-    """A value as quoted in a problem. ``name``: its key, which may mark it as a secret."""
+    """A value as quoted in a problem. ``name``: its key, which may show that it is a secret."""
     return one_line(json.dumps(masked(value, name=name), ensure_ascii=False, default=str))
 
 
@@ -124,13 +124,15 @@ def _printable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A finding on settings that are invalid together. ``places``: all that it depends on; it is void if one is invalid itself."""
+    """A finding on settings that are invalid together. ``places``: all places it depends on; it is dropped if one of them is invalid
+    itself.
+    """
 
     finding: Finding
     places: tuple[Path, ...]
 
     def within(self, at: Path, *, own: Mapping[str, object] | None = None) -> Contradiction:
-        """The same for a policy at ``at``. ``own``: a rule's own members; its others also depend on the settings' policy."""
+        """The same for a policy at ``at``. ``own``: a rule's own members; the other members depend on the settings' policy."""
         finding = Finding((*at, *self.finding.path), self.finding.seen, self.finding.wanted)
         inherited = [place for place in self.places if own is not None and not _is_given(own, place)]
         here = [(*at, *place) for place in self.places]
@@ -138,7 +140,7 @@ class Contradiction:
 
 
 def _is_given(tree: Mapping[str, object], place: Path) -> bool:
-    """Whether the tree sets ``place``, by a value there or by another value above it."""
+    """Whether the tree sets ``place``, by a value there or by a scalar above it."""
     below: object = tree
     for part in place:
         if not isinstance(below, Mapping):

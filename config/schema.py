@@ -468,7 +468,7 @@ class Settings(Model):
 
     @property
     def indexes(self) -> PineconeSettings | None:
-        """The section of a backend whose indexes have hosts of their own; None for other backends."""
+        """The section of a backend whose indexes are hosts; None for other backends."""
         return self.pinecone if self.traits.has_indexes else None
 
     @model_validator(mode="before")

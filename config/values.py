@@ -34,8 +34,8 @@ Diversifier = Literal["dpp", "msd", "cover", "ssd"]
 PresetName = Literal["exact", "careful", "default", "tickets", "classical", "vectors"]
 
 LARGEST_COUNT = 2_147_483_647  # signed 32-bit, the limit of sockets and C parsers
-LONGEST_SECONDS = 86_400.0  # a day: more is a wrong unit
-LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: more is a wrong unit
+LONGEST_SECONDS = 86_400.0  # a day: a larger number has the wrong unit
+LARGEST_BUDGET_BYTES = 10**15  # a petabyte a month: a larger number has the wrong unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def alternatives(words: tuple[str, ...]) -> str:
 
 
 def _checked_by(parse: Callable[[str], object]) -> AfterValidator:
-    """Makes a validator that keeps a text if ``parse`` accepts it."""
+    """Make a validator that keeps a text if ``parse`` accepts it."""
 
     def check(text: str) -> str:
         parse(text)
@@ -159,7 +159,7 @@ class Model(BaseModel):
 
 
 def _none_word(value: object) -> object:
-    """Reads the word none as None, because YAML's null is easy to overlook."""
+    """Reads the word none as None, because YAML's null is easily overlooked."""
     return None if value == "none" else value
 
 

@@ -36,7 +36,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 class NotYamlError(ValueError):
-    """``line``, ``column``: from 1; 0 where unknown. ``place``: both in words."""
+    """``line``, ``column``: from 1; 0 if unknown. ``place``: both in words."""
 
     def __init__(self, seen: str, *, line: int = 0, column: int = 0) -> None:
         self.place = f"line {line}" if line else ""
@@ -50,7 +50,7 @@ _WIDE_BREAK = re.compile("[\x85\u2028\u2029]")
 
 
 class CoreDumper(yaml.SafeDumper):
-    """Writes what ``read`` reads back unchanged: quotes follow the core schema, without aliases."""
+    """Writes YAML that ``read`` reads back unchanged: quotes follow the core schema, without aliases."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
 
@@ -77,7 +77,7 @@ class _CoreLoader(yaml.SafeLoader):
         self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """With limits: the library recurses without end, and takes 15 s for a megabyte of ones."""
+        """With limits: the library recurses without a bound, and takes 15 s for a megabyte of ones."""
         self._depth += 1
         self._nodes += 1
         if self._depth > DEEPEST:
@@ -96,9 +96,9 @@ for _tag, _pattern, _first in _CORE:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """``value``: dicts, tuples and scalars; None in place of an invalid value, which has a finding.
+    """``value``: dicts, tuples and scalars; None for an invalid value, which has a finding.
 
-    ``lines``: where each key and each item of a list stands.
+    ``lines``: the line of each key and each list item.
     """
 
     value: object
@@ -147,7 +147,7 @@ def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], above: set[int]
         return known[key]
     line = node.start_mark.line + 1
     if key in above:
-        raise NotYamlError("an alias inside what it stands for", line=line)
+        raise NotYamlError("an alias inside its own anchor", line=line)
     above.add(key)
     below = [_measure(child, known, above) for child in _children(node)]
     above.discard(key)

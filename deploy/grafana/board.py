@@ -1,4 +1,4 @@
-"""A dashboard around its rows: variables, annotations, links, and a grid filled from left to right."""
+"""A dashboard with its rows: variables, annotations, links, and a grid filled from left to right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY_NAME = 1
 
 
 def board(uid: str, title: str, description: str, rows: Sequence[Row]) -> Json:
-    """The whole dashboard. ``uid``: at most 40 characters, kept for ever, since links point at it."""
+    """The whole dashboard. ``uid``: at most 40 characters, never changed, because links refer to it."""
     return {
         "uid": uid,
         "title": title,
@@ -35,7 +35,7 @@ def board(uid: str, title: str, description: str, rows: Sequence[Row]) -> Json:
 
 
 def _variables() -> list[Json]:
-    """Each narrows the next: a backend is chosen by choosing the instances that speak it."""
+    """Each variable narrows the next: choosing instances by their backend."""
     return [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0},
         _chosen("job", "vecsieve_build_info"),
@@ -72,7 +72,7 @@ def _annotations() -> list[Json]:
             "iconColor": "blue",
             "expr": f"{own('config_last_reload_timestamp_seconds')} * 1000",
             "useValueForTime": "on",
-            "titleFormat": "settings taken at {{instance}}",
+            "titleFormat": "settings accepted at {{instance}}",
             "step": "60s",
         },
         {

@@ -1,4 +1,4 @@
-"""The operator's dashboard: is it up, is it right, what does it cost, where does the time go."""
+"""The operator's dashboard: availability, errors, cost, and time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Duplicates removed",
-            "Share of fetched candidates that were left out as copies of another.",
+            "Share of fetched candidates that were left out as copies.",
             "percentunit",
             ratio(rate("candidates_collapsed_total"), rate("candidates_sum")),
         ),
@@ -62,7 +62,7 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Own errors",
-            "Share of requests that failed by our doing. The objective is 0.05 % over 30 days.",
+            "Share of requests that failed because of VecSieve. The objective is 0.05 % over 30 days.",
             "percentunit",
             ratio(rate("local_errors_total", 'kind=~"internal|shed"'), rate("requests_total")),
             warn=0.0005,
@@ -70,7 +70,7 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Breakers open",
-            "Instances that have stopped widening searches, or are probing whether to go on.",
+            "Instances that have stopped widening searches, or are probing whether to resume.",
             "none",
             f"sum({NOT_CLOSED})",
             warn=1,
@@ -91,27 +91,27 @@ def _traffic() -> tuple[Panel, ...]:
         ),
         lines(
             "Requests by outcome",
-            "dedup: selection answered. shadow: measured beside. bypass: left alone on purpose. passthrough: no search.",
+            "dedup: selection answered. shadow: measured only. bypass: deliberately not changed. passthrough: no search.",
             "reqps",
             {"{{outcome}}": rate("requests_total", by="outcome")},
             is_stacked=True,
         ),
         lines(
-            "Responses by class and speaker",
-            "Whether the database or VecSieve spoke. Errors with origin proxy are those the database did not give.",
+            "Responses by class and origin",
+            "Whether the database or VecSieve answered. Errors with origin proxy are not the database's.",
             "reqps",
             {"{{code_class}} {{origin}}": rate("responses_total", by="code_class, origin")},
         ),
         lines("Duration of requests", "Whole time, database included.", "s", quantiles),
         lines(
-            "Errors the database did not give",
-            "internal and shed are ours; no_upstream: the database is away; bad_request: refused as malformed.",
+            "Errors of VecSieve",
+            "internal and shed: caused by VecSieve; no_upstream: the database is unreachable; bad_request: refused as malformed.",
             "cps",
             {"{{kind}}": rate("local_errors_total", by="kind")},
         ),
         lines(
             "Failures of the database",
-            "How exchanges with it ended badly, whoever noticed.",
+            "Failed exchanges with the database, by kind.",
             "cps",
             {"{{kind}}": rate("upstream_errors_total", by="kind")},
         ),
@@ -134,8 +134,8 @@ def _time() -> tuple[Panel, ...]:
             buckets("added_latency_seconds"),
         ),
         lines(
-            "The database's mean time by attempt",
-            "original: the client's own request. overfetch: the widened one. replay: the original after a failure. hedge: the original beside a late one.",
+            "Mean time of the database by kind of request",
+            "original: the client's own request. overfetch: the widened one. replay: the original after a failure. hedge: the original beside a late widened one.",
             "s",
             {"{{attempt}}": mean("upstream_request_duration_seconds", by="attempt")},
         ),
@@ -151,7 +151,7 @@ def _safety() -> tuple[Panel, ...]:
             {"{{reason}}": rate("fail_open_total", by="reason")},
         ),
         lines(
-            "Left alone, by reason",
+            "Bypassed, by reason",
             "Intended: disabled, or a kind of search whose meaning selection would change.",
             "cps",
             {"{{reason}}": rate("bypass_total", by="reason")},
@@ -163,20 +163,20 @@ def _safety() -> tuple[Panel, ...]:
             "{{instance}}",
         ),
         lines(
-            "Requests refused for want of room",
+            "Requests refused because of overload",
             "Answered 503 with Retry-After.",
             "cps",
             {"{{reason}}": rate("requests_shed_total", by="reason")},
         ),
         lines(
             "Client connections ended",
-            "limit and crowded: too many. head_timeout and silent: clients that did not speak. flood: frames or chunks without content, without end. slow_reader: hardly took a large answer while others lacked its connection or memory.",
+            "limit and crowded: too many connections. head_timeout and silent: clients that sent no request. flood: too many frames or chunks without content. slow_reader: read a large answer too slowly while others lacked its connection or memory.",
             "cps",
             {"{{reason}}": rate("connections_rejected_total", by="reason")},
         ),
         lines(
-            "Searches asked again, by reason",
-            "The client's own request after a widened one that failed, once. Nothing else is ever sent twice.",
+            "Searches sent again, by reason",
+            "The client's own request after a failed widened one, once. No other request is sent twice.",
             "reqps",
             {"{{reason}}": rate("retries_total", by="reason")},
         ),
@@ -203,7 +203,7 @@ def _cost() -> tuple[Panel, ...]:
         ),
         lines(
             "Upstream requests per client request",
-            "1 in plain traffic; a failed widened request or a second step makes it 2.",
+            "1 without widened failures or lookups; a failed widened request or a second request makes it 2.",
             "short",
             {"ratio": ratio(rate("upstream_request_duration_seconds_count"), rate("requests_total"))},
         ),

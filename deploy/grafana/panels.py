@@ -15,7 +15,7 @@ COLUMNS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """``queries``: legend -> expression. ``options`` and ``custom`` are Grafana's own, for the kind. Sizes in grid units."""
+    """``queries``: legend -> expression. ``options`` and ``custom``: Grafana's own, for this kind of panel. Sizes in grid units."""
 
     kind: str
     title: str
@@ -34,7 +34,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A heading and what stands below it, from left to right."""
+    """A heading and the panels below it, from left to right."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -43,7 +43,7 @@ class Row:
 def stat(
     title: str, description: str, unit: Unit, query: str, *, warn: float | None = None, bad: float | None = None
 ) -> Panel:
-    """One number; orange from ``warn`` and red from ``bad``, where there are such limits."""
+    """One number; orange from ``warn`` and red from ``bad``, if there are such limits."""
     steps: list[tuple[float | None, str]] = [(None, "green")]
     steps += [(limit, colour) for limit, colour in ((warn, "orange"), (bad, "red")) if limit is not None]
     return Panel(
@@ -63,7 +63,7 @@ def stat(
 def lines(
     title: str, description: str, unit: Unit, queries: Mapping[str, str], *, width: int = 8, is_stacked: bool = False
 ) -> Panel:
-    """Lines over time; stacked areas where the parts make a whole."""
+    """Lines over time; stacked areas if the parts add up to a whole."""
     custom: Json = {"drawStyle": "line", "fillOpacity": 40 if is_stacked else 5, "showPoints": "never"}
     custom["stacking"] = {"group": "A", "mode": "normal" if is_stacked else "none"}
     return Panel(
@@ -120,7 +120,7 @@ def timeline(title: str, description: str, query: str, legend: str, *, width: in
 
 
 def table(title: str, description: str, query: str, *, hidden: Sequence[str], width: int = 12) -> Panel:
-    """The labels of what is there now, less those that say nothing."""
+    """The labels of the current series, without uninformative ones."""
     return Panel(
         kind="table",
         title=title,
@@ -143,7 +143,7 @@ def table(title: str, description: str, query: str, *, hidden: Sequence[str], wi
 
 
 def as_json(panel: Panel, number: int, left: int, top: int) -> Json:
-    """The panel at its place, in grid units; ``number``: unique within the dashboard."""
+    """The panel's JSON at its place, in grid units; ``number``: unique within the dashboard."""
     return {
         "id": number,
         "type": panel.kind,

@@ -1,4 +1,4 @@
-"""The dashboard of selection: what it removes, why, what it gives up for it, and what shadow would have changed."""
+"""The dashboard of selection: what it removes and why, its price, and what mode shadow would have changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from deploy.grafana.board import board
 from deploy.grafana.panels import Json, Panel, Row, heatmap, lines, stat
 from deploy.grafana.queries import buckets, mean, quantile, rate, ratio
 
-SEARCHES = rate("candidates_count")  # a batch is one call and several of these
+SEARCHES = rate("candidates_count")  # a batch is one call with several of these
 
 
 def quality() -> Json:
@@ -14,7 +14,7 @@ def quality() -> Json:
     return board(
         "vecsieve-quality",
         "VecSieve: selection quality",
-        "For whoever owns the results: what is left out, for which reason, and whether pages stay full and relevant.",
+        "For owners of the results: what is left out, for which reason, and whether pages stay full and relevant.",
         (
             Row("At a glance", _glance()),
             Row("Effect", _effect()),
@@ -28,7 +28,7 @@ def quality() -> Json:
 
 
 def per_search(counter: str, *, by: str = "") -> str:
-    """Events per search; by some label where they are broken down."""
+    """Events per search; by a label if they are broken down."""
     if not by:
         return ratio(rate(counter), SEARCHES)
     return f"{rate(counter, by=by)} / ignoring ({by}) group_left () ({SEARCHES} > 0)"
@@ -37,7 +37,7 @@ def per_search(counter: str, *, by: str = "") -> str:
 def _glance() -> tuple[Panel, ...]:
     untouched = rate("collapsed_ratio_bucket", 'le="0.0"')
     return (
-        stat("Searches", "Searches that were selected from, batches counted singly.", "reqps", SEARCHES),
+        stat("Searches", "Searches with a selection; each search of a batch counts.", "reqps", SEARCHES),
         stat(
             "With duplicates",
             "Share of searches whose pool held at least one copy.",
@@ -46,7 +46,7 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Duplicates removed",
-            "Share of fetched candidates that were left out as copies of another.",
+            "Share of fetched candidates that were left out as copies.",
             "percentunit",
             ratio(rate("candidates_collapsed_total"), rate("candidates_sum")),
         ),
@@ -61,7 +61,7 @@ def _glance() -> tuple[Panel, ...]:
         ),
         stat(
             "Pools exhausted",
-            "Share of searches with fewer clusters than results wanted.",
+            "Share of searches with fewer clusters than requested results.",
             "percentunit",
             per_search("pool_exhausted_total"),
             warn=0.25,
@@ -80,7 +80,7 @@ def _effect() -> tuple[Panel, ...]:
     return (
         lines(
             "From candidates to results",
-            "Mean per search: what was fetched, how many different things it held, what was returned.",
+            "Mean per search: fetched candidates, clusters among them, returned results.",
             "short",
             {
                 "candidates": mean("candidates"),
@@ -102,7 +102,7 @@ def _effect() -> tuple[Panel, ...]:
         ),
         lines(
             "Reads of our own",
-            "On top of what clients read, by kind; withheld: beyond the budget, or soon after a refusal.",
+            "In addition to the clients' reads, by kind; withheld: beyond the budget, or soon after a refusal.",
             "reqps",
             {
                 "{{kind}}": rate("own_reads_total", by="kind"),
@@ -130,7 +130,7 @@ def _reasons() -> tuple[Panel, ...]:
         ),
         lines(
             "Capped, unusable, restrained",
-            "Per search: left out by a cap on their source; candidates without a usable vector; answers left alone because vectors"
+            "Per search: left out by a cap on their source; candidates without a usable vector; answers not changed because vectors"
             " alone would have collapsed most of a pool whose scores differ.",
             "short",
             {
@@ -198,13 +198,13 @@ def _shadow() -> tuple[Panel, ...]:
     return (
         lines(
             "Searches measured beside the plain answer",
-            "Calls in mode shadow; their clients got the database's own bytes.",
+            "Calls in mode shadow; clients got the database's own bytes.",
             "reqps",
             {"shadow": measured},
             width=12,
         ),
         lines(
-            "What would have been different",
+            "Answers that would have differed",
             "Share of shadow calls. ids: other results; order: the same in another order; count: fewer or more.",
             "percentunit",
             {
@@ -224,8 +224,8 @@ def _rulings() -> tuple[Panel, ...]:
             {"{{header}}": rate("overrides_total", by="header")},
         ),
         lines(
-            "Profiles distrusted or refused",
-            "Pools that no longer look like their profile, and profile files that could not be read.",
+            "Profiles ignored or refused",
+            "Pools that no longer match their profile, and profile files that could not be read.",
             "cps",
             {
                 "drift: {{kind}}": rate("profile_drift_total", by="kind"),
@@ -234,7 +234,7 @@ def _rulings() -> tuple[Panel, ...]:
         ),
         lines(
             "Vectors remembered, and read units",
-            "Pools fetched without vectors by what memory had; read units of second requests (Pinecone).",
+            "Pools fetched without vectors, by how much the feature memory had; read units of second requests (Pinecone).",
             "cps",
             {
                 "recall: {{result}}": rate("memory_recalls_total", by="result"),

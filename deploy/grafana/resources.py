@@ -1,4 +1,4 @@
-"""The panels of what a process uses and of what runs where."""
+"""The panels of a process's resources, and of versions and settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LABELS_THAT_SAY_NOTHING = ("job", "container", "endpoint", "namespace")
 
 
 def resources() -> tuple[Panel, ...]:
-    """How much of what there is is in use, and what waits for it."""
+    """How much of each resource is in use, and what waits for it."""
     return (*_machine(), *_room(), *_connections())
 
 
@@ -33,7 +33,7 @@ def _machine() -> tuple[Panel, ...]:
         ),
         lines(
             "Event loop lag, p99",
-            "How late the loop wakes: every request in that process waits as long.",
+            "How late the loop wakes: every request in that process waits this long.",
             "s",
             {"{{instance}}": quantile(0.99, "event_loop_lag_seconds", by="instance")},
         ),
@@ -44,7 +44,7 @@ def _room() -> tuple[Panel, ...]:
     return (
         lines(
             "In flight",
-            "Requests and searches under way, with their limits, and requests that wait for room.",
+            "Requests and searches in progress, with their limits, and requests that wait for room.",
             "none",
             {
                 "requests": f"sum({own('requests_in_flight')})",
@@ -88,7 +88,7 @@ def _connections() -> tuple[Panel, ...]:
         ),
         lines(
             "Connections to the database",
-            "busy and idle: over HTTP; shared: over gRPC. waiting: requests over HTTP that find none free.",
+            "busy and idle: over HTTP; shared: over gRPC. waiting: requests over HTTP without a free connection.",
             "none",
             {
                 "{{state}}": f"sum by (state) ({own('upstream_connections')})",
@@ -97,7 +97,7 @@ def _connections() -> tuple[Panel, ...]:
         ),
         lines(
             "Connections opened to the database",
-            "Over HTTP. Many a second: it closes them, or the pool keeps them for too short a time.",
+            "Over HTTP. Many per second mean that the database closes them, or that the pool does not keep them long enough.",
             "cps",
             {"opened": rate("upstream_connections_opened_total")},
         ),
@@ -105,12 +105,12 @@ def _connections() -> tuple[Panel, ...]:
 
 
 def running() -> tuple[Panel, ...]:
-    """Versions, settings, and what went wrong with either."""
+    """Versions, settings, and their problems."""
     return (
-        table("Versions", "What runs where.", own("build_info"), hidden=LABELS_THAT_SAY_NOTHING, width=9),
+        table("Versions", "Versions by instance.", own("build_info"), hidden=LABELS_THAT_SAY_NOTHING, width=9),
         table(
             "Settings",
-            "The hash differs where settings do. /status on the admin port shows it too.",
+            "The hash differs if the settings do. /status on the admin port shows it too.",
             own("config_info"),
             hidden=LABELS_THAT_SAY_NOTHING,
             width=9,
@@ -124,7 +124,7 @@ def running() -> tuple[Panel, ...]:
         ),
         stat(
             "Log lines dropped",
-            "Lines a second that were lost because standard output blocked or failed.",
+            "Lines per second that were lost because standard output blocked or failed.",
             "cps",
             rate("log_dropped_total"),
             warn=0.001,

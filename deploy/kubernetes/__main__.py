@@ -1,8 +1,8 @@
-"""`python -m deploy.kubernetes` from the repository root writes the rules as the Prometheus operator reads them, and copies rules and
+"""`python -m deploy.kubernetes` from the repository root writes the rules in the form of the Prometheus operator, and copies rules and
 dashboards into the Helm chart.
 
-Rules and dashboards have one source, deploy/prometheus and deploy/grafana; tests compare. Kustomize packs those files themselves; helm
-reads none outside its chart, and links do not survive every copy of a repository.
+Rules and dashboards have one source, deploy/prometheus and deploy/grafana; tests compare. Kustomize packs those files itself; helm reads no
+files outside its chart, and links do not survive every copy of a repository.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "monitoring/prometheus-rule.yaml"
-LABELS = {"app.kubernetes.io/name": "vecsieve", "release": "kube-prometheus-stack"}  # as the PodMonitor has them
+LABELS = {"app.kubernetes.io/name": "vecsieve", "release": "kube-prometheus-stack"}  # as in the PodMonitor
 RULES = HERE.parent / "prometheus"
 CHART = HERE.parent / "helm/files"
 COPIED = (*sorted(RULES.glob("*.yaml")), *sorted((HERE.parent / "grafana").glob("vecsieve-*.json")))
@@ -29,7 +29,7 @@ def made() -> str:
         "metadata": {"name": "vecsieve", "labels": LABELS},
         "spec": {"groups": groups},
     }
-    # No line is folded: an expression that is one line for Prometheus stays one for the reader.
+    # Lines are not folded, so that an expression of one line stays readable.
     text = yaml.safe_dump(rule, sort_keys=False, allow_unicode=True, width=10_000)
     return f"# Made by `python -m deploy.kubernetes` of deploy/prometheus; a test compares.\n{text}"
 

@@ -1,4 +1,4 @@
-"""`python -m deploy.grafana.picture --prometheus URL` draws both dashboards of what that Prometheus has seen."""
+"""`python -m deploy.grafana.picture --prometheus URL` draws both dashboards from the data of that Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = 60  # values of a line: a panel is some 400 px wide
 
 
 def draw(url: str, target: Path, *, seconds: float, window: str, about: str) -> list[Path]:
-    """Write both pictures of the last ``seconds``; ``window``: what rates are taken over."""
+    """Write both pictures of the last ``seconds``; ``window``: for rates."""
     end = time.time()
     span = Span(end - seconds, end, seconds / COLUMNS, window)
     target.mkdir(parents=True, exist_ok=True)
@@ -31,8 +31,8 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"), metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3600.0, help="how far back (an hour)")
-    parser.add_argument("--window", default="1m", help="what rates are taken over: four scrapes at least")
-    parser.add_argument("--about", default="Live traffic", help="what ran meanwhile")
+    parser.add_argument("--window", default="1m", help="window of rates: at least four scrapes")
+    parser.add_argument("--about", default="Live traffic", help="what was running")
     return parser.parse_args()
 
 

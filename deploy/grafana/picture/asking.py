@@ -1,4 +1,4 @@
-"""What a Prometheus has for a panel's query over a span of time."""
+"""The data of a Prometheus for a panel's query over a span of time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when to when, in seconds since the epoch; a value every ``step``, rates over ``window``."""
+    """Start and end in seconds since the epoch; one value every ``step``, rates over ``window``."""
 
     start: float
     end: float

@@ -1,6 +1,6 @@
 """One panel's data as shapes in its rectangle: numbers, lines, stacked areas, heatmaps, states, tables.
 
-Plain on purpose: the data and where it stands are the dashboard's, how it looks is not Grafana's.
+Deliberately plain: data and layout are the dashboard's, the style is not Grafana's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Named = tuple[str, Series]
 GOOD, BAD = "#2ca02c", "#d62728"
 TICKS = 4
 LEGEND_ROWS, LEGEND_ROW = 2, 13
-LETTER = 6.2  # how wide one is at 10 px, roughly
+LETTER = 6.2  # approximate width of a character at 10 px
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class Frame:
     span: Span
 
     def across(self, at: float) -> float:
-        """Where a time stands."""
+        """The x position of a time."""
         return self.x + (at - self.span.start) / (self.span.end - self.span.start) * self.width
 
     def up(self, share: float) -> float:
-        """Where a share of the height stands."""
+        """The y position of a share of the height."""
         return self.y + self.height * (1 - share)
 
 
 def legend(template: str, labels: Mapping[str, str]) -> str:
-    """The name of a line, as Grafana's `{{label}}` says it."""
+    """The name of a line, in the form of Grafana's `{{label}}`."""
     if template == "__auto":
         return ""
     return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), template)
@@ -120,7 +120,7 @@ def _grid(plot: Frame, low: float, top: float, unit: str) -> list[str]:
 
 
 def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
-    """As many names as there is room for, those with the largest values first."""
+    """As many names as fit, those with the largest values first."""
     made: list[str] = []
     x, row = frame.x, 0
     top, right = frame.y + frame.height - (LEGEND_ROWS - 1) * LEGEND_ROW - 2, frame.x + frame.width
@@ -143,7 +143,7 @@ def _legend(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
 
 
 def _heat(found: Sequence[Named], unit: str, frame: Frame) -> list[str]:
-    """Cumulative buckets, each less the one below it."""
+    """Cumulative buckets, each minus the one below it."""
     bounds = sorted(
         ((float(series.labels["le"]), dict(series.points)) for _, series in found), key=lambda each: each[0]
     )

@@ -1,4 +1,4 @@
-"""The few shapes that a picture is made of, as SVG text."""
+"""The shapes of a picture, as SVG text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COLOURS = ("#1f77b4", "#d9822b", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e
 
 
 def colour(number: int) -> str:
-    """Of the n-th line of a panel."""
+    """The colour of the n-th line of a panel."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -30,12 +30,12 @@ def box(
 
 
 def line(points: Iterable[tuple[float, float]], stroke: str) -> str:
-    """A broken line."""
+    """A polyline."""
     return f'<polyline fill="none" stroke="{stroke}" stroke-width="1.2" points="{_joined(points)}"/>'
 
 
 def area(points: Iterable[tuple[float, float]], fill: str) -> str:
-    """What a closed line encloses."""
+    """A filled polygon."""
     return f'<polygon fill="{fill}" opacity="0.55" points="{_joined(points)}"/>'
 
 

@@ -1,4 +1,4 @@
-"""A whole dashboard on one sheet, its panels where Grafana would place them, under a line that says who drew it."""
+"""A whole dashboard on one sheet, with Grafana's layout of panels, below a line that names the source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN_WORDS = "Drawn by python -m deploy.grafana.picture from a real Prometheus, n
 
 
 def sheet(board: Mapping[str, Any], url: str, span: Span, *, about: str) -> str:
-    """The SVG. ``url``: of the Prometheus; ``about``: what ran while it was asked."""
+    """The SVG. ``url``: of the Prometheus; ``about``: what was running during the query."""
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in board["panels"])
     width, height = 24 * COLUMN + 2 * EDGE, HEAD + bottom * UNIT + EDGE
     when = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M} UTC, {span.end - span.start:.0f} s"

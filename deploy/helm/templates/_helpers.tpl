@@ -75,7 +75,7 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 3
 {{- end }}
-# Served by the loop that serves requests: a restart after a minute in which it was stuck.
+# Answered by the event loop that serves requests: the container restarts after the loop was stuck for a minute.
 livenessProbe:
   httpGet: {path: /livez, port: vecsieve-admin}
   periodSeconds: 10
@@ -108,14 +108,14 @@ volumeMounts:
 {{/* For the chart of an application: an item of its pod's initContainers. */}}
 {{- define "vecsieve.sidecar" -}}
 {{ include "vecsieve.container" (dict "root" . "host" "127.0.0.1" "accept" "0" "resources" .Values.sidecarResources) }}
-restartPolicy: Always  # this makes it a sidecar: started before the application, stopped after it
+restartPolicy: Always  # makes it a sidecar: started before the application, stopped after it
 {{- end }}
 
 {{/* Items of the pod's volumes. */}}
 {{- define "vecsieve.volumes" -}}
 - name: vecsieve-settings
   configMap: {name: {{ include "vecsieve.name" . }}-settings}
-# For the private socket between the ports: kilobytes.
+# For the private socket between the ports; a few kilobytes.
 - name: vecsieve-tmp
   emptyDir: {medium: Memory, sizeLimit: 16Mi}
 {{- if .Values.tlsSecret }}

@@ -28,8 +28,8 @@ HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
 PRESETS = "exact, careful, default, tickets, classical or vectors"
 CERTAINTY = "a number from 0 to 1, or {first: …, last: …}"
 CUSTOM = "module:function, importable here, because merge is custom"
-CERTAINTY_INSTEAD = "policy.certainty, such as {first: 0.85, last: 0.4}, in place of a threshold: the calibrated rule replaced the cut that grew"
-SHORT_FACTOR = "nothing: the calibrated rule weighs short texts by itself, so the line can go"
+CERTAINTY_INSTEAD = "policy.certainty, such as {first: 0.85, last: 0.4}, instead of a threshold: the calibrated rule replaced the growing cut"
+SHORT_FACTOR = "nothing: the calibrated rule weighs short texts by itself, so the line can be removed"
 
 MESSAGES = {
     "admin_is_listen": [
@@ -71,7 +71,7 @@ MESSAGES = {
         "<file>:6: wanted YAML; saw more than 20000 values once aliases are followed",
     ],
     "alias_inside_itself": [
-        "<file>:1: wanted YAML; saw an alias inside what it stands for",
+        "<file>:1: wanted YAML; saw an alias inside its own anchor",
     ],
     "boolean_for_mode": [
         "mode: wanted on, shadow, off or none; saw true",
@@ -350,7 +350,7 @@ MESSAGES = {
     ],
     "setting_of_an_earlier_version": [
         f"policy.text.short_factor: wanted {SHORT_FACTOR}; saw 1.33",
-        'policy.metadata.section: wanted nothing: searches never read it, so the line can go; saw ["section_id"]',
+        'policy.metadata.section: wanted nothing: searches never used it, so the line can be removed; saw ["section_id"]',
         f"rules[0].policy.text.short_factor: wanted {SHORT_FACTOR}; saw 1.0",
     ],
     "tag_that_lies": [

@@ -81,7 +81,7 @@ def test_an_unknown_variable_is_a_finding_with_a_suggestion_and_without_its_valu
         ("VECSIEVE_POLICY_TEXT_SHORT_FACTOR", "nothing: the calibrated rule weighs short texts"),
         ("VECSIEVE_POLICY_THRESHOLD_GROWING", "policy.certainty, such as {first: 0.85, last: 0.4}"),
         ("VECSIEVE_POLICY_THRESHOLD_LEAST", "policy.certainty, such as {first: 0.85, last: 0.4}"),
-        ("VECSIEVE_POLICY_METADATA_SECTION", "nothing: searches never read it"),
+        ("VECSIEVE_POLICY_METADATA_SECTION", "nothing: searches never used it"),
     ],
 )
 def test_a_variable_of_an_earlier_version_says_what_to_write(name: str, begins: str) -> None:

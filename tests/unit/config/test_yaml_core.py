@@ -72,7 +72,7 @@ def test_not_a_number_is_read_as_such() -> None:
         ("a\n\x00", "line 2: a control character"),
         ('"\\U00110000"', ": an escape or a directive out of range"),
         (f"%YAML {'9' * 5000}.1\n--- a", ": an escape or a directive out of range"),
-        ("&a [*a]", "line 1: an alias inside what it stands for"),
+        ("&a [*a]", "line 1: an alias inside its own anchor"),
         ("[" * 5000, f"line 1: more than {DEEPEST} levels"),
     ],
 )

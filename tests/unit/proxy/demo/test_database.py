@@ -178,7 +178,7 @@ def interrupted(seen: list[int]) -> None:
 def test_a_process_that_ends_early_is_told_with_its_code_and_last_words() -> None:
     with pytest.raises(ChildFailedError, match=r"ended with code 3(.|\n)*address in use") as caught:
         run("import sys\nsys.stderr.write('address in use')\nsys.exit(3)", READY)
-    assert "did not come up" in str(caught.value)
+    assert "did not start" in str(caught.value)
 
 
 def test_a_silent_process_is_given_up_and_ended() -> None:
@@ -244,7 +244,7 @@ def is_running(pid: int) -> bool:
 
 def test_the_command_line_is_the_program_by_default() -> None:
     with (
-        pytest.raises(ChildFailedError, match="vecsieve no-such-command did not come up"),
+        pytest.raises(ChildFailedError, match="vecsieve no-such-command did not start"),
         child(("no-such-command",), announces=(READY,)),
     ):
         pass
@@ -280,7 +280,7 @@ def test_the_proxy_leads_to_the_engine_and_its_admin_pages_are_there() -> None:
 
 def test_a_proxy_that_cannot_start_says_why() -> None:
     with (
-        pytest.raises(ChildFailedError, match=r"vecsieve serve did not come up(.|\n)*upstream"),
+        pytest.raises(ChildFailedError, match=r"vecsieve serve did not start(.|\n)*upstream"),
         fronted("nonsense", backend="qdrant"),
     ):
         pass
