@@ -72,7 +72,7 @@ class UpstreamReply:
         return not payload.is_eof() and payload.total_bytes == 0
 
     def at_once(self, limit_bytes: int) -> bytes | None:
-        """The whole body, if it has arrived and is no larger than ``most_bytes``; it counts as read."""
+        """The whole body, if it has arrived and is no larger than ``limit_bytes``; it counts as read."""
         payload = self._exchange.payload
         return payload.read_nowait() if payload.is_eof() and payload.total_bytes <= limit_bytes else None
 

@@ -353,7 +353,7 @@ class Policies:
         return self._remembered.use((backend, collection), lambda: self._matching(backend, collection))
 
     def rule_of(self, backend: str, collection: str) -> int | None:
-        """The index of the deciding rule; None if none matches."""
+        """The index of the deciding rule, from 0; None if none matches."""
         matching = (number for number, rule in enumerate(self._rules) if rule.backend(backend))
         return next((number for number in matching if self._rules[number].collection(collection)), None)
 

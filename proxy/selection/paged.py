@@ -10,7 +10,7 @@ candidates are fetched after a complete block; an incomplete block is used only 
 enters the recurrence, so every page size slices the same D. For this reason there is no diversifier (its choice depends on top_k), there
 are no caps (they count per page), and the representative is always the best rank.
 
-D ascends in rank, and first blocks without duplicates are emitted unchanged: a clean list is not changed.
+D ascends in rank, and the first 50 ranks without duplicates are emitted unchanged: a clean list is not changed.
 """
 
 from __future__ import annotations

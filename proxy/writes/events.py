@@ -24,7 +24,7 @@ from msgspec import Meta, Raw, Struct
 from ..telemetry.labels import EventSink, WriteTier
 
 MOST_READERS = 16
-READER_BYTES = 1024 * 1024  # points of events that wait for a reader
+READER_BYTES = 1024 * 1024  # of events that wait for a reader: about 10,000 points
 PREFIX = b"whsec_"  # bytes of a secret in base64, as Standard Webhooks writes it
 
 

@@ -53,12 +53,16 @@ class Arguments(Wanted):
     text_field: TextFieldOption = None
     source_field: Annotated[str | None, typer.Option(help="Payload field with the source of a point.")] = None
     cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None
-    profile: Annotated[Path | None, typer.Option(help="Take the cut from this profile of `calibrate`.")] = None
-    limit: Annotated[int | None, typer.Option(help="Look at so many points, evenly spread, by searches.", min=1)] = None
+    profile: Annotated[Path | None, typer.Option(help="Use the cut of this profile of `calibrate`.")] = None
+    limit: Annotated[
+        int | None, typer.Option(help="Examine only this many points, evenly spread, by searches.", min=1)
+    ] = None
     json: Annotated[str | None, typer.Option(help="Write the report as JSON; - prints it instead.")] = None
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None
     ids: IdsOption = None
-    work: Annotated[Path | None, typer.Option(help="Folder for what is read; run again with it to go on.")] = None
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for the data that is read; run again with it to continue.")
+    ] = None
 
 
 def run(arguments: Arguments) -> int:
@@ -77,7 +81,7 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.work)}")
         return 1
     except KeyboardInterrupt:
-        said = _continuation(arguments.work) or "nothing is kept; with --work FOLDER it could be continued\n"
+        said = _continuation(arguments.work) or "nothing was saved; with --work FOLDER a run can be continued\n"
         sys.stderr.write(f"\nstopped: {said}")
         return 130
     return 0
@@ -86,7 +90,7 @@ def run(arguments: Arguments) -> int:
 def _continuation(work: Path | None) -> str:
     if work is None or not work.exists():
         return ""
-    return f"what was read is kept in {work}; run the same command again to go on from there\n"
+    return f"the progress is saved in {work}; run the same command again to continue\n"
 
 
 def _asked(arguments: Arguments, profile: Profile | None) -> Asked:

@@ -115,7 +115,7 @@ def source_name(point: Point, fields: Sequence[str]) -> str | None:
 
 
 class _Names:
-    """Numbers the sources by their first appearance."""
+    """Numbers the sources by their first occurrence."""
 
     __slots__ = ("_numbers",)
 
@@ -159,7 +159,7 @@ def gathered_whole(
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
-    """Of texts their keys and sketches are kept, of vectors all: they are compared later."""
+    """Keeps the keys and sketches of texts, and all vectors, which are compared later."""
     texts = [text_of(point.payload, fields.text) for point in points]
     read = sketched(points, texts, places, ids, by)
     keys = [_key(*each) for each in zip(points, texts, read.canonical, strict=True)]
@@ -198,7 +198,7 @@ SEARCHES = 100  # points of a step: two requests, and a quarter of a megabyte of
 
 @dataclass(slots=True)
 class _Sample:
-    """What is known of a sample so far. ``lists``: rows of ``looked``, places, and distances, of each page."""
+    """The known part of a sample. ``lists``: rows of ``looked``, places, and distances, of each page."""
 
     ids: Ids
     gathered: Gathered

@@ -1,4 +1,4 @@
-"""One analysis, from the first request to the report. It only reads from the database, and goes on where an earlier run was ended."""
+"""One analysis, from the first request to the report. It only reads from the database, and continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Ite
 
 
 def curve(gathered: Gathered, firsts: Indices, cut: Cut, widest: float, pools: Sequence[Pool]) -> tuple[Density, ...]:
-    """The density at the usual cuts, the chosen and the relative one, increasing, each once. Beyond ``widest`` pairs are not known, so the
-    share is that of the searches tried.
+    """The density at the usual cuts, the chosen and the relative one, increasing, each once. Pairs beyond ``widest`` are unknown, so there
+    the share is estimated from the searches.
     """
     counted = [density_at(gathered, firsts, each) for each in _of_the_curve(cut)]
     examined = int((gathered.known[gathered.looked] != Known.UNSEEN).sum())
@@ -159,14 +159,14 @@ def _distance(left: Vectors | None, right: Vectors | None, *, magnitude: bool) -
 
 POOLS = 200  # the standard error of their median is a fourteenth of their spread
 POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensions
-LEAST_FOUND = 0.9  # of the pairs at a cut: where sketches find fewer, the curve is not counted but estimated
-SMALL = 5_000  # points, of which sketches for the whole curve cost seconds
+LEAST_FOUND = 0.9  # share of the pairs at a cut: if sketches find fewer, the curve is estimated instead of counted
+SMALL = 5_000  # points up to which sketches for the whole curve take seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """``cut``: None for the relative one. ``origin``: as in report.Cut. ``limit``: points to examine by searches, spread over the
-    collection; None for all, by their sketches. ``work``: the folder for what is read of all; None for one that is deleted at the end.
+    collection; None for all, by their sketches. ``work``: the folder for the data of all points; None for one that is deleted at the end.
     """
 
     collection: str
@@ -201,7 +201,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What the searches around stored points found. ``seen``: their results, without vectors."""
+    """The results of the searches around stored points. ``seen``: their results, without vectors."""
 
     pools: Sequence[Pool]
     seen: Sequence[Point]
@@ -221,7 +221,7 @@ class Found:
 def analyze(
     source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
 ) -> Report:
-    """``take`` gets what could go. Raises SourceError, StoreError."""
+    """``take``: gets the removable points. Raises SourceError, StoreError."""
     with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
@@ -234,7 +234,7 @@ def analyze(
 
 
 def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
-    """By sketches, sized for the cut: it is known before anything else is read."""
+    """By sketches, sized for the cut, which is computed before anything else is read."""
     with _opened_store(source, asked) as store:
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
@@ -249,7 +249,7 @@ def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
 
 
 def _sample(source: Source, asked: Asked, ids: Ids, limit: int, bar: Bar) -> Found:
-    """By searches: most copies of a sample are not in it."""
+    """By searches, because most copies of a sample are not in it."""
     looked = spread(len(ids), limit)
     vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
     around = _around(source, asked.fields, vectors, bar)

@@ -1,9 +1,9 @@
-"""The pairs of a collection that may be copies, found without comparing every point with every other and without a search for each.
+"""Finds the pairs of a collection that may be copies, without comparing every point with every other and without a search for each.
 
 ids        every id of a collection, once and in order
 sketches   hashes that copies are likely to share
-store      what was read and decided, on disk
+store      data that was read and decisions, on disk
 joining    pairs that share a hash: DuckDB, or Daft on Ray
-comparing  how alike the vectors of such pairs are
+comparing  the similarity of the vectors of such pairs
 reading    streams a collection into the store, page by page
 """

@@ -1,6 +1,6 @@
-"""How alike the vectors of candidates are: pair by pair, where the matrix of selection/geometry.py would compare each with each.
+"""The similarities of candidates' vectors, pair by pair; the matrix of selection/geometry.py would compare all points with all.
 
-A batch holds thousands of pairs of almost as many points: all of its distances would be a thousand times as many as are asked for.
+A batch holds thousands of pairs of almost as many points: all distances would be a thousand times as many as needed.
 """
 
 from __future__ import annotations

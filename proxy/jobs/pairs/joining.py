@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 GROUP, NEAREST = 32, 8
 
-# Of bands from one on, and before another. The hashes of different bands differ (sketches.py), and so do those of vectors and of texts.
+# The query for the bands from one up to, but without, another. The hashes of different bands differ (sketches.py), and so do those of
+# vectors and of texts.
 BY_DUCKDB = f"""
 WITH grouped AS (
     SELECT place, hash, row_number() OVER (PARTITION BY hash ORDER BY place) AS r, count(*) OVER (PARTITION BY hash) AS n
@@ -72,7 +73,8 @@ def by_daft(*, on_ray: bool) -> Join:
 def met(bands: DataFrame) -> DataFrame:
     """The pairs (a, b, of_text) of these (hash, place, of_text).
 
-    Most hashes have one point, and go first. What is left are lists: windows over eight million hashes took Daft 16 GB, their lists one.
+    Most hashes have one point and are dropped first. The others are grouped into lists: windows over eight million hashes took Daft 16 GB,
+    lists one.
     """
     from daft import col, lit
 

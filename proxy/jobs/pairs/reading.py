@@ -1,4 +1,4 @@
-"""Streams a collection into the store: each point is read once, and what stays of it are its vector, its text and the sketches of both."""
+"""Streams a collection into the store: each point is read once; its vector, its text and the sketches of both are kept."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .ids import Places as Placed
 from .sketches import Directions, text_bands, vector_bands
 from .store import Page, Places, Store
 
-PAGE = 256  # points of a request
-SAMPLE = 1000  # points from which the middle of the collection is read
+PAGE = 256  # points per request
+SAMPLE = 1000  # points from which the centre of the collection is computed
 
 Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
@@ -43,7 +43,7 @@ class Sketched:
 
 
 def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page], bar: Bar) -> None:
-    """Read what the store has not. ``page``: of the points of consecutive places, without those that are gone. Raises SourceError."""
+    """Read the points that the store lacks. ``page``: of the points of consecutive places, without deleted ones. Raises SourceError."""
     with bar("reading", len(ids)) as advance:
         advance(store.done)
         while (start := store.done) < len(ids):
@@ -53,7 +53,7 @@ def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Poin
 
 
 def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
-    """The vectors (s, d) of the points there; one of zeros where no point has one."""
+    """The vectors (s, d) of the existing points; a single zero vector if no point has one."""
     found: list[Vectors] = []
     for start in range(0, len(places), PAGE):
         points = source.read(ids.at(places[start : start + PAGE].tolist()))

@@ -1,13 +1,13 @@
-"""Sketches: short hashes that two copies are likely to share, so that nobody has to compare every point with every other.
+"""Sketches: short hashes that two copies are likely to share, so that not every point must be compared with every other.
 
-A vector gives the signs of its products with random directions (Charikar 2002). Two vectors at an angle t agree in one sign with
-probability 1 - t/pi, and in all signs of a band of w with the w-th power of that. Seen from the middle of the collection, 48 bands
-of 24 signs bring two vectors of cosine .98 together with probability .9999, of .96 with .994, of .92 with .84, and unrelated ones
-once in 350,000 pairs. A text gives its MinHash
-(selection/text/signals/minhash.py): 16 bands of 8 bring two texts of Jaccard similarity .92 together with probability .99999.
+The hashes of a vector are the signs of its products with random directions (Charikar 2002). Two vectors at an angle t agree in one sign
+with probability 1 - t/pi, and in all signs of a band of w with the w-th power of that. Relative to the centre of the collection, 48 bands
+of 24 signs bring two vectors of cosine .98 together with probability .9999, of .96 with .994, of .92 with .84, and unrelated ones once in
+350,000 pairs. A text gives its MinHash (selection/text/signals/minhash.py): 16 bands of 8 bring two texts of Jaccard similarity .92
+together with probability .99999.
 
-A job that looks for wider copies needs shorter bands, or more of them (``sized``). Points that share a band are candidates, no more: each job
-compares their vectors and texts itself. All functions are pure.
+A job that looks for wider copies needs shorter bands, or more of them (``sized``). Points that share a band are candidates, no more: each
+job compares their vectors and texts itself. All functions are pure.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ...selection.text.tokens import Hashes, hashed, mixed
 from ...selection.values import FloatMatrix
 
 VECTOR_BANDS = 48
-# Signs of a band. With fewer than the collection needs, unrelated points meet: four more than its size has bits leave each point
-# with a handful of strangers, two more with four times as many.
+# Signs per band. With too few for the collection's size, unrelated points share bands: with four more than its size has bits, each point
+# has a handful of unrelated candidates; with two more, four times as many.
 FEWEST_SIGNS, MOST_SIGNS = 12, 28
 SPARE_SIGNS, LEAST_SPARE_SIGNS = 4, 2
 COPIES = 0.02  # the distance of a sweep's copies
-FOUND = 0.95  # of the pairs at the distance that a job names
+FOUND = 0.95  # share of the pairs at the distance that a job names
 MOST_BANDS = 240  # beside those of texts they fit into a byte
 MOST_ROWS = 24_000_000  # bands of all points that a job may add for wider copies: 1 GB of hashes and their join
-_SEED = 20260101  # of the directions: any number does, but a run must go on with the same ones
+_SEED = 20260101  # of the directions: any number will do, but a continued run needs the same directions
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -40,8 +40,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """``planes``: (d, bands * width) float32. ``centre``: (d,), the middle of the collection: embeddings lie in a narrow cone, in which
-    directions through the origin would tell nothing apart.
+    """``planes``: (d, bands * width) float32. ``centre``: (d,), of the collection: embeddings lie in a narrow cone, in which directions
+    through the origin would separate nothing.
     """
 
     planes: FloatMatrix
@@ -53,26 +53,27 @@ class Directions:
         return int(self.planes.shape[1]) // self.width
 
     def chance(self, distance: float) -> float:
-        """Of two points as far apart as this (1 - cosine) to share a band, if they lie as far from the middle as points do on average."""
+        """The probability that two points at this distance (1 - cosine) share a band, if their distance from the centre is the average."""
         return _chance(_agreement(distance, self.centre), self.bands, self.width)
 
 
 def directions(sample: FloatMatrix, points: int, distance: float | None = None) -> Directions:
-    """For a collection of so many points, with ``sample`` (s, d) spread over it. The same for the same arguments.
+    """The directions for a collection of this many points, with ``sample`` (s, d) spread over it. The same arguments give the same
+    directions.
 
-    ``distance``: up to which pairs are looked for, as far as that can be paid for; None: pairs of cosine .98, by the fewest bands.
+    ``distance``: up to which pairs are found, as far as the cost allows; None: pairs of cosine .98, with the fewest bands.
     """
     centre = _units(sample).mean(axis=0)
     if (COPIES if distance is None else distance) >= _spread(centre) / 2.0:
         centre = np.zeros_like(
             centre
-        )  # nearly all points are copies, and only their differences would be seen from the middle
+        )  # nearly all points are copies, and relative to the centre only their differences would count
     bands, width = (
         (VECTOR_BANDS, _width(points, SPARE_SIGNS))
         if distance is None
         else _sized(_agreement(distance, centre), points)
     )
-    # RandomState: the one generator whose numbers numpy promises not to change.
+    # RandomState: the only generator whose numbers numpy promises not to change.
     planes = np.random.RandomState(_SEED).standard_normal((sample.shape[1], bands * width))
     return Directions(planes.astype(np.float32), centre, width)
 
@@ -83,7 +84,7 @@ def _spread(centre: FloatMatrix) -> float:
 
 
 def _agreement(distance: float, centre: FloatMatrix) -> float:
-    """The probability of one sign to be the same, seen from ``centre``."""
+    """The probability that one sign is equal, relative to ``centre``."""
     spread = _spread(centre)
     cosine = 1.0 - distance / spread if spread > 0.0 else -1.0
     return 1.0 - math.acos(min(max(cosine, -1.0), 1.0)) / math.pi
@@ -98,7 +99,9 @@ def _width(points: int, spare: int) -> int:
 
 
 def _sized(agreement: float, points: int) -> tuple[int, int]:
-    """Bands, and signs of each: the longest of which as many as may be are enough, since longer ones bring fewer strangers together."""
+    """The number of bands, and of signs per band: the longest bands of which the permitted number suffices, because longer ones have fewer
+    unrelated candidates.
+    """
     most = min(max(MOST_ROWS // max(points, 1), VECTOR_BANDS), MOST_BANDS)
     for spare in range(SPARE_SIGNS, LEAST_SPARE_SIGNS - 1, -1):
         signs = _width(points, spare)
@@ -126,7 +129,7 @@ def text_bands(canonical: list[str]) -> Hashes:
 
 
 def _told_apart(bands: Hashes, first: int) -> Hashes:
-    """Equal numbers in different bands are no meeting."""
+    """Make equal numbers in different bands different."""
     which = np.arange(first, first + bands.shape[1], dtype=np.uint64)
     return mixed(bands + mixed((which + np.uint64(1)) * _ODD)[None, :])
 

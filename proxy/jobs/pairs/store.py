@@ -30,9 +30,9 @@ from .joining import BY_DUCKDB, Join
 Places = npt.NDArray[np.int64]
 
 FORMAT = 4
-MEMORY_MB = 512  # of DuckDB; beyond it a join goes to the disk
-BATCH = 4096  # pairs that are looked at together: 12 MB of vectors at 384 dimensions
-JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has its price
+MEMORY_MB = 512  # memory of DuckDB; beyond it a join uses the disk
+BATCH = 4096  # pairs that are judged together: 12 MB of vectors at 384 dimensions
+JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has a fixed cost
 SLICE = 8_000_000  # hashes that another engine joins at a time: Daft took 290 bytes for each
 READ = 64 * BATCH  # pairs that are read together: the table is scanned for each reading
 _ITEM, _OFFSET = 4, 8  # bytes of a float32, and of a place in a file
@@ -121,8 +121,8 @@ class Going:
 
 
 class Texts:
-    """The texts of the first places of a collection, one behind the other, and where each ends; none is as good as an empty one.
-    ``done``: places that are kept of what is there.
+    """The texts of the first places of a collection, one after another, and where each ends; a missing text counts as empty. ``done``: the
+    number of places to keep from an existing file.
     """
 
     def __init__(self, folder: Path, done: int) -> None:
@@ -189,7 +189,7 @@ class Store:
         self._database.close()
 
     def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
-        """Note what the job depends on; refuse a folder that was begun for another one."""
+        """Record what the job depends on; refuse a folder that was begun for another job."""
         wanted = json.dumps(of, sort_keys=True)
         held = self._about(name)
         if held is None:
@@ -221,7 +221,7 @@ class Store:
         return np.frombuffer(held[0], "<f4").reshape(-1, self._dimension)
 
     def kept(self, name: str, make: Callable[[], float]) -> float:
-        """The number of the first run, for the same reason."""
+        """The number that the first run stored, for the same reason."""
         held = self._about(name)
         if held is None:
             self._note(name, made := make())
@@ -285,7 +285,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _joined_together(self) -> Iterator[tuple[int, int]]:
-        """Bands from one to before another, as many as JOINED hashes hold; those of texts by themselves."""
+        """Ranges of bands that hold about JOINED hashes; those of texts are separate."""
         (last,) = self._database.execute("SELECT coalesce(max(band::INTEGER), 0) + 1 FROM bands").fetchone() or (0,)
         step = max(1, JOINED // max(1, self.done))
         for first, end in ((0, TEXT_BANDS), (TEXT_BANDS, int(last))):
@@ -303,7 +303,7 @@ class Store:
         )
 
     def labels(self) -> list[str | None]:
-        """Of all points that are there, ascending by place."""
+        """The labels of all existing points, ascending by place."""
         found = self._database.execute("SELECT label FROM points ORDER BY place").fetchall()
         return [label for (label,) in found]
 

@@ -3,8 +3,8 @@
 command   the command
 compact   `vecsieve compact`: survivors get the payload values that they lack
 run       one sweep, from the first request to the report
-report    what it found, as JSON and HTML
-applying  deletes what could go, with a journal
+report    the result, as JSON and HTML
+applying  deletes the copies, with a journal
 telling   the event `sweep-complete`, for a webhook
 judging   which pairs are copies, and which point of a family stays
 """

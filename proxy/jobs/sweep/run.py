@@ -31,8 +31,8 @@ from ..source import Point, Source, SourceError, id_pages, mark_of, shortened, t
 from .judging import Evidence, Terms, heads_of, judged
 from .report import FORMAT, Family, Member, Report
 
-EXAMPLES = 12  # families that are shown, the largest first
-MEMBERS = 4  # of each
+EXAMPLES = 12  # families shown, largest first
+MEMBERS = 4  # members shown of each
 
 
 class Keep(StrEnum):
@@ -158,7 +158,7 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, aske
         there=read.there,
         has_vector=read.has_direction,
         numbers=np.array(numbers, np.int64),
-        # The store takes no lone surrogates. They are spelled out, so that different ones stay different.
+        # The store cannot hold lone surrogates. They are escaped, so that different ones stay different.
         texts=[None if text is None else text.encode("utf-8", "backslashreplace").decode() for text in texts],
         rank=np.array(ranks, np.float64),
         size=np.array([len(_json(point.payload)) + by.centre.nbytes for point in points], np.int64),

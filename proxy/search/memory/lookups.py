@@ -255,7 +255,7 @@ class Repeats:
     def answered(
         self, repeat: Repeat, *, has_until: float | None, enough: Enough | None = None, is_missed: bool = False
     ) -> None:
-        """Record an answer. ``until``: until when memory trusts its points; None: memory lacked them. ``enough``: as in Repeat, as this
+        """Record an answer. ``has_until``: until when memory trusts its points; None: memory lacked them. ``enough``: as in Repeat, as this
         answer has shown. ``is_missed``: the first candidates alone differed from those of the whole pool.
         """
         at, key = self._memory.quiet_ended(repeat.collection), (repeat.collection, repeat.digest)

@@ -48,7 +48,7 @@ WINDOW = 8  # pools
 # The share of known points in the last pools from which on a search requests no vectors. Below it, too many searches would need a second
 # read.
 PROMISING = 0.7
-# The most unknown points of a pool that a lookup fetches; with more, the whole pool is fetched again with vectors.
+# The largest share of unknown points of a pool that a lookup fetches; above it the whole pool is fetched again with vectors.
 LOOKED_UP = 1 / 2
 FEW_POINTS = 25
 NEARLY_FULL = 0.9

@@ -38,7 +38,7 @@ class Shelf:
     """Points of one dimension: 16 bits per number with a scale, or float32.
 
     ``owners``: for each slot, the dictionary that maps the point's name to it; None for a free slot. ``records``: None if payload values
-    are unknown; packed once UNPACKED space is used up; ``read``: slots with an unpacked record, oldest first; ``read_bytes``: their size.
+    are unknown; packed when there is no room for more unpacked ones; ``read``: slots with an unpacked record, oldest first; ``read_bytes``: their size.
     ``squares``: squared lengths of the rows. ``stamps``: of the last use.
     """
 

@@ -137,7 +137,7 @@ def test_an_error_of_the_database_says_how_to_go_on(
     assert capsys.readouterr().err == "vecsieve analyze: http://localhost:1 does not answer\n"
     work = tmp_path / "work"
     assert run(replace(ARGUMENTS, work=work)) == 1
-    assert f"kept in {work}; run the same command again" in capsys.readouterr().err
+    assert f"saved in {work}; run the same command again" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(command, "opened", lambda *_args, **_named: source)
     assert run(replace(ARGUMENTS, work=work, text_field="body")) == 1
