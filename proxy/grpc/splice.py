@@ -40,7 +40,7 @@ STALLED_SECONDS = 60.0
 # Data from the gRPC server may still be in the socket between us; it reaches the client in one of our next turns.
 PAUSE_SECONDS = 0.5
 READ_BYTES = 65536
-MOST_CHECKS = 100  # seconds; then the frames are forwarded in any case
+MOST_CHECKS = 100  # then the frames are forwarded in any case
 HELD_SECONDS = 0.002  # seconds between checks whether calls still wait
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 

@@ -188,7 +188,7 @@ class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
     ``factor``: replaces the policy's in the plan; None: the policy's. ``spare``: the same call with vectors, if ``call`` requests none
-    because memory probably has them; else None. ``recall``: the share of rows that memory had. ``known``: per search, what memory has of
+    because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
     ``reply_bytes``: size of the last reply. ``ahead``: candidates per search to fetch at once when growth is expected; () for the plan.

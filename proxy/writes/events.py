@@ -25,7 +25,7 @@ from ..telemetry.labels import EventSink, WriteTier
 
 MOST_READERS = 16
 READER_BYTES = 1024 * 1024  # of events that wait for a reader: about 10,000 points
-PREFIX = b"whsec_"  # bytes of a secret in base64, as Standard Webhooks writes it
+PREFIX = b"whsec_"  # before a secret in base64, as Standard Webhooks writes it
 
 
 class EventName(StrEnum):
