@@ -31,6 +31,7 @@ _FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 # DescribeCollectionResponse, CollectionSchema, FieldSchema.
 _STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
 _FIELDS, _IS_DYNAMIC = 4, 5
+MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
 _NAME, _IS_PRIMARY, _TYPE, _MAKES_IDS = 2, 3, 5, 8
 
 
@@ -102,7 +103,7 @@ def _described(body: bytes) -> Schema:
     schema = only(found, _SCHEMA, LENGTH)
     if schema is None:
         raise ValueError("no schema")
-    inside = fields(body, schema.span)
+    inside = fields(body, schema.span, most=MOST_FIELDS)
     dynamic = only(inside, _IS_DYNAMIC, VARINT)
     described = [_typed(body, field) for field in inside if field.number == _FIELDS]
     primary = next(((name, kind) for name, kind, is_primary in described if is_primary), ("", 0))

@@ -239,6 +239,10 @@ class VectorFetcher:
 KNOWN_SECONDS = 60.0  # a collection may be dropped and recreated, or get new fields, at any time
 # A search waits for a description at most once a minute and collection; a server answers from memory in milliseconds.
 ASK_SECONDS = 0.5
+# A description is read on the event loop, in 20 ms if it is so large; usual ones have some kilobytes.
+DESCRIPTION_BYTES = 256 * 1024
+# Of a question: it is a key of the cache, and over Milvus' REST it has names of any length from the client's body.
+QUESTION_BYTES = 4096
 
 
 class CollectionInfo:
@@ -269,6 +273,8 @@ class CollectionInfo:
         """The parsed answer to a description request; None if there is none, or if the adapter needs no description."""
         if self._describer is None:
             return None
+        if len(question.target) + len(question.body) > QUESTION_BYTES:
+            return None
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
         description = self._held.get(key)
         if description is None:
@@ -282,7 +288,7 @@ class CollectionInfo:
         try:
             body = await exchange.ask(question, seconds=ASK_SECONDS if limit is None else min(ASK_SECONDS, limit / 4))
             self._metrics.received(len(body))
-            return describer.parse_description(body)
+            return None if len(body) > DESCRIPTION_BYTES else describer.parse_description(body)
         except (LostReplyError, RefusedReplyError, MalformedReplyError):
             return None
         finally:

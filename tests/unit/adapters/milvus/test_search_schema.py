@@ -8,7 +8,15 @@ import pytest
 
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
-from vecsieve.adapters.milvus.search import Chosen, Schema, choose, read_description, read_rest_description, schema_of
+from vecsieve.adapters.milvus.search import (
+    MOST_FIELDS,
+    Chosen,
+    Schema,
+    choose,
+    read_description,
+    read_rest_description,
+    schema_of,
+)
 
 REAL = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True)
 LITE = Schema(vectors=frozenset({"vec"}), scalars=frozenset({"id", "text"}), is_dynamic=True, shows_all=True)
@@ -40,6 +48,14 @@ def test_only_what_can_be_compared_is_a_vector_and_only_what_is_no_vector_a_scal
     assert found == Schema(vectors=frozenset("abcd"), scalars=frozenset({"id", "text"}))
     assert found.only_vector is None
     assert read_description(described(a=101, sparse=104)).only_vector == "a"
+
+
+def test_more_fields_than_a_server_allows_are_not_read() -> None:
+    message = message_type("DescribeCollectionResponse")(collectionID=1)
+    for number in range(MOST_FIELDS + 1):
+        message.schema.fields.add(name=f"{number}", data_type=101)
+    with pytest.raises(MalformedReplyError):
+        read_description(message.SerializeToString())
 
 
 def test_a_server_that_numbers_no_collection_shows_everything_unasked() -> None:

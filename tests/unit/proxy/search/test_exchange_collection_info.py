@@ -11,11 +11,12 @@ from support.milvus_bodies import request
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import Adapter, Operation, Question
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
+from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.search import Schema
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.proxy.search.collections.learned import LEARNED_ENTRIES, Description, Expiring
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.exchange import ASK_SECONDS, KNOWN_SECONDS, CollectionInfo
+from vecsieve.proxy.search.exchange import ASK_SECONDS, DESCRIPTION_BYTES, KNOWN_SECONDS, QUESTION_BYTES, CollectionInfo
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -90,6 +91,26 @@ async def test_a_failure_is_nothing_known_and_is_not_repeated_within_the_minute(
     assert await held.of(exchange) is None
     assert await held.of(exchange) is None
     assert len(exchange.asked) == 1
+
+
+async def test_a_description_that_takes_long_to_read_is_not_read() -> None:
+    message = message_type("DescribeCollectionResponse")(collectionID=1)
+    for number in range(20):
+        message.schema.fields.add(name=f"{number}" + "x" * (DESCRIPTION_BYTES // 20), data_type=101)
+    exchange = Asking(answer=message.SerializeToString())
+    assert await knowing(Time()).of(exchange) is None
+
+
+async def test_names_of_any_length_are_not_remembered() -> None:
+    """Over REST, a client's body has the names of database and collection: a thousand of 64 kB took 64 MB."""
+    held = Expiring[Description](entries=LEARNED_ENTRIES, clock=Time())
+    info = CollectionInfo(MilvusRest(), Metrics(CollectorRegistry(), backend="milvus"), Time(), held)
+    for length in (10, QUESTION_BYTES):
+        operation = Operation(backend="milvus", name="search", collection="", partition="2")
+        exchange = Asking(operation=operation, plain=b'{"collectionName":"%s"}' % (b"x" * length), answer=b"{}")
+        assert await info.of(exchange) is None
+        assert len(exchange.asked) == (length < QUESTION_BYTES)
+    assert len(held) == 1
 
 
 async def test_collections_and_databases_are_told_apart() -> None:
