@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak sweep killed-sweep killed-gate runners fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -43,6 +43,10 @@ memory-soak: .venv/.installed
 # the join of both, which must find the same.
 sweep: .venv/.installed
 	PYTHONPATH=tests:.:.clients/daft $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000) $(or $(KEEP),newest) $(RUNNERS)
+
+# `vecsieve analyze` over the same planted copies; POINTS=1000000 for more.
+analyze: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.planted_analyze $(or $(POINTS),100000)
 
 # `vecsieve sweep --apply` on the embedded engine, killed four times, and `vecsieve undo`; POINTS=100000 for more.
 killed-sweep: .venv/.installed

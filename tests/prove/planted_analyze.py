@@ -1,0 +1,52 @@
+"""`vecsieve analyze` over the planted copies of planted_sweep.py: what it finds, and what it takes. Alone: `make analyze`, `POINTS=1000000` for more.
+
+The collection is in memory, so that the figures are of the analysis and not of a database.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import orjson
+
+from prove.planted_sweep import planted, timed
+from support.memory_source import MemorySource
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.run import Asked, Copies, analyze
+
+FIELDS = FieldNames(text=("text",), source=("source",))
+
+
+def main(count: int) -> None:
+    points, labels = planted(count)
+    source = MemorySource(points)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, cpu = time.perf_counter(), time.process_time()
+    copies: list[Copies] = []
+    with TemporaryDirectory() as folder:
+        asked = Asked(
+            collection="planted", cut=None, origin="relative", fields=FIELDS, limit=None, work=Path(folder) / "work"
+        )
+        report = analyze(source, asked, bar=timed, take=copies.append)
+        disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
+    said = [orjson.loads(line) for line in copies[0].lines()]
+    right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
+    planted_copies = count - len(np.unique(labels))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(
+        f"{count} points, {planted_copies} copies: {report.near.redundant} could go, {report.families.count} families"
+    )
+    print(f"cut {report.cut.value:.3f}, at which sketches find {report.cut.found} of the pairs")
+    print(f"found {right.sum() / planted_copies:.4f} of the copies; {right.mean():.4f} of what could go is a copy")
+    print(
+        f"{time.perf_counter() - wall:.0f} s, {time.process_time() - cpu:.0f} s of CPU; disk {disk / count:.0f} bytes a point; {peak / 1e3:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
