@@ -3,7 +3,7 @@
 Of a whole collection the near pairs come from its sketches (proxy/jobs/pairs): each point is read once, and no search is made. Of a sample
 they come from searches of the database, because most copies of a sample are not in it.
 
-Memory: 14 bytes a point, 12 a pair, and the id of each point. Vectors and texts are not kept in memory.
+Memory: 22 bytes a point, 12 a pair, and the id of each point. Vectors and texts are not kept in memory.
 """
 
 from __future__ import annotations

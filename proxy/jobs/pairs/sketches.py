@@ -6,7 +6,7 @@ of 24 signs bring two vectors of cosine .98 together with probability .9999, of 
 350,000 pairs. A text gives its MinHash (selection/text/signals/minhash.py): 16 bands of 8 bring two texts of Jaccard similarity .92
 together with probability .99999.
 
-A job that looks for wider copies needs shorter bands, or more of them (``sized``). Points that share a band are candidates, no more: each
+A job that looks for wider copies needs shorter bands, or more of them (``directions``). Points that share a band are candidates, no more: each
 job compares their vectors and texts itself. All functions are pure.
 """
 
@@ -34,7 +34,6 @@ MOST_BANDS = 240  # beside those of texts they fit into a byte
 MOST_ROWS = 24_000_000  # bands of all points that a job may add for wider copies: 1 GB of hashes and their join
 _SEED = 20260101  # of the directions: any number will do, but a continued run needs the same directions
 
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -65,14 +64,11 @@ def directions(sample: FloatMatrix, points: int, distance: float | None = None) 
     """
     centre = _units(sample).mean(axis=0)
     if (COPIES if distance is None else distance) >= _spread(centre) / 2.0:
-        centre = np.zeros_like(
-            centre
-        )  # nearly all points are copies, and relative to the centre only their differences would count
-    bands, width = (
-        (VECTOR_BANDS, _width(points, SPARE_SIGNS))
-        if distance is None
-        else _sized(_agreement(distance, centre), points)
-    )
+        # Nearly all points are copies. Relative to their centre only their differences would count.
+        centre = np.zeros_like(centre)
+    bands, width = VECTOR_BANDS, _width(points, SPARE_SIGNS)
+    if distance is not None:
+        bands, width = _sized(_agreement(distance, centre), points)
     # RandomState: the only generator whose numbers numpy promises not to change.
     planes = np.random.RandomState(_SEED).standard_normal((sample.shape[1], bands * width))
     return Directions(planes.astype(np.float32), centre, width)
