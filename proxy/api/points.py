@@ -343,7 +343,7 @@ class Statistics:
             raise invalid("the query", min(unknown), COLLECTION)
         entries = None
         if COLLECTION in asked:
-            if self._points is None or not asked[COLLECTION]:
+            if self._points is None or not asked[COLLECTION].strip("."):  # as Collection: no segment of dots in a path
                 raise ProblemError(Trouble.NO_COLLECTION, "no collection is counted here by this name")
             entries = await self._points.count(asked[COLLECTION], key)
         # With workers the files of all are read.

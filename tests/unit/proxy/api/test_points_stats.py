@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from vecsieve.proxy.api.points import Statistics
+from vecsieve.proxy.api.points import Points, Statistics
 from vecsieve.proxy.api.problems import ProblemError
 from vecsieve.proxy.telemetry.labels import WriteTier
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -60,6 +60,31 @@ def test_a_backend_without_a_gate_has_none_to_tell() -> None:
     registry = CollectorRegistry()
     Metrics(registry, backend="weaviate")
     assert told(registry)["totalChecks"] == 0
+
+
+class Asked:
+    """Points of which each collection has one; ``names``: that were asked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def count(self, collection: str, _key: str | None) -> int:
+        self.names.append(collection)
+        return 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "%2E%2e"])
+def test_a_name_that_would_be_another_path_is_not_asked_for(name: str) -> None:
+    """Servers resolve segments of dots differently."""
+    points = Asked()
+    registry = CollectorRegistry()
+    Metrics(registry, backend="qdrant")
+    statistics = Statistics(registry, cast(Points, points))
+    with pytest.raises(ProblemError):
+        asyncio.run(statistics.tell(b"collection=" + name.encode(), None))
+    assert points.names == []
+    asyncio.run(statistics.tell(b"collection=..a", None))
+    assert points.names == ["..a"]
 
 
 @given(query=st.binary(max_size=40) | st.sampled_from([b"collection=", b"collection=a&collection=b", b"%ff=%"]))
