@@ -4,10 +4,11 @@ Relative distances are squared Euclidean distances divided by the pool's typical
 are". They are taken between
 
 - directions, where the collection is searched by cosine (half the squared distance of two unit vectors is 1 - cosine);
-- positions, where it is searched by Euclidean, Manhattan or dot product: moving the origin changes no difference of two
+- positions, where it is searched by Euclidean or Manhattan distance: moving the origin changes no difference of two
   vectors. Manhattan distance is within a factor of sqrt(d) of the Euclidean one and as free of the origin; it would cost
   ten times as much;
-- both, the larger of the two, where the metric is not known: whatever either of them tells apart stays apart.
+- both, the larger of the two, where it is searched by dot product or the metric is not known: whatever either of them tells apart stays
+  apart. Of vectors whose lengths differ much, as those of items by popularity do, the short ones are near each other in any direction.
 
 So no constant depends on a model's usual distances, on the length of its vectors or on where the origin lies. How much of the typical
 distance is near by chance is bounded by the number of free dimensions: one fewer for directions.
@@ -307,7 +308,9 @@ def relative_distances(
     usable = np.ones(len(vectors), np.bool_) if is_plain else _usable(vectors)
     free = _free(vectors[:SCALE_FROM])
     largest = math.inf if chance is None else nearest_by_chance(free - _lost(metric), chance)
-    directions = {Metric.COSINE: (True,), Metric.UNKNOWN: (True, False)}.get(metric, (False,))
+    directions = {Metric.COSINE: (True,), Metric.UNKNOWN: (True, False), Metric.DOT: (True, False)}.get(
+        metric, (False,)
+    )
     kinds = []
     for is_direction in directions:
         kind = None

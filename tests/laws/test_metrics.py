@@ -229,3 +229,15 @@ def test_one_far_point_makes_no_copies_of_the_others(metric: Metric, away: float
         for known in (None, texts):
             pool = replace(pool_of(metric, query, rows.astype(np.float32)), metadata=Metadata(texts=known))
             assert select(pool, top_k=TOP_K, policy=DEFAULT).keep.tolist() == list(range(TOP_K))
+
+
+@pytest.mark.parametrize("unequal", [0.7, 1.5])
+@pytest.mark.parametrize("size", [12, 24, 50])
+def test_short_vectors_of_different_directions_are_no_copies_under_inner_product(unequal: float, size: int) -> None:
+    """Beside long vectors all short ones are near the origin, and so near each other."""
+    random = np.random.default_rng(size)
+    for dimensions in (16, 128):
+        lengths = np.exp(unequal * random.standard_normal((size, 1)))
+        rows = (lengths * random.standard_normal((size, dimensions))).astype(np.float32)
+        pool = pool_of(Metric.DOT, rows[0].astype(np.float64), rows)
+        assert select(pool, top_k=TOP_K, policy=DEFAULT).keep.tolist() == list(range(TOP_K))
