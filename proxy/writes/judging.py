@@ -23,8 +23,10 @@ from vecsieve.config.policy import WriteSettings
 
 from ..search.candidates import Record, asked_for, records_of
 from ..search.policy import Fields, ResolvedPolicy
+from ..selection.distances import EQUAL
 from ..selection.geometry import Rows, across, rows_of
 from ..selection.grouping import asker
+from ..selection.metric import is_unit
 from ..selection.policy import Guards, TextRules
 from ..selection.text.bounds import portions
 from ..selection.text.features import complete
@@ -221,9 +223,27 @@ class _Judge:
 
     def _tier(self, row: int, candidate: _Candidate) -> WriteTier:
         """Of a candidate that is at least related."""
-        if candidate.similarity >= self.settings.exact or self._is_equal(row, candidate.place):
+        is_near = candidate.similarity >= self.settings.exact
+        if self._is_equal(row, candidate.place) or (is_near and (self._tells or self._is_same(row, candidate.place))):
             return WriteTier.EXACT
         return WriteTier.SEMANTIC if candidate.similarity >= self.settings.semantic else WriteTier.RELATED
+
+    @cached_property
+    def _tells(self) -> bool:
+        """Whether similarities tell copies. Those of positions depend on where the origin lies: far from it all points are similar, as
+        all places on earth by their degrees are.
+        """
+        return self.is_cosine or (is_unit(self.points.vectors) and is_unit(self.near.vectors))
+
+    def _is_same(self, row: int, place: int) -> bool:
+        """Whether both have the same vector, but for rounding."""
+        own = len(self.points.ids)
+        mine, theirs = (
+            (self.points.vectors[each] if each < own else self.near.vectors[each - own]).astype(np.float64)
+            for each in (row, place)
+        )
+        apart = mine - theirs
+        return bool(apart @ apart <= EQUAL * (mine @ mine + theirs @ theirs))
 
     def _shares_tenant(self, row: int, place: int) -> bool:
         return self._tenants[row] is not None and self._tenants[row] == self._tenants[place]

@@ -229,12 +229,31 @@ def test_a_tenant_is_a_text_a_number_or_a_boolean_in_one_spelling(raw: bytes | N
 
 
 def test_without_cosine_scores_vectors_are_compared_and_length_counts() -> None:
-    twice, near = {9: AXES[0] * 2}, {9: AXES[0] * 1.01}
+    twice, near = {9: AXES[0] * 2}, {9: at(0.99)}
     (far,) = judged((1, AXES[0], text("a")), stored={0: [(9, 2.0, text("a b"))]}, vectors=twice)
-    (same,) = judged((1, AXES[0], text("a")), stored={0: [(9, 1.01, text("a b"))]}, vectors=near)
+    (same,) = judged((1, AXES[0], text("a")), stored={0: [(9, 0.99, text("a b"))]}, vectors=near)
     assert far.tier is WriteTier.RELATED
     assert far.similarity == pytest.approx(0.8, abs=1e-4)
     assert (same.tier, same.of) == (WriteTier.EXACT, b"9")
+
+
+def test_positions_far_from_the_origin_are_not_left_out_unless_they_are_equal() -> None:
+    """Two places on earth, by their degrees, have a similarity of nearly 1 whatever lies between them."""
+    munich, vienna, by = np.full(SIZE, 48.1), np.full(SIZE, 48.2), policy(least="exact")
+    for first, second, words, tier in (
+        (munich, vienna, "b", WriteTier.SEMANTIC),
+        (munich, munich, "b", WriteTier.EXACT),
+        (munich, vienna, "a", WriteTier.EXACT),
+    ):
+        (stored,) = judged(
+            (1, first, text("a")), stored={0: [(9, 0.1, text(words))]}, by=by, vectors={9: second.astype(np.float32)}
+        )
+        assert stored.tier is tier
+        assert (stored.of is None) == (tier is WriteTier.SEMANTIC)
+    other = {0: [(9, 0.0, text("z"))]}
+    points = (1, munich, text("a")), (2, vienna, text("b"))
+    _, within = judged(*points, stored=other, by=by, vectors={9: AXES[0]})
+    assert within.of is None
 
 
 @pytest.mark.parametrize("vector", [np.zeros(SIZE), np.full(SIZE, np.nan)])
