@@ -233,17 +233,19 @@ def check_refused(world: World, upserts: Upserts) -> dict[str, int]:
     assert not unknown, f"refused without a stored original in the journal: {unknown[:9]}"
     assert len(refused) > len(stored) * COPIES / 4, f"only {len(refused)} were refused: the gate was hardly at work"
     wait_until_it_judges(world, min(upserts.acknowledged))
-    again = {each: status for each in sorted(refused - stored.keys()) if (status := world.upsert([each])) != REFUSED}
-    assert not again, f"stored when they came again: {list(again.items())[:9]}"
-    assert world.everything(COLLECTION) == stored, "a refused write changed what is stored"
+    before = world.outcomes()
+    again = {each for each in sorted(refused - stored.keys()) if world.upsert([each]) != REFUSED}
+    outcomes = world.outcomes() - before
+    # On a busy machine a write may be late, and is stored then.
+    unjudged = outcomes.total() - outcomes["judged"]
+    known = {each for each in again if world.database.finds(COLLECTION, made(each))}
+    assert len(known) <= unjudged, f"stored when they came again: {sorted(known)[:9]}, {dict(outcomes)}"
+    after = world.everything(COLLECTION)
+    assert {number: after[number] for number in stored} == stored, "a refused write changed what is stored"
+    assert after.keys() - stored.keys() == again, "a refused write is stored"
     both = len(refused & stored.keys())
-    return {
-        "stored": len(stored),
-        "lost": 0,
-        "refused": len(refused),
-        "refused and stored": both,
-        "refused again": len(refused) - both,
-    }
+    found = {"refused": len(refused), "refused and stored": both, "refused again": len(refused) - both - len(again)}
+    return {"stored": len(stored), "lost": 0, **found, "not found again": len(again)}
 
 
 def wait_until_it_judges(world: World, number: int) -> None:
