@@ -1,12 +1,12 @@
-"""`vecsieve mcp`: tools for language models over the Model Context Protocol, by the official package (extra `mcp`), over standard input and
-output or over HTTP (streamable). Nothing here writes to a database.
+"""`vecsieve mcp`: tools for language models over the Model Context Protocol, with the official package (extra `mcp`). The transport is
+standard input and output, or streamable HTTP. No tool writes to a database.
 
-optimize  the work of `/v1/optimize`
-search    a vector search through VecSieve or the database, by the database's official client
-analyze   the job of that name
+optimize  the same as `/v1/optimize`
+search    a vector search through VecSieve or in the database, with the official client of the database
+analyze   the same as `vecsieve analyze`
 explain   the last searches of a running VecSieve, from its admin port
 
-Over HTTP it listens on loopback unless there is a token, and the package refuses requests for other hosts there.
+HTTP without a token works only on loopback, where the package refuses requests with a foreign Host header.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ MOST_RESULTS = 100
 
 
 class ToolError(Exception):
-    """Why a tool gives nothing, for the model to read. The text holds no secret."""
+    """The error of a tool, as text for the model. The text contains no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where the tools go. ``url``: of a data port of VecSieve, or of the database. ``admin``: of VecSieve's admin port; with
-    ``admin_token`` as its bearer. ``environment``: where the database's key is.
+    """The servers that the tools use. ``url``: a data port of VecSieve, or the database. ``admin``: the URL of VecSieve's admin port.
+    ``admin_token``: the bearer token for it. ``environment``: contains the key of the database.
     """
 
     backend: str
@@ -86,30 +86,30 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A vector search."""
 
     collection: str
-    vector: Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The query's embedding.")]
+    vector: Annotated[list[float], Meta(min_length=1, max_length=65_536, description="The embedding of the query.")]
     top_k: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] = 8
     vector_name: Annotated[str | None, Meta(description="Which named vector; not needed when there is one.")] = None
 
 
 class AnalyzeArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which collection to look at."""
+    """The collection to analyze."""
 
     collection: str
     vector_name: Annotated[str | None, Meta(description="Which named vector; not needed when there is one.")] = None
-    text_field: Annotated[str | None, Meta(description="Payload field with the text, dots for a way.")] = None
-    points: Annotated[int, Meta(ge=2, le=100_000, description="Look at so many, evenly spread.")] = 2000
+    text_field: Annotated[str | None, Meta(description="Payload field with the text; dots for a path.")] = None
+    points: Annotated[int, Meta(ge=2, le=100_000, description="Number of points to examine, evenly spread.")] = 2000
 
 
 class ExplainArguments(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which searches to show."""
+    """The searches to show."""
 
     collection: Annotated[str | None, Meta(description="Only searches of this collection.")] = None
-    count: Annotated[int, Meta(ge=1, le=50, description="The last so many.")] = 3
+    count: Annotated[int, Meta(ge=1, le=50, description="Number of searches, newest first.")] = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """``takes``: the type of its arguments. ``call``: gives the answer's JSON. Raises ToolError, ProblemError."""
+    """``takes``: type of the arguments. ``call``: returns the reply as JSON. It raises ToolError, ProblemError."""
 
     name: str
     description: str
@@ -118,30 +118,30 @@ class Tool:
 
 
 def tools_of(places: Places) -> tuple[Tool, ...]:
-    """Raises SettingsError for a tokenizer that cannot be had."""
+    """Raises SettingsError if the tokenizer is not available."""
     optimize = optimizing(tokenizer(places.tokenizer, setting="--tokenizer"))
     return (
         Tool(
             name="optimize",
-            description="Remove repeated chunks of text, choose different ones and fit them into a token budget.",
+            description="Remove near-duplicate text chunks, select diverse ones and fit them into a token budget.",
             takes=OptimizeRequest,
             call=lambda body: asyncio.to_thread(optimize, body),
         ),
         Tool(
             name="search",
-            description="Search a collection by a vector. Through VecSieve the results are different from each other.",
+            description="Search a collection by a vector. Through VecSieve the results have no near-duplicates.",
             takes=SearchArguments,
             call=lambda body: asyncio.to_thread(_search, places, body),
         ),
         Tool(
             name="analyze",
-            description="Find the copies in a collection: how many, in which families, from which sources. Reads only.",
+            description="Report the near-duplicates in a collection: their number, families and sources. Read-only.",
             takes=AnalyzeArguments,
             call=lambda body: asyncio.to_thread(_analyze, places, body),
         ),
         Tool(
             name="explain",
-            description="Show the last searches of a running VecSieve: which results were left out, and why.",
+            description="Show the last searches of a running VecSieve: which results were removed, and why.",
             takes=ExplainArguments,
             call=partial(_explain, places),
         ),
@@ -160,7 +160,9 @@ def _search(places: Places, body: bytes) -> bytes:
         with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
             dimension = source.shape().dimension
             if dimension != vector.shape[1]:
-                raise ToolError(f"vector: saw {vector.shape[1]} numbers, wanted {dimension}, as the collection has")
+                raise ToolError(
+                    f"vector: saw {vector.shape[1]} numbers, wanted {dimension}, the dimension of the collection"
+                )
             (found,) = source.neighbours(vector, count=asked.top_k)
     except SourceError as error:
         raise ToolError(str(error)) from None
@@ -203,23 +205,23 @@ async def _explain(places: Places, body: bytes) -> bytes:
         ):
             status, content = answer.status, await bounded(answer.content, LARGEST_BYTES)
     except (TimeoutError, aiohttp.ClientError, OSError):
-        raise ToolError(f"no VecSieve answers at {places.admin}: say with --admin where its admin port is") from None
+        raise ToolError(f"no VecSieve answers at {places.admin}: set --admin to the URL of its admin port") from None
     if status != 200:
-        hint = ": say with --admin-token-file which token it wants" if status == 401 else ""
-        raise ToolError(f"{places.admin}/explain answers {status}{hint}")
+        hint = ": set --admin-token-file to the file with its token" if status == 401 else ""
+        raise ToolError(f"{places.admin}/explain answers with status {status}{hint}")
     try:
         explained = orjson.loads(content)
         records = [each for each in explained["records"] if asked.collection in {None, each["collection"]}]
     except (ValueError, KeyError, TypeError):
-        raise ToolError(f"{places.admin}/explain gave no explanation: is it VecSieve's admin port?") from None
+        raise ToolError(f"{places.admin}/explain sent no valid reply: is it VecSieve's admin port?") from None
     return orjson.dumps({"keep": explained["keep"], "records": records[: asked.count]})
 
 
 async def called(known: Mapping[str, Tool], name: str, arguments: object) -> bytes:
-    """The answer of a tool. Raises ToolError."""
+    """Call a tool. Returns its reply. Raises ToolError."""
     tool = known.get(name)
     if tool is None:
-        raise ToolError(f"there is no tool {name!r}; there are {', '.join(known)}")
+        raise ToolError(f"unknown tool {name!r}; the tools are {', '.join(known)}")
     try:
         return await tool.call(msgspec.json.encode(arguments))
     except ProblemError as error:
@@ -229,14 +231,14 @@ async def called(known: Mapping[str, Tool], name: str, arguments: object) -> byt
 
 PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-BODY_BYTES = 16 * 1024 * 1024  # as api.body_bytes
+BODY_BYTES = 16 * 1024 * 1024  # the default of api.body_bytes
 SESSIONS = 64
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
 def server_of(tools: tuple[Tool, ...]) -> Any:
-    """The package's server with these tools. Raises ModuleNotFoundError without the package."""
+    """A server of the package with these tools. Raises ModuleNotFoundError without the package."""
     from mcp import types
     from mcp.server import Server
 
@@ -271,7 +273,7 @@ async def serve_stdio(server: Any) -> None:
 
 
 def guarded(app: Asgi, token: bytes | None) -> Asgi:
-    """The application, for holders of the token alone."""
+    """The application, for requests with the token only. ``token``: None for no check."""
     if token is None:
         return app
 
@@ -314,21 +316,26 @@ def serve_http(server: Any, at: Address, token: bytes | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Of `mcp`. ``listen``: None for standard input and output."""
+    """The options of `mcp`. ``listen``: None for standard input and output."""
 
-    url: Annotated[str, typer.Option(help="A data port of VecSieve, or the database; Pinecone: of the index.")] = (
-        f"http://{Settings().listen}"
-    )
+    url: Annotated[
+        str, typer.Option(help="URL of a data port of VecSieve or of the database; for Pinecone, of the index.")
+    ] = f"http://{Settings().listen}"
     backend: BackendOption = DEFAULT_BACKEND
     admin: Annotated[str, typer.Option(help="URL of VecSieve's admin port, for explain.")] = (
         f"http://{Settings().admin}"
     )
-    admin_token_file: Annotated[str | None, typer.Option(help="The token of explain.token_file, as a file.")] = None
-    tokenizer: Annotated[str | None, typer.Option(help="Counts tokens, as api.tokenizer.", show_default=False)] = None
-    listen: Annotated[
-        str | None, typer.Option(help="host:port for HTTP instead of standard input and output.", show_default=False)
+    admin_token_file: Annotated[
+        str | None, typer.Option(help="File with the token of the admin port, as in explain.token_file.")
     ] = None
-    token_file: Annotated[str | None, typer.Option(help="File with a token that HTTP requests then need.")] = None
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer that counts tokens, as in api.tokenizer.", show_default=False)
+    ] = None
+    listen: Annotated[
+        str | None,
+        typer.Option(help="Serve HTTP on host:port instead of standard input and output.", show_default=False),
+    ] = None
+    token_file: Annotated[str | None, typer.Option(help="File with the token that HTTP requests must carry.")] = None
     api_key_env: KeyOption = None
 
 
@@ -354,6 +361,6 @@ def run(arguments: Arguments) -> int:
     except ValueError:
         raise SettingsError([Problem("--listen", repr(listen), "host:port such as 127.0.0.1:9467")]) from None
     if token is None and not at.is_loopback:
-        raise SettingsError([Problem("--listen", listen, "an address on loopback, because there is no --token-file")])
+        raise SettingsError([Problem("--listen", listen, "a loopback address, because --token-file is not set")])
     serve_http(server, at, token)
     return 0

@@ -1,4 +1,4 @@
-"""The composition root: settings in, running listeners out, in one process or in several workers."""
+"""The composition root: builds the listeners from the settings and runs them, in one process or in several workers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
 
 LOGGER = logging.getLogger("vecsieve.instance")
-# Settings that take a restart: sockets, pools and limits that were sized at the start.
+# Settings that need a restart: sockets, and pools and limits whose size is fixed at the start.
 _OF_PINECONE = ("index_host", "index_ports", "allowed_hosts", "public_url", "public_form")
 _PINECONE = tuple(f"pinecone.{name}" for name in _OF_PINECONE)
 FIXED = (
@@ -75,7 +75,7 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the settings come from; they are read again on SIGHUP."""
+    """The source of the settings. It is read again on SIGHUP."""
 
     config: Path | None
     environment: Mapping[str, str]
@@ -99,13 +99,13 @@ def facts_of(settings: Settings) -> Facts:
 
 
 class Instance:
-    """One data plane with its signals, its reloads and its loop lag. Make it inside the event loop.
+    """One data plane, with signal handling, reloads and the measurement of loop lag. Make it inside the event loop.
 
-    ``number``: which of ``settings.workers`` it is. ``beat``: called ten times a second while the loop runs.
-    ``descriptors``, ``registry``: as for `Process`.
+    ``number``: the number of the worker. ``beat``: called ten times a second while the loop runs.
+    ``descriptors``, ``registry``: as in `Process`.
     """
 
-    def __init__(  # noqa: PLR0913 - as of `Process`
+    def __init__(  # noqa: PLR0913 - as in `Process`
         self,
         source: Source,
         settings: Settings,
@@ -139,11 +139,11 @@ class Instance:
         )
         self._beat = beat
         self._lag = LoopLag(metrics.event_loop_lag_seconds.observe, clock=time.monotonic, beat=self._beaten)
-        metrics.built(version=self.facts.version, parser="c")  # the listener refuses to start on any other
+        metrics.built(version=self.facts.version, parser="c")  # the listener requires this parser
         metrics.config_taken(self.facts.settings_hash, at=time.time())
 
     async def open(self, *data_ports: DataPort) -> tuple[int, ...]:
-        """Bind the ports and handle signals; returns the ports. Raises OSError or IncompatibleLibraryError."""
+        """Bind the ports and install the signal handlers. Returns the ports. Raises OSError or IncompatibleLibraryError."""
         self.lifecycle.listen_to_signals()
         ports = await self._process.listen(*data_ports)
         self._lag.start()
@@ -154,7 +154,7 @@ class Instance:
         self.lifecycle.started()
         if not await self.lifecycle.finish(self._process):
             fields = {"in_flight": self._process.in_flight}
-            LOGGER.warning("requests were cut: the drain time is over", extra={"fields": fields})
+            LOGGER.warning("requests were aborted: the drain time is over", extra={"fields": fields})
 
     async def close(self) -> None:
         await self._process.close()
@@ -168,10 +168,10 @@ class Instance:
             self._process.reload(fresh)
         except SettingsError as error:
             self._metrics.config_refused()
-            LOGGER.error("reload refused, the old settings stay: %s", error)  # noqa: TRY400 - a traceback would say less
+            LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
             return
         if fixed := [name for name in FIXED if _at(fresh, name) != _at(self._settings, name)]:
-            LOGGER.warning("these settings take a restart: %s", ", ".join(fixed))
+            LOGGER.warning("these changed settings need a restart: %s", ", ".join(fixed))
         self.facts, self._settings = facts_of(fresh), fresh
         self.in_force.take(fresh)
         self._metrics.config_taken(self.facts.settings_hash, at=time.time())
@@ -193,7 +193,7 @@ def _at(settings: Settings, name: str) -> object:
 
 
 def announce_ports(data_ports: tuple[DataPort, ...], ports: tuple[int, ...], *, over_tls: bool) -> None:
-    """Print the main port, the port of each index with its host, the ports of gRPC and of the API."""
+    """Print the main port, each index host with its port, the gRPC port and the API port."""
     for number, (data_port, port) in enumerate(zip(data_ports, ports, strict=True)):
         announce(_told(data_port, is_main=number == 0), data_port.host, port, over_tls=over_tls)
 
@@ -209,7 +209,7 @@ def _told(data_port: DataPort, *, is_main: bool) -> str:
 def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
     """Print `vecsieve serve listening on http://host:port` with the bound port.
 
-    A full disk or a closed reader does not prevent serving.
+    Output errors, such as a full disk or a closed pipe, are ignored.
     """
     scheme = "https" if over_tls else "http"
     name = f"[{host}]" if ":" in host else host
@@ -219,7 +219,7 @@ def announce(what: str, host: str, port: int, *, over_tls: bool) -> None:
 
 
 def introduce(settings: Settings, admin: tuple[str, int]) -> None:
-    """Say on which terms it serves: a banner in a terminal, else one line of the log."""
+    """Show the main settings: as a banner in a terminal, else as one log line."""
     facts = facts_of(settings)
     if not sys.stdout.isatty():
         fields = {"version": facts.version, "backend": facts.backend, "mode": talk.mode_of(settings)}
@@ -241,14 +241,14 @@ def introduce(settings: Settings, admin: tuple[str, int]) -> None:
 
 @contextmanager
 def looking_upstream(settings: Settings) -> Iterator[None]:
-    """Beside the block, log once whether the database takes connections; nothing waits for it."""
+    """Check in the background, once, whether the database accepts connections, and log the result."""
 
     async def look() -> None:
         fault = await talk.fault_of(settings.upstream.url)
         if fault is None:
-            LOGGER.info("the database takes connections")
+            LOGGER.info("the database accepts connections")
         else:
-            LOGGER.warning("%s. Start it, or choose another with --upstream URL", fault)
+            LOGGER.warning("%s. Start it, or set another address with --upstream URL", fault)
 
     looking = asyncio.create_task(look(), name="vecsieve-look-upstream")
     try:
@@ -258,12 +258,12 @@ def looking_upstream(settings: Settings) -> Iterator[None]:
 
 
 def readable(sink: LineSink) -> LineSink:
-    """The sink, with lines as text in a terminal."""
+    """The sink; in a terminal it writes plain text instead of JSON."""
     return talk.TextLines(sink) if sys.stdout.isatty() else sink
 
 
 async def serve_alone(source: Source, settings: Settings) -> int:
-    """Run one process with both listeners. Returns the exit status, which is 0 even if the drain cut requests."""
+    """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
     registry = own_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
     sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
@@ -314,10 +314,10 @@ MAIN = Callable[[Coroutine[None, None, int]], int]
 def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     """Bind all ports, fork, and supervise until told to stop. Raises OSError for an address in use.
 
-    ``run_loop`` runs the main coroutine of a child. The parent has neither thread nor loop, so its log writes synchronously.
+    ``run_loop`` runs the main coroutine of a child. The parent has no thread and no loop, so it writes the log synchronously.
     """
     parent_log = set_up(readable(PollingSink()))
-    descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same for itself
+    descriptors.say(descriptors.claim(settings), settings)  # each worker computes the same value
     data_ports, admin_at = data_ports_of(settings), parse_address(settings.admin)
     data = tuple(_bound(each.host, each.port, each.flag) for each in data_ports)
     shared = tuple(replace(data_port, shared=each) for data_port, each in zip(data_ports, data, strict=True))
@@ -393,7 +393,7 @@ async def _work(
 
 
 async def _administrate(worker: Worker, source: Source, settings: Settings, where: socket.socket) -> int:
-    """Run the admin process, which answers even while workers are stuck."""
+    """Run the admin process, which answers even if workers are blocked."""
     started, board = time.monotonic(), worker.board
     registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
     facts, in_force = facts_of(settings), InForce(settings)
@@ -405,7 +405,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
             facts = facts_of(fresh)
             in_force.take(fresh)
         except SettingsError:
-            WORKERS_LOGGER.info("the status page keeps showing the settings in force")
+            WORKERS_LOGGER.info("the status page still shows the settings in force")
 
     ask = asking(worker.metrics_directory, settings.workers)
     pages = Pages(
@@ -431,7 +431,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         worker.is_ready()
         lifecycle.started()
         with looking_upstream(settings):
-            await lifecycle.stopping()  # there is nothing to drain: the pages answer at once
+            await lifecycle.stopping()  # no drain is needed: the pages are served at once
         WORKERS_LOGGER.info(talk.summary(registry))
     finally:
         await lag.close()
@@ -444,8 +444,8 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     source = Source(config, environment, flags)
     settings = source.load()
     context_of(settings)  # report an unusable certificate before the first fork
-    headers_of(settings.tracing.headers_file)  # and an unusable headers file
-    token_in(settings.explain.token_file, TOKEN_FILE)  # and an unusable token
+    headers_of(settings.tracing.headers_file)  # and the other unusable files
+    token_in(settings.explain.token_file, TOKEN_FILE)
     token_in(settings.webhook.secret_file, SECRET_FILE)
     api_key_of(settings.memory.preload)
     keep_freed_blocks(glibc_mallopt())

@@ -1,13 +1,13 @@
-"""VecSieve's own endpoints for applications, on a listener of their own, off unless `api.listen` is given (docs/api.md).
+"""VecSieve's own endpoints for applications, on a separate listener. It is off unless `api.listen` is set (docs/api.md).
 
-listener  the listener: who may ask, deadlines, bounded bodies and concurrency, and answers
-routes    the endpoints: paths, message types and the work behind them; the published description
-problems  messages read in steps that do not hold the loop, and errors as problem documents (RFC 9457)
-events    server-sent events: in answer to lines that are still coming, the feed of the write gate, and its webhook
+listener  the listener: access, deadlines, bounded bodies, bounded concurrency, replies
+routes    the endpoints: paths, message types and handlers; the published description
+problems  reads messages in steps that do not block the loop; errors as problem documents (RFC 9457)
+events    server-sent events: the reply to a stream of lines, and the feed of the write gate; its webhook
 messages  the messages of /v1/optimize
-optimize  chunks in, the chunks worth their tokens out; pure
-stream    the same for chunks that come line by line
-walk      a walk down the ranking: who repeats an earlier chunk, by vectors and words; pure
-fuse      /v1/fuse: lists of several retrievers into one, without copies
-points    /v1/check, /v1/add and /v1/addBatch: points judged and stored by the write policy; /v1/stats
+optimize  selects the chunks to keep; pure
+stream    the same for chunks that arrive line by line
+walk      goes down the ranking and finds the chunks that repeat an earlier one, by vectors and words; pure
+fuse      /v1/fuse: merges the lists of several retrievers into one without near-duplicates
+points    /v1/check, /v1/add and /v1/addBatch: judge points and store them by the write policy; /v1/stats
 """

@@ -1,13 +1,12 @@
-"""Server-sent events: in answer to lines that are still coming (`application/x-ndjson` in, `text/event-stream` out), and the feed of
-the write gate's events. The webhook sends the same events in batches to the receiver that the settings name.
+"""Server-sent events: the reply to a stream of lines (`application/x-ndjson` in, `text/event-stream` out), and the feed of the write
+gate. The webhook sends the events of the feed in batches to the receiver named in the settings.
 
-A line's events are sent before the next lines are read, and reading waits until the client has taken them: a client that does not read
-is not read from either. Every wait has a deadline. Before the first event the answer may still be a problem with its own status; after
-it a problem is the last event.
+The events of a line are sent before the next lines are read. Reading stops while the client does not read the events. Every wait has a
+deadline. Before the first event, an error is a problem document with its own status. After the first event, it is the last event.
 
-One task of the webhook takes events from a bounded queue, so no write ever waits for the receiver. A batch that fails is sent again twice
-under the same `webhook-id`, then given up and counted: delivery is at most three attempts, and no event outlives the process. Requests go
-through a connection pool of their own, with the checks of the database's: TLS is verified, redirects are not followed.
+One task of the webhook takes events from a bounded queue, so a write never waits for the receiver. A batch is sent at most three times,
+with the same `webhook-id`. Then it is dropped and counted. Events are not stored across a restart. Requests use their own connection
+pool, with the same checks as the pool of the database: TLS is verified, redirects are not followed.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from ..writes.events import MOST_READERS, Feed, Told, batch, key_of, signed
 from .problems import Kind, ProblemError, invalid
 
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
-# A stream holds one of the places of api.in_flight. Its lines come from retrievers, which take seconds.
+# A stream occupies one slot of api.in_flight. Its lines come from retrievers, which take seconds.
 LONGEST_SECONDS = 300.0
-LINE_BYTES = 4 * 1024 * 1024  # the most numbers of an embedding, and a text of half a million characters
+LINE_BYTES = 4 * 1024 * 1024  # room for the longest embedding and a text of half a million characters
 _HEAD = [
     ("Content-Type", EVENTS),
     ("Transfer-Encoding", "chunked"),
@@ -52,20 +51,20 @@ _HEAD = [
 
 
 def abort(request: web.BaseRequest) -> None:
-    """End the connection of an answer that cannot be finished."""
+    """Close the connection of a reply that cannot be completed."""
     if request.transport is not None:
         request.transport.abort()
 
 
-HEARTBEAT_SECONDS = 15.0  # proxies cut what is silent for 30 to 60 s; half of that
+HEARTBEAT_SECONDS = 15.0  # half of 30 s: proxies close connections that are idle for 30 to 60 s
 LISTENING, HEARTBEAT = b": listening\n\n", b": alive\n\n"
 
 
 async def watched(request: web.BaseRequest, feed: Feed, limits: LimitSettings) -> tuple[RawResponse, int]:
-    """The feed as it comes, until the client goes or the process ends. Raises ProblemError where there is no place."""
+    """Send the feed until the client disconnects or the process ends. Raises ProblemError if there are too many readers."""
     reader = feed.reader()
     if reader is None:
-        raise ProblemError(Kind.BUSY, f"{MOST_READERS} read already", fields=(("Retry-After", "15"),))
+        raise ProblemError(Kind.BUSY, f"the feed already has {MOST_READERS} readers", fields=(("Retry-After", "15"),))
     response = RawResponse(200, "OK", _HEAD, is_ready=False)
 
     async def put(data: bytes) -> None:
@@ -81,32 +80,32 @@ async def watched(request: web.BaseRequest, feed: Feed, limits: LimitSettings) -
             lost = event("dropped", b'{"events":%d}' % taken.dropped) if taken.dropped else b""
             await put(events + lost or HEARTBEAT)
     except (TimeoutError, ConnectionError):
-        abort(request)  # the client does not read, or is gone
+        abort(request)  # the client does not read, or has disconnected
     finally:
         feed.leave(reader)
     return response, response.status
 
 
 class LineWork(Protocol):
-    """The work behind a stream. Each call may take long and runs beside the loop, one at a time."""
+    """The handler of a stream. A call may take long. Calls run one at a time, in a thread beside the loop."""
 
     def begin(self, line: bytes) -> None:
-        """The first line, with the options. Raises ProblemError."""
+        """Take the first line, which has the options. Raises ProblemError."""
 
     def feed(self, lines: list[bytes]) -> tuple[bytes, ProblemError | None]:
-        """The events of further lines, up to a line that cannot be used."""
+        """The events of further lines, up to the first invalid line, and the error of that line."""
 
     def end(self) -> bytes:
-        """The events at the end."""
+        """The events after the last line."""
 
 
 def event(name: str, data: bytes) -> bytes:
-    """One event. JSON has line ends only between values, and an event's data none."""
+    """One event. Line breaks in JSON are only between values, so they become blanks: the data of an event is one line."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), data.replace(b"\r", b" ").replace(b"\n", b" ").strip())
 
 
 class EventStream:
-    """One stream. ``beside``: where the work runs."""
+    """One stream. ``beside``: runs the calls of ``work``."""
 
     def __init__(
         self, request: web.BaseRequest, work: LineWork, beside: LongWork, limits: LimitSettings, body_bytes: int
@@ -118,7 +117,7 @@ class EventStream:
         self._body_bytes = body_bytes
 
     async def answer(self) -> tuple[RawResponse, int]:
-        """The answer, sent to its end, and the status that is counted for it. Raises ProblemError as long as nothing was sent."""
+        """Send the whole reply. Returns it, and the status for the metrics. Raises ProblemError only if nothing was sent yet."""
         response = RawResponse(200, "OK", _HEAD, is_ready=False)
         try:
             async with aclosing(self._lines()) as lines, asyncio.timeout(LONGEST_SECONDS):
@@ -131,7 +130,7 @@ class EventStream:
         except (TimeoutError, ConnectionError):
             if not self._request.writer.output_size:
                 raise
-            # The client does not read, or is gone: there is no other answer than the end of the connection.
+            # The client does not read, or has disconnected. Closing the connection is all that is left.
             abort(self._request)
             return response, Kind.LATE.status
 
@@ -162,7 +161,7 @@ class EventStream:
             await response.emptied()
 
     async def _lines(self) -> AsyncGenerator[list[bytes], None]:
-        """The lines that came together, without blank ones. Raises ProblemError."""
+        """The lines in the order of arrival, in groups that arrived together, without blank lines. Raises ProblemError."""
         body = RequestBody(self._request, idle_seconds=self._limits.body_timeout_seconds)
         rest, size = b"", 0
         try:
@@ -179,8 +178,8 @@ class EventStream:
         except ClientBodyError as error:
             if error.fault is ClientFault.TOO_SLOW:
                 seconds = self._limits.body_timeout_seconds
-                raise ProblemError(Kind.LATE, f"a line must come within {seconds:g} seconds") from None
-            raise ProblemError(Kind.INVALID, "the body broke off, or its chunks are malformed") from None
+                raise ProblemError(Kind.LATE, f"each line must arrive within {seconds:g} seconds") from None
+            raise ProblemError(Kind.INVALID, "the body is incomplete, or its chunked encoding is malformed") from None
         if rest.strip():
             yield [rest]
 
@@ -188,9 +187,9 @@ class EventStream:
 LOGGER = logging.getLogger("vecsieve.webhook")
 SECRET_FILE = "webhook.secret_file"  # noqa: S105 - the name of a setting
 BATCH_BYTES = 256 * 1024
-ANSWER_BYTES = 64 * 1024  # more of an answer is not read: its connection ends
+ANSWER_BYTES = 64 * 1024  # the connection of a longer reply is closed
 WAITS = (0.0, 1.0, 5.0)  # seconds before each attempt
-FLUSH_SECONDS = 1.0  # a silent receiver must not delay the end of a process
+FLUSH_SECONDS = 1.0  # a receiver that does not answer must not delay the shutdown
 CONNECTIONS = 2
 
 
@@ -221,7 +220,7 @@ class Webhook:
         self._task = asyncio.create_task(self._run(), name="vecsieve-webhook")
 
     async def close(self) -> None:
-        """Send what waits, for a moment; the rest is dropped and counted."""
+        """Send queued events for up to FLUSH_SECONDS. The rest is dropped and counted."""
         self._queue.end()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=FLUSH_SECONDS)
@@ -252,7 +251,7 @@ class Webhook:
                 self._queue.drop(len(events))
 
     async def _sent(self, body: bytes, own: str) -> bool:
-        """Whether the receiver took it. Raises UpstreamExchangeError and ReplyTooLargeError."""
+        """Whether the receiver accepted the batch. Raises UpstreamExchangeError and ReplyTooLargeError."""
         fields = {"content-type": "application/json", **signed(self._key, body, id=own, seconds=int(self._now()))}
         async with self._sender.send(
             method="POST",
@@ -268,4 +267,4 @@ class Webhook:
 
 
 def _failed(error: Exception) -> None:
-    LOGGER.warning("the webhook's receiver was not reached", extra={FIELDS: {"error": type(error).__name__}})
+    LOGGER.warning("the webhook's receiver could not be reached", extra={FIELDS: {"error": type(error).__name__}})

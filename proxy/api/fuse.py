@@ -1,8 +1,8 @@
-"""`POST /v1/fuse`: ranked lists of different databases, each rid of copies, fused, and rid of copies again.
+"""`POST /v1/fuse`: removes near-duplicates from each ranked list, fuses the lists, and removes near-duplicates from the fused list.
 
-Databases do not share ids. So two results are one in the fusion where their texts are equal but for case, layout and punctuation around
-words, or, where both have no text, their ids; its score is the sum of what each list gives it. Copies that are not equal are found by
-the walk of /v1/optimize: within a list by the list's own embeddings, behind the fusion by words where the lists' models differ.
+Different databases have different ids. So the fusion identifies a result by its text, ignoring case, layout and punctuation around
+words. A result without text is identified by its id. The fused score is the sum over all lists. Near-duplicates are found by the walk of
+/v1/optimize: by embeddings within one list. In the fused list it compares words only, if the lists have different models.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .problems import decoded, invalid
 from .walk import Leaders, Reader, Stage, Walk, Words
 
 MOST_LISTS = 16
-LARGEST_SCORE = 1e15  # the squares of 500 such scores have a sum in 32 bits, in which `dbsf` reckons
+LARGEST_SCORE = 1e15  # `dbsf` sums up to 500 squared scores in 32-bit floats
 
 
 class Result(Chunk, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One result of a list. Its score is read by `dbsf` alone."""
+    """One result of a list. Only `dbsf` uses its score."""
 
     score: Annotated[float, Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE, description="Higher is better.")] = 0.0
 
@@ -48,10 +48,12 @@ class RankedList(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     results: list[Result]
     name: str | None = None
-    weight: Annotated[float, Meta(ge=0.0, le=1e6, description="Of `rrf`: its ranks are divided by it.")] = 1.0
-    model: Annotated[str | None, Meta(description="Of its embeddings. Those of different models are not compared.")] = (
-        None
-    )
+    weight: Annotated[
+        float, Meta(ge=0.0, le=1e6, description="For `rrf`: the ranks of this list are divided by the weight.")
+    ] = 1.0
+    model: Annotated[
+        str | None, Meta(description="Embedding model. Embeddings of different models are not compared.")
+    ] = None
 
 
 class FuseRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,14 +61,14 @@ class FuseRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     lists: Annotated[list[RankedList], Meta(min_length=1, max_length=MOST_LISTS)]
     method: Literal["rrf", "dbsf"] = "rrf"
-    k: Annotated[Count, Meta(description="Of `rrf`: the result at rank r from 1 adds 1 / (r / weight + k - 1).")] = 60
+    k: Annotated[Count, Meta(description="For `rrf`: rank r (from 1) scores 1 / (r / weight + k - 1).")] = 60
     target_k: Count = 8
     semantic_dedup_threshold: Annotated[float, Meta(gt=0.0, le=2.0)] = 0.001
     dedup_threshold: Distance = 0.15
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a result stood: the list's number from 0 and its name, the rank from 1, the id."""
+    """The position of a result: number of the list (from 0), name of the list, rank (from 1), id of the result."""
 
     list: int
     name: str | None
@@ -75,7 +77,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class FusedResult(Struct, frozen=True, kw_only=True):
-    """A result with its fused score, as the first list that has it wrote it."""
+    """A result with its fused score. Id, text and metadata are those of the first list that has it."""
 
     id: OwnId
     text: str
@@ -85,7 +87,7 @@ class FusedResult(Struct, frozen=True, kw_only=True):
 
 
 class RemovedResult(Struct, frozen=True, kw_only=True):
-    """A result that is not in the answer, the stage that removed it, and the result that it repeats."""
+    """A removed result, the stage that removed it, and the result that it repeats."""
 
     place: Place
     stage: Stage
@@ -93,7 +95,7 @@ class RemovedResult(Struct, frozen=True, kw_only=True):
 
 
 class FuseStats(Struct, frozen=True, kw_only=True):
-    """Figures of one request. ``removed_within``: copies inside lists; ``removed_after``: copies in the fused list."""
+    """Figures of one request. ``removed_within``: copies removed within lists. ``removed_after``: copies removed from the fused list."""
 
     input_count: int
     output_count: int
@@ -103,7 +105,7 @@ class FuseStats(Struct, frozen=True, kw_only=True):
 
 
 class FuseResponse(Struct, frozen=True, kw_only=True):
-    """The results by fused score, the others with their reasons, and figures."""
+    """The results by fused score, the removed results with their reasons, and figures."""
 
     results: list[FusedResult]
     removed: list[RemovedResult]
@@ -115,7 +117,7 @@ _DECODER = msgspec.json.Decoder(FuseRequest)
 
 
 def fuse(body: bytes) -> bytes:
-    """The work of the endpoint. Raises ProblemError."""
+    """The handler of the endpoint. Raises ProblemError."""
     began = time.perf_counter()
     request = decoded(_DECODER, body)
     results, within, after = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
@@ -136,7 +138,7 @@ def fuse(body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One result of one list. ``key``: equal for what is one in the fusion."""
+    """One result of one list. ``key``: results with equal keys are one result in the fusion."""
 
     result: Result
     place: Place
@@ -182,7 +184,7 @@ def _fused(
         FusedResult(
             id=item.place.id,
             text=item.result.text,
-            score=float(str(scores[item.key])),  # as few digits as tell it from its neighbours in 32 bits
+            score=float(str(scores[item.key])),  # the shortest decimal form of the 32-bit value
             metadata=item.result.metadata,
             found_in=[each.place for each in places[item.key]],
         )
@@ -197,7 +199,7 @@ def _fused(
 
 
 def _items(request: FuseRequest) -> list[list[_Item]]:
-    """The results of each list. Their words are read in order of rank, so that what is not read stands low. Raises ProblemError."""
+    """The results of each list. Words are read by rank, so that the reading budget goes to the best results. Raises ProblemError."""
     count = sum(len(each.results) for each in request.lists)
     if count > MOST_CHUNKS:
         raise invalid("$.lists", f"{count} results", f"{MOST_CHUNKS} at most in all lists")
@@ -222,7 +224,7 @@ def _items(request: FuseRequest) -> list[list[_Item]]:
 def _distinct(
     items: Sequence[_Item], request: FuseRequest, *, by_vectors: bool = True
 ) -> tuple[list[_Item], list[_Removed]]:
-    """The distinct items in order, and the removed ones."""
+    """The distinct items in rank order, and the removed ones."""
     walk = Walk(semantic=request.semantic_dedup_threshold, dimension=None)
     leaders = Leaders(request.dedup_threshold)
     heads: dict[int, _Item] = {}
@@ -247,7 +249,7 @@ def _distinct(
 
 
 def _ranked(request: FuseRequest, lists: Sequence[Sequence[_Item]], k: int) -> Ranked[Key]:
-    """The fusion of lists without copies."""
+    """Fuse the lists, which have no copies within."""
     keys = [[item.key for item in items] for items in lists]
     if request.method == "rrf":
         return rrf(keys, k=k, weights=[each.weight for each in request.lists])

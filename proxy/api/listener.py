@@ -1,9 +1,9 @@
-"""The API's listener. Its connections are those of the data ports: deadlines for heads, a bounded number, a drained end.
+"""The API's listener. Its connections work as on the data ports: deadlines for request heads, a bounded number, draining on shutdown.
 
-With several workers each of them serves the one socket, as with data ports. Who may ask: holders of the token where there is
-one; without one only requests that name this machine, so that no page of another site reaches the API through a name of its
-own. A request takes a place before its body is read, and its work runs in a thread of the API's own, so that a search never waits
-behind it in ``LongWork``. Under memory pressure the API gives way first: nothing of the data ports may suffer for it.
+With several workers, all workers accept on one shared socket, as on the data ports. Access: with a token, a request must carry it. Without
+a token, the Host header must name this machine, which prevents DNS rebinding by other websites. A request takes a slot before its body is
+read. Its work runs in a thread of the API, so a search never waits behind it in ``LongWork``. Under memory pressure the API refuses
+requests first, which protects the data ports.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from .routes import JSON, PATH, Route, described
 
 LOGGER = logging.getLogger("vecsieve.api")
 TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting
-KEEP_ALIVE_SECONDS = 75.0  # nginx's; an idle client loses nothing by connecting again
+KEEP_ALIVE_SECONDS = 75.0  # the default of nginx; an idle client can reconnect
 NO_STORE = ("Cache-Control", "no-store")
 
-API_CONNECTIONS = 64  # clients pool a few each; those of data ports cannot take them
+API_CONNECTIONS = 64  # a client pools a few; separate from the limit of the data ports
 
 
 class Api:
@@ -82,7 +82,7 @@ class Api:
         return self._listener.ports[0]
 
     def drain(self) -> None:
-        """From now on every answer closes its connection, and feeds end."""
+        """From now on every reply closes its connection. Ends the feeds."""
         self._hang_up()
         if self._listener is not None:
             self._listener.drain()
@@ -110,8 +110,8 @@ class Api:
         try:
             answered = await first_success([partial(self._answer, request, route)], _failed)
             if answered is None and request.writer.output_size:
-                abort(request)  # a stream that has begun: only closing is left
-            failed = _refusal(ProblemError(Kind.FAILED, "the failure is in VecSieve's own log"))
+                abort(request)  # the stream has begun, so no error reply is possible
+            failed = _refusal(ProblemError(Kind.FAILED, "VecSieve's log has the details"))
             response, status = answered or (failed, failed.status)
             await self._send(request, response)
             return response
@@ -121,11 +121,11 @@ class Api:
             self._metrics.api_request_done(name, status=status, seconds=time.monotonic() - began)
 
     async def _answer(self, request: web.BaseRequest, route: Route | None) -> tuple[RawResponse, int]:
-        """The answer, and the status that is counted for it. That of a stream is sent already."""
+        """The reply, and the status for the metrics. The reply of a stream has been sent already."""
         try:
             self._allow(request)
             if route is None:
-                raise ProblemError(Kind.NOT_FOUND, f"the endpoints are {', '.join(self._routes)}")  # noqa: TRY301 - answered as all others
+                raise ProblemError(Kind.NOT_FOUND, f"the endpoints are {', '.join(self._routes)}")  # noqa: TRY301 - handled like the other problems
             _check_method(request, route)
             if route.takes is None and route.work is not None:
                 response = _response(200, route.work(b""), ("Content-Type", JSON))
@@ -137,21 +137,21 @@ class Api:
             return _refusal(problem), problem.kind.status
 
     def _allow(self, request: web.BaseRequest) -> None:
-        """Raises ProblemError unless this request may ask."""
+        """Raises ProblemError unless the request has access."""
         if self._token is None:
             if not names_this_machine(request.headers.get("Host")):
                 raise ProblemError(
-                    Kind.FOREIGN_HOST, "without api.token_file the Host must be localhost, 127.0.0.1 or [::1]"
+                    Kind.FOREIGN_HOST, "without api.token_file, Host must be localhost, 127.0.0.1 or [::1]"
                 )
         elif not is_held(self._token, request.headers.get("Authorization")):
             raise ProblemError(
                 Kind.NO_TOKEN,
-                "Authorization: Bearer TOKEN, as in api.token_file",
+                "send Authorization: Bearer TOKEN, with the token of api.token_file",
                 fields=(("WWW-Authenticate", "Bearer"),),
             )
 
     async def _watched(self, request: web.BaseRequest, feed: Feed) -> tuple[RawResponse, int]:
-        """Raises ProblemError. Readers have places of their own, and hold up no end of the process."""
+        """Send the feed. Readers have their own limit and do not delay the shutdown. Raises ProblemError."""
         accepted = request.headers.get("Accept", "*/*").lower()
         if EVENTS not in accepted and "*/*" not in accepted:
             raise _not_acceptable()
@@ -160,7 +160,7 @@ class Api:
         return await watched(request, feed, self._limits)
 
     async def _worked(self, request: web.BaseRequest, route: Route) -> tuple[RawResponse, int]:
-        """The answer to a request with a body, or with a query. Raises ProblemError."""
+        """The reply to a request with a body or a query. Raises ProblemError."""
         streams = None if route.takes is None else _check_body(request, route, self._body_bytes)
         if self._memory.pressure() is not Pressure.NONE or not await self._places.enter():
             raise _busy("ask again in a moment")
@@ -195,11 +195,11 @@ class Api:
         except ClientBodyError as error:
             if error.fault is ClientFault.TOO_SLOW:
                 raise _late(self._limits.body_timeout_seconds) from None
-            raise ProblemError(Kind.INVALID, "the body broke off, or its chunks are malformed") from None
+            raise ProblemError(Kind.INVALID, "the body is incomplete, or its chunked encoding is malformed") from None
         return pieces
 
     async def _send(self, request: web.BaseRequest, response: RawResponse) -> None:
-        """Send a whole answer; a client that does not read it in time loses its connection."""
+        """Send a complete reply. If the client does not read it in time, its connection is closed."""
         try:
             async with asyncio.timeout(self._limits.stream_idle_timeout_seconds):
                 await response.prepare(request)
@@ -209,7 +209,7 @@ class Api:
 
 
 def _work_on(route: Route, pieces: list[bytes]) -> bytes:
-    """The answer to a body. The first large one of a process takes 8 ms to be put together."""
+    """The reply to a body. Joining the pieces of a process's first large body takes 8 ms."""
     return b"" if route.work is None else route.work(b"".join(pieces))
 
 
@@ -218,7 +218,7 @@ def _with_document(routes: tuple[Route, ...], *, needs_token: bool) -> tuple[Rou
         name=ApiRoute.OPENAPI,
         path=PATH,
         summary="This document.",
-        description="OpenAPI 3.1, made from the types that requests are read by.",
+        description="OpenAPI 3.1, generated from the types of the messages.",
         work=lambda _body: document,
         gives=None,
     )
@@ -234,13 +234,17 @@ def _check_method(request: web.BaseRequest, route: Route) -> None:
 
 
 def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Callable[[], LineWork] | None:
-    """The work behind a body of lines; None for JSON. Raises ProblemError for a body that is not worth reading."""
+    """The handler for a body of lines; None for JSON. Raises ProblemError if the head already shows that the body is invalid."""
     essence = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     streams = route.lines if essence == LINES else None
     if essence != JSON and streams is None:
         wanted = JSON if route.lines is None else f"{JSON} or {LINES}"
         raise ProblemError(
-            Kind.MEDIA_TYPE, "the body has another form", where="Content-Type", saw=essence or "nothing", wanted=wanted
+            Kind.MEDIA_TYPE,
+            "the media type is not supported",
+            where="Content-Type",
+            saw=essence or "nothing",
+            wanted=wanted,
         )
     if streams is not None and EVENTS not in request.headers.get("Accept", "").lower():
         raise _not_acceptable()
@@ -248,7 +252,7 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
     if coding != "identity":
         raise ProblemError(
             Kind.MEDIA_TYPE,
-            "the body must have no content coding",
+            "the body must not be compressed",
             where="Content-Encoding",
             saw=coding,
             wanted="identity",
@@ -261,7 +265,9 @@ def _check_body(request: web.BaseRequest, route: Route, limit_bytes: int) -> Cal
 
 
 def _not_acceptable() -> ProblemError:
-    return ProblemError(Kind.NOT_ACCEPTABLE, "the answer is events", where="Accept", saw="others", wanted=EVENTS)
+    return ProblemError(
+        Kind.NOT_ACCEPTABLE, "the reply is an event stream", where="Accept", saw="other types", wanted=EVENTS
+    )
 
 
 def _busy(detail: str) -> ProblemError:
@@ -281,7 +287,7 @@ def _late(seconds: float) -> ProblemError:
 def _refusal(error: ProblemError) -> RawResponse:
     response = _response(error.kind.status, error.body, ("Content-Type", CONTENT_TYPE), *error.fields)
     if error.kind in {Kind.LATE, Kind.TOO_LARGE}:
-        response.force_close()  # the rest of the body is not read
+        response.force_close()  # because the rest of the body is not read
     return response
 
 
@@ -291,4 +297,4 @@ def _response(status: int, body: bytes, *fields: tuple[str, str]) -> RawResponse
 
 
 def _failed(error: Exception) -> None:
-    LOGGER.error("a request of the API failed", extra={FIELDS: {"error": place_of(error)}})
+    LOGGER.error("an API request failed", extra={FIELDS: {"error": place_of(error)}})

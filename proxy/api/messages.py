@@ -1,6 +1,6 @@
-"""The messages of `/v1/optimize`: their types, which the published document shows, and what they say to optimize.py.
+"""The messages of `/v1/optimize`: their types, which the published document describes, and their conversion for optimize.py.
 
-Embeddings and metadata stay the bytes that came: an embedding is read by the fast decoder of vectors, and metadata goes back as it is.
+Embeddings and metadata stay raw bytes: the fast vector decoder reads the embeddings, and metadata is returned unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .problems import WHOLE, ProblemError, decoded, invalid
 from .walk import Stage
 
 MOST_CHUNKS = 500
-MOST_CHARACTERS = 1_000_000  # of one text: a pattern runs over it in one call, which takes 15 ms
-MOST_NUMBERS = 65_536  # of one embedding: the largest that any database here takes
+MOST_CHARACTERS = 1_000_000  # of one text: a regular expression takes 15 ms for it, in one call
+MOST_NUMBERS = 65_536  # of one embedding: the largest dimension that a supported database accepts
 
 _NULL, _NO_METADATA = Raw(b"null"), Raw(b"{}")
 _NUMBERS = {"type": ["array", "null"], "items": {"type": "number"}, "maxItems": MOST_NUMBERS}
 _OBJECT = {"type": ["object", "null"]}
 
-# JSON has one kind of number: 8.0 is as whole as 8 (JSON Schema 6.1.1). Such a member is read as a float and checked.
+# 8.0 is an integer in JSON (JSON Schema 6.1.1). So an integer member is read as a float and then checked.
 Whole = Annotated[float, Meta(extra_json_schema={WHOLE: True})]
 Id = str | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[Whole, Meta(ge=-(2.0**53), le=2.0**53)]
 Text = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
@@ -40,12 +40,12 @@ Count = Annotated[Whole, Meta(ge=1, le=2**31 - 1)]
 
 
 class Chunk(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A piece of text. Ids need not differ."""
+    """A piece of text. Ids need not be unique."""
 
     id: Id
     text: Text
     embedding: Embedding = field(default_factory=lambda: _NULL)
-    score: Annotated[float, Meta(description="Higher is better; ties go to the earlier chunk.")] = 0.0
+    score: Annotated[float, Meta(description="Higher is better. The earlier of two equal chunks ranks first.")] = 0.0
     metadata: Metadata = field(default_factory=lambda: _NO_METADATA)
 
 
@@ -54,25 +54,23 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     query: Text = ""
     query_embedding: Embedding = field(default_factory=lambda: _NULL)
-    namespace: Annotated[str, Meta(pattern=r"\S", description="Has no effect: no request remembers another.")] = (
-        "default"
-    )
+    namespace: Annotated[str, Meta(pattern=r"\S", description="Has no effect: requests are independent.")] = "default"
     target_k: Count = 8
     token_budget: Count | None = None
     semantic_dedup_threshold: Annotated[float, Meta(gt=0.0, le=2.0)] = 0.001
     dedup_threshold: Distance = 0.15
-    cluster_threshold: Annotated[Distance | None, Meta(description="In place of dedup_threshold.")] = None
+    cluster_threshold: Annotated[Distance | None, Meta(description="Overrides dedup_threshold.")] = None
     cluster_linkage: Literal["average", "complete", "single", "leader"] = "average"
     max_per_cluster: Count = 1
     enable_mmr: bool = True
-    mmr_lambda: Annotated[float, Meta(ge=0.0, le=1.0, description="1: relevance only; 0: diversity only.")] = 0.5
+    mmr_lambda: Annotated[float, Meta(ge=0.0, le=1.0, description="1: only relevance; 0: only diversity.")] = 0.5
     representative_strategy: Literal["auto", "score", "centroid", "query_closest", "longest"] = "auto"
-    compress: Annotated[bool, Meta(description="White space only.")] = True
-    embedding_model: Annotated[None, Meta(description="There is no model inside.")] = None
+    compress: Annotated[bool, Meta(description="Remove redundant white space.")] = True
+    embedding_model: Annotated[None, Meta(description="Must be null: VecSieve computes no embeddings.")] = None
 
 
 class OptimizeRequest(Options, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Chunks to choose from, and how."""
+    """The chunks, and how to choose among them."""
 
     chunks: Annotated[list[Chunk], Meta(max_length=MOST_CHUNKS)]
 
@@ -81,7 +79,7 @@ OwnId = str | int
 
 
 class KeptChunk(Struct, frozen=True, kw_only=True):
-    """A chunk of the answer; its text without superfluous white space, unless `compress` is false."""
+    """A chunk of the reply. Its text has no redundant white space, unless `compress` is false."""
 
     id: OwnId
     text: str
@@ -90,7 +88,7 @@ class KeptChunk(Struct, frozen=True, kw_only=True):
 
 
 class RemovedChunk(Struct, frozen=True, kw_only=True):
-    """A chunk that is not in the answer: the stage that removed it, and the chunk that it repeats."""
+    """A removed chunk, the stage that removed it, and the chunk that it repeats."""
 
     id: OwnId
     stage: Stage
@@ -113,7 +111,7 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 class OptimizeResponse(Struct, frozen=True, kw_only=True):
-    """The chunks to keep, in the order of choice, the others with their reasons, and figures."""
+    """The kept chunks in the order of selection, the removed chunks with their reasons, and figures."""
 
     chunks: list[KeptChunk]
     removed: list[RemovedChunk]
@@ -126,7 +124,7 @@ _DECODER = msgspec.json.Decoder(OptimizeRequest)
 
 
 def optimizing(tokens: Tokens) -> Callable[[bytes], bytes]:
-    """The work of the endpoint, with this count of tokens."""
+    """The handler of the endpoint. ``tokens`` counts the tokens of a text."""
 
     def work(body: bytes) -> bytes:
         began = time.perf_counter()
@@ -149,9 +147,7 @@ def decoded_options(decoder: msgspec.json.Decoder[AnyOptions], body: bytes) -> A
         return decoded(decoder, body)
     except ProblemError as problem:
         if problem.problem.where == "$.embedding_model":
-            wanted = (
-                "null: there is no model inside. Send embeddings, or chunks without them are compared by their words"
-            )
+            wanted = "null: VecSieve computes no embeddings. Send them; chunks without embeddings are compared by words"
             raise invalid("$.embedding_model", "a name", wanted) from None
         raise
 
@@ -187,7 +183,7 @@ def chunks_of(chunks: Sequence[Chunk]) -> Chunks:
 
 
 def check_chunk(chunk: Chunk, where: str) -> None:
-    """Raises ProblemError unless its id and its metadata are what the document says."""
+    """Raises ProblemError unless the id and the metadata are valid."""
     if isinstance(chunk.id, float):
         whole(chunk.id, f"{where}.id")
     if bytes(memoryview(chunk.metadata)[:1]) not in {b"{", b"n"}:
@@ -195,18 +191,20 @@ def check_chunk(chunk: Chunk, where: str) -> None:
 
 
 def whole(number: float, where: str) -> int:
-    """Raises ProblemError for a fraction."""
+    """The number as an integer. Raises ProblemError for a fraction."""
     if number != int(number):
         raise invalid(where, f"{number:g}", "a whole number")
     return int(number)
 
 
 def vectors_of(embeddings: Sequence[Raw], where: Callable[[int], str]) -> list[FloatMatrix | None]:
-    """Each embedding as (d,) float32, infinite where a number is beyond it; None for null and []. Raises ProblemError."""
+    """Each embedding as (d,) float32; None for null and []. Numbers too large for float32 become infinite. Raises ProblemError."""
     given = [(number, array) for number, array in enumerate(map(bytes, embeddings)) if array != b"null"]
     found: list[FloatMatrix | None] = [None] * len(embeddings)
     for number, array in given:
-        if len(array) >= 2 * MOST_NUMBERS and array.count(b",") >= MOST_NUMBERS:  # a number and its comma are two bytes
+        if (
+            len(array) >= 2 * MOST_NUMBERS and array.count(b",") >= MOST_NUMBERS
+        ):  # a number and its comma take two bytes or more
             raise invalid(where(number), "more numbers", f"{MOST_NUMBERS} at most")
     with np.errstate(over="ignore"):
         for (number, _), row in zip(given, decode_arrays([array for _, array in given]), strict=True):

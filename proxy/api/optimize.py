@@ -1,8 +1,8 @@
-"""Chunks in, the chunks worth their tokens out. Knows numpy alone: no JSON, no HTTP, no clock, no model.
+"""Selects the chunks to keep. Uses only numpy: no JSON, no HTTP, no clock, no model.
 
-The chunks are ranked by score, ties by their order. Stages: exact duplicates, semantic duplicates (walk.py), clusters, one
-representative of each and up to ``max_per_cluster`` in all, MMR where more than ``target_k`` are left, white space, token budget. Each
-removed chunk is reported with its stage and the chunk that it repeats.
+Chunks are ranked by score, equal scores by their order. The stages: remove exact duplicates and near-duplicates (walk.py), cluster the rest,
+take the representative of each cluster and up to ``max_per_cluster`` of its members, apply MMR if more than ``target_k`` remain, remove
+redundant white space, apply the token budget. Each removed chunk is reported with its stage and the chunk that it repeats.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Me
 from .walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
 
 Tokens = Callable[[str], int]
-"""How many tokens a text has."""
+"""Counts the tokens of a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """``token_budget``: None for any. ``cluster_cut``: up to this distance clusters merge. ``mmr_lambda``: 1.0 is relevance only; None:
-    no MMR. ``query``: its text; ``query_vector``: (d,) float32 or None.
+    """The options. ``token_budget``: None for no limit. ``cluster_cut``: the largest distance at which clusters merge. ``mmr_lambda``:
+    1.0 is only relevance; None for no MMR. ``query``: the text of the query. ``query_vector``: (d,) float32 or None.
     """
 
     target_k: int
@@ -46,13 +46,13 @@ class Wishes:
 
     @property
     def dimension(self) -> int | None:
-        """Of the vectors that are compared; None: the first chunk with a vector says."""
+        """The dimension of the compared vectors; None: that of the first chunk with a vector."""
         return None if self.query_vector is None or not len(self.query_vector) else len(self.query_vector)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """n chunks as they came. ``scores``: finite, higher is better. ``vectors``: (d,) float32 each, None where there is none."""
+    """n chunks in the order of the request. ``scores``: finite, higher is better. ``vectors``: (d,) float32 each, or None."""
 
     texts: Sequence[str]
     scores: Sequence[float]
@@ -61,7 +61,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """``number``: of the chunk as it came. ``text``: without the white space that says nothing, if that was wished."""
+    """``number``: the chunk's position in the request. ``text``: without redundant white space, if ``compress`` is true."""
 
     number: int
     text: str
@@ -69,7 +69,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """``of``: the chunk that says the same; None where there was only no room."""
+    """``of``: the chunk that it repeats; None if it was removed only for lack of room."""
 
     number: int
     stage: Stage
@@ -78,7 +78,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """``kept``: in the order of the answer. ``removed``: every other chunk, in the order in which they came."""
+    """``kept``: in the order of the reply. ``removed``: all other chunks, in the order of the request."""
 
     kept: tuple[Kept, ...]
     removed: tuple[Removed, ...]
@@ -92,7 +92,7 @@ class Optimized:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """The m survivors of the walk in rank order. ``numbers``: of the chunks as they came."""
+    """The m survivors of the walk in rank order. ``numbers``: the chunks' positions in the request."""
 
     numbers: Sequence[int]
     words: Sequence[Words]
@@ -101,7 +101,7 @@ class _Pool:
 
 
 def optimize(chunks: Chunks, wishes: Wishes, tokens: Tokens) -> Optimized:
-    """The chunks to keep, and why each other one is not among them."""
+    """The chunks to keep, and the reason for each removed chunk."""
     ranked = sorted(range(len(chunks.texts)), key=lambda number: -chunks.scores[number])
     walk = Walk(semantic=wishes.semantic, dimension=wishes.dimension)
     words = Reader().read([chunks.texts[number] for number in ranked])
@@ -179,7 +179,7 @@ def _standing(pool: _Pool, labels: Indices, wishes: Wishes) -> Indices:
 
 
 def _picks(pool: _Pool, choices: Indices, wishes: Wishes) -> Indices:
-    """The choices, at most target_k: by MMR where there are more, in the order of its picks; else in rank order."""
+    """At most ``target_k`` of the choices. MMR picks and orders them if there are more; else they stay in rank order."""
     if wishes.mmr_lambda is None or len(choices) <= wishes.target_k:
         return choices[: wishes.target_k]
     near = jaccard([pool.words[place].vocabulary for place in choices.tolist()])
@@ -189,8 +189,8 @@ def _picks(pool: _Pool, choices: Indices, wishes: Wishes) -> Indices:
 
 
 def _relevance(pool: _Pool, wishes: Wishes) -> FloatVector:
-    """The cosine to the query where every chunk has one, else the scores, or where these are all equal the share of the query's
-    words (m,).
+    """The relevance of each chunk (m,): its cosine to the query if all chunks have one. Else its score. If all scores are equal, the
+    share of the query's words that it has.
     """
     to_query = _to_query(pool)
     if to_query is not None:
@@ -200,13 +200,13 @@ def _relevance(pool: _Pool, wishes: Wishes) -> FloatVector:
 
 
 def _to_query(pool: _Pool) -> FloatVector | None:
-    """The distance of each to the query (m,); None where some have none: two scales in one list cannot be compared."""
+    """The distance of each chunk to the query (m,); None unless all have one, because two scales cannot be mixed in one list."""
     found = query_distance(pool.candidates, magnitude=False)
     return None if found is None or not np.isfinite(found).all() else found
 
 
 def _shares(pool: _Pool, query: str) -> FloatVector:
-    """Which share of the query's words each chunk has (m,)."""
+    """The share of the query's words that each chunk has (m,)."""
     (asked,) = Reader().read([query])
     return lexicon_of(words.vocabulary for words in pool.words).shares(asked.vocabulary)
 
@@ -214,8 +214,8 @@ def _shares(pool: _Pool, query: str) -> FloatVector:
 def fitted(
     chosen: Sequence[tuple[int, str]], wishes: Wishes, tokens: Tokens, spent: int = 0
 ) -> tuple[list[Kept], list[int], int]:
-    """The chunks that fit into the budget, whole and in order; the numbers of those that do not; the tokens spent, with those
-    ``spent`` before.
+    """The chunks that fit into the token budget, uncut and in order; the numbers of the other chunks; the tokens spent in all.
+    ``spent``: tokens spent before.
     """
     kept: list[Kept] = []
     over: list[int] = []
@@ -235,8 +235,8 @@ _LINES = re.compile(r"\n{3,}")
 
 
 def compressed(text: str) -> str:
-    """The text without white space that says nothing: at ends of lines, more than one blank inside a line, more than one empty line,
-    and around the whole. The indentation of lines stays, because it is part of code and lists.
+    """The text without redundant white space: at line ends, repeated blanks inside a line, repeated empty lines, and empty lines at the
+    beginning and the end. The indentation of lines stays, because code and lists need it.
     """
     lines = (_INNER.sub(" ", line.rstrip()) for line in text.replace("\r\n", "\n").split("\n"))
     return _LINES.sub("\n\n", "\n".join(lines)).strip("\n")

@@ -1,8 +1,8 @@
-"""`POST /v1/check`, `/v1/add`, `/v1/addBatch`: points compared with what the database has, and stored by the write policy. `GET /v1/stats`:
-what the write gate has seen and done since the process began, of all workers together.
+"""`POST /v1/check`, `/v1/add`, `/v1/addBatch`: compare points with those in the database, and store them by the write policy.
+`GET /v1/stats`: the counts of the write gate since the start, for all workers together.
 
-The points become the backend's own upsert, which the write gate judges and changes like any client's. Unlike there a failure is
-answered: the client asked for a verdict and can ask again. So nothing is stored where it cannot be judged.
+The points become an upsert of the backend, which the write gate judges and changes like the upsert of a client. There is one difference:
+if judging fails, nothing is stored and the reply is an error, because the client asked for a verdict and can retry.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from .messages import MOST_NUMBERS, Metadata, Whole, whole
 from .problems import Kind as Trouble
 from .problems import ProblemError, decoded, invalid
 
-ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # whose upserts are made here
+ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # backends for which this module builds upserts
 MOST_POINTS = 1000
-WORDS = 300  # characters of a refusal that are passed on
-_QUERY = "?wait=true"  # merging needs it
+WORDS = 300  # characters of the database's error that are passed on
+_QUERY = "?wait=true"  # a merge needs the upsert to be applied first
 
 Classification = Literal["exact", "semantic", "related", "unique"]
 _UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
@@ -61,13 +61,13 @@ class Point(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     payload: Metadata = field(default_factory=lambda: Raw(b"null"))
 
 
-# A path is read without segments of dots.
+# No segment of dots only, because paths are normalised.
 Collection = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^/]*[^./][^/]*$")]
-VectorName = Annotated[str | None, Meta(description="Of the vectors, where the collection's have names.")]
+VectorName = Annotated[str | None, Meta(description="Name of the vector, if the collection has named vectors.")]
 
 
 class PointRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
-    """One point, and the collection."""
+    """A collection and one point."""
 
     collection: Collection
     point: Point
@@ -75,7 +75,7 @@ class PointRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class PointsRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
-    """Points, and the collection. Later points see earlier ones."""
+    """A collection and points. A later point is compared with earlier ones, too."""
 
     collection: Collection
     points: Annotated[list[Point], Meta(min_length=1, max_length=MOST_POINTS)]
@@ -83,7 +83,7 @@ class PointsRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Checked(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How alike the most similar point is. `hashMatch`: whether its canonical text is the same."""
+    """The verdict by the most similar stored point. `hashMatch`: whether the canonical texts are equal."""
 
     classification: Classification
     match_id: str | int | None
@@ -93,7 +93,7 @@ class Checked(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Added(Checked, frozen=True, kw_only=True, rename="camel"):
-    """What became of a point. `survivorId`: the point that is stored for it; `evictedId`: the point whose place it took."""
+    """The result for one point. `survivorId`: the point that is stored for it. `evictedId`: the point that was removed for it."""
 
     action: Literal["added", "merged", "skipped"]
     survivor_id: str | int
@@ -101,7 +101,7 @@ class Added(Checked, frozen=True, kw_only=True, rename="camel"):
 
 
 class AddedBatch(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One result for each point, in their order, and how often each action was taken."""
+    """One result per point, in the order of the request, and the count of each action."""
 
     results: list[Added]
     added: int
@@ -123,7 +123,7 @@ _ONE, _SEVERAL = msgspec.json.Decoder(PointRequest), msgspec.json.Decoder(Points
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A write of ours, and the reads beside it. ``questions``: makes the way to the database from ``headers`` and ``seconds``."""
+    """An upsert built here, and the reads for it. ``questions``: makes a client of the database from ``headers`` and ``seconds``."""
 
     questions: Callable[..., OwnQuestions]
     operation: Operation
@@ -137,7 +137,7 @@ class _Write:
 
 
 class Points:
-    """The endpoints. ``gate``: of the backend's REST upserts. ``questions``: as of `_Write`."""
+    """The endpoints. ``gate``: judges REST upserts of the backend. ``questions``: as in `_Write`."""
 
     def __init__(self, gate: WriteGate, questions: Callable[..., OwnQuestions], clock: Callable[[], float]) -> None:
         self._gate = gate
@@ -145,7 +145,7 @@ class Points:
         self._clock = clock
 
     async def check(self, body: bytes, key: str | None) -> bytes:
-        """Nothing is stored."""
+        """Judge one point; store nothing."""
         began = self._clock()
         asked = await self._gate.beside(partial(decoded, _ONE, body))
         write, policy = await self._written(asked, [asked.point], key)
@@ -168,7 +168,7 @@ class Points:
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
-            raise ProblemError(Trouble.NO_DATABASE, "its answer is no number of points") from None
+            raise ProblemError(Trouble.NO_DATABASE, "its reply has no count of points") from None
 
     async def add_batch(self, body: bytes, key: str | None) -> bytes:
         began = self._clock()
@@ -181,7 +181,7 @@ class Points:
     async def _written(
         self, asked: PointRequest | PointsRequest, points: Sequence[Point], key: str | None
     ) -> tuple[_Write, ResolvedPolicy]:
-        """The upsert of these points, and the policy it is judged by."""
+        """The upsert of these points, and the policy that applies to it."""
         operation = Operation(backend=DEFAULT_BACKEND, name="upsert", collection=asked.collection)
         policy = self._gate.any_policy_of(operation)
         plain = await self._gate.beside(partial(_upsert, points, asked.vector_name))
@@ -226,10 +226,12 @@ class Points:
         except RefusedReplyError as refused:
             raise _declined(refused) from None
         except (LostReplyError, MalformedReplyError):
-            raise ProblemError(Trouble.NO_DATABASE, "the neighbours did not come") from None
+            raise ProblemError(Trouble.NO_DATABASE, "it did not return the neighbours") from None
         except (NotJudgedError, JournalError, TimeoutError) as error:
             retry = (("Retry-After", "1"),)
-            raise ProblemError(Trouble.BUSY, f"not judged: {type(error).__name__}", fields=retry) from None
+            raise ProblemError(
+                Trouble.BUSY, f"the points could not be judged: {type(error).__name__}", fields=retry
+            ) from None
 
     def _since(self, began: float) -> float:
         return round((self._clock() - began) * 1000.0, 3)
@@ -242,7 +244,7 @@ def _upsert(points: Sequence[Point], name: str | None) -> bytes:
 
 
 def _native(point: Point, name: str | None, where: str) -> bytes:
-    """As the backend takes it; the numbers and the payload are the caller's bytes. Raises ProblemError."""
+    """A point in the form of the backend. The numbers and the payload stay the caller's bytes. Raises ProblemError."""
     vector = bytes(point.vector)
     (numbers,) = decode_arrays([vector])
     if numbers is None or not 0 < len(numbers) <= MOST_NUMBERS:
@@ -262,24 +264,24 @@ async def _asked(write: _Write, question: Question, seconds: float) -> bytes:
     except RefusedReplyError as refused:
         raise _declined(refused) from None
     except LostReplyError:
-        raise ProblemError(Trouble.NO_DATABASE, "no answer came: a write may have been carried out") from None
+        raise ProblemError(Trouble.NO_DATABASE, "it did not reply; a write may have been applied") from None
 
 
 def _declined(refused: RefusedReplyError) -> ProblemError:
     if refused.status == HTTPStatus.NOT_FOUND:
-        return ProblemError(Trouble.NO_COLLECTION, "the database knows no such collection")
+        return ProblemError(Trouble.NO_COLLECTION, "the database has no such collection")
     if refused.is_server_error:
-        return ProblemError(Trouble.NO_DATABASE, f"it answered with status {refused.status}")
+        return ProblemError(Trouble.NO_DATABASE, f"its reply has status {refused.status}")
     words = refused.words[:WORDS].decode(errors="replace")
-    return ProblemError(Trouble.DECLINED, f"status {refused.status}: {words}")
+    return ProblemError(Trouble.DECLINED, f"its reply has status {refused.status}: {words}")
 
 
 def _result(judged: Judged, row: int, rows: Sequence[LeftOut], taken: float) -> Added:
-    """Of one point of a write."""
+    """The result for one point of a write."""
     own = judged.points.ids[row]
     gone = next((each for each in rows if each.kind == Kind.LEFT_OUT and each.id == own), None)
     evicted = [each.id for each in rows if each.kind != Kind.CHANGED and each.survivor == own and each.id != own]
-    # A copy that stays in another's place has merged with it; an original that keeps its place was added.
+    # A copy that replaces another point has merged with it. An original that replaces its copies was added.
     is_merged = gone is None and bool(evicted) and judged.verdicts[row].of is not None
     return Added(
         **_told(judged.verdicts[row]),
@@ -311,26 +313,26 @@ COLLECTION = "collection"
 
 
 class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Points by how alike the most similar one was, and by what became of them."""
+    """Counts of points by verdict and by action."""
 
-    total_entries: Annotated[int | None, Meta(description="Points of the collection that was asked for.")]
+    total_entries: Annotated[int | None, Meta(description="Points in the requested collection.")]
     total_checks: Annotated[int, Meta(description="Points that were judged.")]
     exact: int
     semantic: int
     related: int
     unique: int
-    duplicates: Annotated[int, Meta(description="Points that counted as copies.")]
-    held: Annotated[int, Meta(description="Points that a guard kept from being copies.")]
+    duplicates: Annotated[int, Meta(description="Points that were judged to be copies.")]
+    held: Annotated[int, Meta(description="Points that a guard protected from being copies.")]
     added: int
     skipped: int
     merged: int
     evicted: int
     rejected_writes: int
-    duration_ms: Annotated[float, Meta(description="Mean time that a write waited for its judgement.")]
+    duration_ms: Annotated[float, Meta(description="Mean time that a write waited for its verdict.")]
 
 
 class Statistics:
-    """The endpoint. ``registry``: of the process, or of all workers. ``points``: None where collections are not counted."""
+    """The endpoint. ``registry``: of the process, or of all workers. ``points``: None if the backend's collections cannot be counted."""
 
     def __init__(self, registry: CollectorRegistry, points: Points | None) -> None:
         self._registry = registry
@@ -343,15 +345,15 @@ class Statistics:
             raise invalid("the query", min(unknown), COLLECTION)
         entries = None
         if COLLECTION in asked:
-            if self._points is None or not asked[COLLECTION].strip("."):  # as Collection: no segment of dots in a path
-                raise ProblemError(Trouble.NO_COLLECTION, "no collection is counted here by this name")
+            if self._points is None or not asked[COLLECTION].strip("."):  # as in Collection: no segment of dots only
+                raise ProblemError(Trouble.NO_COLLECTION, "no collection of this name can be counted")
             entries = await self._points.count(asked[COLLECTION], key)
-        # With workers the files of all are read.
+        # In a thread: with several workers this reads the metric files of all.
         counted = await asyncio.to_thread(self._counted)
         return msgspec.json.encode(_stats(counted, entries)) + b"\n"
 
     def _counted(self) -> Mapping[str, float]:
-        """By the name of a metric, and its tier."""
+        """Values by the name of the metric followed by its tier."""
         found: dict[str, float] = {}
         for metric in self._registry.collect():
             for sample in metric.samples:

@@ -1,7 +1,8 @@
-"""Messages read from bodies, and errors of the API: problem documents (RFC 9457), which say what was seen, what was wanted and where.
+"""Decodes request bodies. Errors of the API are problem documents (RFC 9457): what was seen, what was wanted, and where.
 
-msgspec reads a body in one call, which holds the interpreter and so the loop: 2.4 ms a megabyte, most of it to skip embeddings. Those of a
-large body are set aside first, one by one, and what remains is read in a moment. They come back as the raw values that they were.
+msgspec decodes a body in one call, which blocks the interpreter and so the loop for 2.4 ms per megabyte, most of it for embeddings. So
+the embeddings of a large body are first replaced by short stand-ins, one by one. The rest is decoded quickly. Then the raw embeddings
+are put back.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.adapters.wire.json_vectors import guess_numbers
 
 CONTENT_TYPE = "application/problem+json"
-# A type is the address of its explanation, as RFC 9457 3.1.1 recommends.
+# A problem type is the URL of its explanation, as RFC 9457 3.1.1 recommends.
 PAGE = "https://github.com/vecsieve/vecsieve/blob/main/docs/api.md#"
 
 
 class Kind(Enum):
-    """The problems that may be answered: the last part of their type, status and title."""
+    """The possible problems: the last part of the type, the status, and the title."""
 
     INVALID = ("invalid-request", 400, "The request is not valid")
     NO_TOKEN = ("token-needed", 401, "A token is needed")
@@ -32,15 +33,15 @@ class Kind(Enum):
     NOT_FOUND = ("not-found", 404, "There is no such endpoint")
     NO_COLLECTION = ("no-collection", 404, "There is no such collection")
     METHOD = ("method-not-allowed", 405, "The endpoint has no such method")
-    NOT_ACCEPTABLE = ("not-acceptable", 406, "The answer has no such form")
+    NOT_ACCEPTABLE = ("not-acceptable", 406, "The reply has no such media type")
     LATE = ("late-request", 408, "The request did not arrive in time")
     TOO_LARGE = ("too-large", 413, "The request is too large")
-    MEDIA_TYPE = ("media-type", 415, "The body has no such form")
-    COPIES = ("copies", 409, "The points are copies, and such are rejected")
+    MEDIA_TYPE = ("media-type", 415, "The media type is not supported")
+    COPIES = ("copies", 409, "The points are copies, and the write policy rejects copies")
     DECLINED = ("declined", 422, "The database refused")
     NO_DATABASE = ("no-database", 502, "The database did not answer")
     FAILED = ("failed", 500, "VecSieve failed")
-    BUSY = ("busy", 503, "Too much work is in flight")
+    BUSY = ("busy", 503, "Too many requests are in flight")
 
     @property
     def status(self) -> int:
@@ -48,7 +49,7 @@ class Kind(Enum):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why there is no answer. `where` is a path into the request such as `$.chunks[3].text`."""
+    """Why the request failed. `where` is a path into the request such as `$.chunks[3].text`."""
 
     type: str
     title: str
@@ -60,7 +61,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ProblemError(Exception):
-    """A request that is answered with a problem. ``fields``: of the answer's head."""
+    """The reply is a problem document. ``fields``: additional header fields of the reply."""
 
     def __init__(
         self,
@@ -86,28 +87,28 @@ class ProblemError(Exception):
 
 
 def invalid(where: str, saw: str, wanted: str) -> ProblemError:
-    """A member of the request that cannot be used."""
+    """The problem of an invalid member of the request."""
     return ProblemError(Kind.INVALID, f"{where}: saw {saw}, wanted {wanted}", where=where, saw=saw, wanted=wanted)
 
 
-# Marks a float that must be whole, which the published document calls an integer.
+# Marks a float that must be a whole number. The published document calls it an integer.
 WHOLE = "x-whole"
 
 
 class ProblemDialect(RestDialect):
-    """Errors of the connection itself, such as a malformed head, as problems without a page of their own."""
+    """Errors of the connection, such as a malformed head, as problems without a page in the documentation."""
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
-        """A problem whose type says no more than its status (RFC 9457 4.2.1)."""
+        """A problem without a type of its own: only the status has meaning (RFC 9457 4.2.1)."""
         problem = Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=message)
         return NativeAnswer(status=status, content_type=CONTENT_TYPE, body=msgspec.json.encode(problem) + b"\n")
 
 
-# Objects of one body. Each costs a third of a microsecond when it is read, in a call that holds the interpreter.
+# The limit of objects in one body. Decoding one takes a third of a microsecond, in a call that blocks the interpreter.
 MOST_OBJECTS = 50_000
-# A body of this size is read in 2.4 ms.
+# A body of this size is decoded in 2.4 ms.
 ASIDE_BYTES = 1 << 20
-_MARK = b"[-0.0e-"  # of the numbers that stand for what is set aside; a body that has it is read as it is
+_MARK = b"[-0.0e-"  # begins a stand-in; a body that contains it is decoded without stand-ins
 Message = TypeVar("Message")
 
 
@@ -118,8 +119,8 @@ def decoded(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
 
 
 def _read_aside(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message | None:
-    """The message, read with its arrays of numbers set aside; None where one of them is no raw value of the message: then it may be part
-    of a text, or of another value. And None for a body that cannot be read: the words are about the body as it came.
+    """The message, decoded with stand-ins for its arrays of numbers. None if an array is not a raw value of the message, because then it
+    may be inside a text or another value. None for an invalid body too, because the error must describe the original body.
     """
     if _MARK in body:
         return None
@@ -141,7 +142,7 @@ def _read_aside(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message 
 
 
 def _restore(value: object, aside: dict[bytes, Raw]) -> None:
-    """Put back what was set aside, and take it out of ``aside``."""
+    """Put the arrays back in place of their stand-ins, and remove them from ``aside``."""
     if isinstance(value, list):
         for each in value:
             _restore(each, aside)
@@ -155,8 +156,8 @@ def _restore(value: object, aside: dict[bytes, Raw]) -> None:
 
 
 def _decoded(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
-    """Raises ProblemError: msgspec's words say what was seen, wanted and where."""
-    if body.count(b"{") > MOST_OBJECTS:  # texts may have braces too, but before a quote only as {\\"
+    """Raises ProblemError with the message of msgspec, which names what was seen, what was wanted, and where."""
+    if body.count(b"{") > MOST_OBJECTS:  # inside a text, a quote after a brace is escaped: {\\"
         packed = body.translate(None, b" \t\r\n")
         if packed.count(b'{"') + packed.count(b"{}") > MOST_OBJECTS:
             raise ProblemError(Kind.TOO_LARGE, "the body has too many objects", wanted=f"{MOST_OBJECTS} at most")

@@ -1,7 +1,7 @@
-"""The endpoints of the API: their paths, the types of their messages, the work behind them, and the published description (OpenAPI 3.1).
+"""The endpoints of the API: paths, message types, handlers, and the published description (OpenAPI 3.1).
 
-The work of an endpoint is pure: the bytes of a request in, the bytes of an answer out, or a ProblemError. It runs in a thread
-beside the loop. A new endpoint is one more Route in ``routes_of``; the document at /openapi.json and the metrics follow from it.
+The handler of an endpoint is pure: it takes the bytes of a request and returns the bytes of a reply, or raises ProblemError. It runs in a
+thread beside the loop. To add an endpoint, add a Route to ``routes_of``. The document at /openapi.json and the metrics include it then.
 """
 
 from __future__ import annotations
@@ -42,11 +42,14 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One endpoint. ``takes``: the type of its JSON body, None of a GET. ``gives``: the type of its answer, None for the document
-    that describes all of them. ``work``: pure; may take long, but no call that holds the interpreter takes over 50 ms. ``asks``: in its
-    place, where the database is asked; gets the body, of a GET the query, and the database's credential that came with it. ``lines``: makes
-    the work behind a stream, where the endpoint takes lines as well. ``feed``: whose events are the answer, each of the type ``gives``.
-    ``parameters``: of the query, each with what it is for.
+    """One endpoint.
+
+    ``takes``: type of the JSON body; None for a GET. ``gives``: type of the reply; None for the document that describes all endpoints.
+    ``work``: the handler. It is pure and may take long, but must not block the interpreter for more than 50 ms in one call.
+    ``asks``: the handler instead of ``work`` if it needs the database. It takes the body (for a GET the query) and the request's `api-key`.
+    ``lines``: makes the handler of a stream, if the endpoint accepts lines, too.
+    ``feed``: the reply is the events of this feed, each of the type ``gives``.
+    ``parameters``: of the query: names and descriptions.
     """
 
     name: ApiRoute
@@ -67,7 +70,7 @@ class Route:
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The API answers. Whether the data ports do is what the admin port's /readyz says."""
+    """The API answers. For the data ports, see /readyz on the admin port."""
 
     status: Literal["ok"]
     version: str
@@ -80,7 +83,7 @@ def routes_of(
     statistics: Statistics | None = None,
     feed: Feed | None = None,
 ) -> tuple[Route, ...]:
-    """All endpoints but the document that describes them. ``points``: None where no backend's are checked here. Raises SettingsError."""
+    """All endpoints except the document. ``points``: None if the API does not support points of the backend. Raises SettingsError."""
     health = msgspec.json.encode(Health(status="ok", version=version("vecsieve"))) + b"\n"
     tokens = tokenizer(settings.tokenizer, setting="api.tokenizer")
     return (
@@ -95,9 +98,10 @@ def routes_of(
         Route(
             name=ApiRoute.OPTIMIZE,
             path="/v1/optimize",
-            summary="The chunks that are worth their tokens.",
-            description="Exact and semantic duplicates, clusters, representatives, MMR, white space, token budget. With a body of "
-            "lines (application/x-ndjson: the options, then a chunk a line) the kept chunks are sent as events while lines come.",
+            summary="Select the chunks to keep.",
+            description="Removes exact duplicates and near-duplicates, clusters the rest, selects by MMR, and applies a token budget. "
+            "With a body of lines (application/x-ndjson: the options, then one chunk per line) each kept chunk is sent as an event "
+            "as soon as its line has arrived.",
             work=optimizing(tokens),
             lines=lambda: OptimizeLines(tokens),
             takes=OptimizeRequest,
@@ -106,8 +110,8 @@ def routes_of(
         Route(
             name=ApiRoute.FUSE,
             path="/v1/fuse",
-            summary="Lists of several retrievers as one, without copies.",
-            description="Copies out of each list, RRF or DBSF, copies out of the fused list: docs/api.md.",
+            summary="Fuse the lists of several retrievers without near-duplicates.",
+            description="Removes near-duplicates from each list, fuses by RRF or DBSF, and removes near-duplicates from the fused list.",
             work=fuse,
             takes=FuseRequest,
             gives=FuseResponse,
@@ -122,11 +126,11 @@ def _of_statistics(statistics: Statistics) -> Route:
     return Route(
         name=ApiRoute.STATS,
         path="/v1/stats",
-        summary="What the write gate has seen and done.",
-        description="Since the process began, of all workers together. The request's `api-key` goes to the database.",
+        summary="Counts of the write gate.",
+        description="Since the start, for all workers together. The `api-key` of the request is passed to the database.",
         asks=statistics.tell,
         gives=Stats,
-        parameters={COLLECTION: "A collection whose points are counted, too."},
+        parameters={COLLECTION: "Also count the points of this collection."},
     )
 
 
@@ -134,21 +138,21 @@ def _of_events(feed: Feed) -> Route:
     return Route(
         name=ApiRoute.EVENTS,
         path="/v1/events",
-        summary="What becomes of points, as it happens.",
-        description="Server-sent events; the data of each is JSON of the type shown. `dropped` tells how many did not fit.",
+        summary="Live feed of the write gate's decisions.",
+        description="Server-sent events. The data of each is JSON of the type shown. A `dropped` event has the number of lost events.",
         gives=Event,
         feed=feed,
     )
 
 
 def _of_points(points: Points) -> tuple[Route, ...]:
-    behaviour = "By the collection's write policy. The request's `api-key` goes to the database."
+    behaviour = "The write policy of the collection applies. The `api-key` of the request is passed to the database."
     return (
         Route(
             name=ApiRoute.CHECK,
             path="/v1/check",
-            summary="Whether a point is a copy of a stored one.",
-            description="Nothing is stored, and nothing counted. " + behaviour,
+            summary="Check whether a point is a copy of a stored point.",
+            description="Nothing is stored or counted. " + behaviour,
             asks=points.check,
             takes=PointRequest,
             gives=Checked,
@@ -156,8 +160,8 @@ def _of_points(points: Points) -> tuple[Route, ...]:
         Route(
             name=ApiRoute.ADD,
             path="/v1/add",
-            summary="A point, stored unless it is a copy.",
-            description="Mode skip leaves copies out, merge keeps one of two, reject refuses; other modes store everything. "
+            summary="Store a point unless it is a copy.",
+            description="Mode skip omits copies, merge keeps one of the two, reject refuses the write. Other modes store everything. "
             + behaviour,
             asks=points.add,
             takes=PointRequest,
@@ -166,8 +170,8 @@ def _of_points(points: Points) -> tuple[Route, ...]:
         Route(
             name=ApiRoute.ADD_BATCH,
             path="/v1/addBatch",
-            summary="Several points, of which later ones see earlier ones.",
-            description="As /v1/add, with one result for each point, in one write. " + behaviour,
+            summary="Store several points, except copies of stored or earlier points.",
+            description="As /v1/add, in one write, with one result per point. " + behaviour,
             asks=points.add_batch,
             takes=PointsRequest,
             gives=AddedBatch,
@@ -177,14 +181,14 @@ def _of_points(points: Points) -> tuple[Route, ...]:
 
 PATH = "/openapi.json"
 _REFERENCE = "#/components/schemas/{name}"
-# Problems that any endpoint may answer with, and those of endpoints with a body.
+# The problems of all endpoints, of those that need the database, and of those with a body.
 _ALWAYS = (Kind.NO_TOKEN, Kind.FOREIGN_HOST, Kind.FAILED, Kind.BUSY)
 _WITH_DATABASE = (Kind.NO_COLLECTION, Kind.COPIES, Kind.DECLINED, Kind.NO_DATABASE)
 _WITH_BODY = (Kind.INVALID, Kind.LATE, Kind.TOO_LARGE, Kind.MEDIA_TYPE)
 
 
 def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
-    """The document as JSON. ``needs_token``: whether requests need one here."""
+    """The document as JSON. ``needs_token``: whether requests need a token."""
     routes = tuple(routes)
     types: list[type] = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REFERENCE)
@@ -208,7 +212,7 @@ def described(routes: Iterable[Route], *, needs_token: bool) -> bytes:
 
 
 def _with_integers(node: Any) -> Any:
-    """The schemas with `integer` for numbers that must be whole."""
+    """The schemas, with type `integer` for numbers marked as whole."""
     if isinstance(node, list | tuple):
         return [_with_integers(each) for each in node]
     if not isinstance(node, dict):
@@ -218,7 +222,7 @@ def _with_integers(node: Any) -> Any:
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of one message, whole in itself."""
+    """The self-contained JSON Schema of one message."""
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     own: dict[str, Any] = _with_integers(components.pop(kind.__name__))
     return {**own, "$defs": _with_integers(components)} if components else own
@@ -240,7 +244,7 @@ def _operation(route: Route, known: Mapping[Any, dict[str, Any]]) -> dict[str, A
         "summary": route.summary,
         "description": route.description,
         "responses": {
-            "200": {"description": "The answer.", "content": answer},
+            "200": {"description": "The reply.", "content": answer},
             **{str(kind.status): {"$ref": f"#/components/responses/{kind.name}"} for kind in kinds},
         },
     }

@@ -1,8 +1,8 @@
-"""`/v1/optimize` as a stream: options first, then a chunk a line; `chunk` events, then `done`.
+"""`/v1/optimize` as a stream. The first line has the options, each further line one chunk. The reply: `chunk` events, then `done`.
 
-Whether a chunk is kept is certain when it comes, and nothing behind it changes that. This is possible only where a decision needs nothing
-that comes later: scores that never rise, clusters led by their first chunk, which represents them, and no MMR. With these options the
-outcome is that of ``optimize``, which the whole list could be given to as well.
+Whether a chunk is kept is decided when it arrives, and later chunks do not change the decision. This requires scores that never rise,
+clusters whose first chunk is leader and representative, and no MMR. With these options the result equals that of ``optimize`` for the
+whole list.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .walk import Leaders, Reader, Stage, Walk
 
 
 def is_stable(wishes: Wishes) -> bool:
-    """Whether later chunks change nothing of what was decided of earlier ones."""
+    """Whether later chunks never change the decision about earlier ones."""
     is_led = wishes.linkage is Linkage.LEADER and wishes.representative is Strategy.RANK
     return is_led and wishes.mmr_lambda is None
 
 
 class Stream:
-    """``wishes``: stable ones. Give it the chunks in falling order of their scores."""
+    """``wishes``: must be stable. Chunks must be added in descending order of score."""
 
     def __init__(self, wishes: Wishes, tokens: Tokens) -> None:
         self._wishes = wishes
@@ -60,7 +60,7 @@ class Stream:
         self._spent = 0
 
     def add(self, text: str, vector: FloatMatrix | None) -> Kept | None:
-        """Takes the next chunk; returns it if it is kept."""
+        """Add the next chunk. Returns it if it is kept."""
         number = len(self._kept) + len(self._removed)
         self._input_tokens += self._tokens(text)
         removed = self._repeat(number, text, vector)
@@ -90,7 +90,7 @@ class Stream:
         return None
 
     def outcome(self) -> Optimized:
-        """Of all chunks that came."""
+        """The result for all chunks so far."""
         return Optimized(tuple(self._kept), tuple(self._removed), len(self._heads), self._input_tokens, self._spent)
 
 
@@ -99,7 +99,7 @@ STABLE = '"cluster_linkage": "leader", "representative_strategy": "score", "enab
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """The last event of a stream: the chunks that were not kept, with their reasons, and figures."""
+    """The last event of a stream: the removed chunks with their reasons, and figures."""
 
     removed: list[RemovedChunk]
     stats: Stats
@@ -118,14 +118,14 @@ class OptimizeLines:
     def begin(self, line: bytes) -> None:
         wishes = wishes_of(_placed(1, lambda: decoded_options(_OPTIONS, line)))
         if not is_stable(wishes):
-            wanted = f"{STABLE}: with others a later chunk could change what was sent"
-            raise invalid("line 1", "options of a whole list", wanted)
+            wanted = f"{STABLE}: with other options a later chunk could change an event that was already sent"
+            raise invalid("line 1", "options that need the whole list", wanted)
         self._stream = Stream(wishes, self._tokens)
 
     def feed(self, lines: list[bytes]) -> tuple[bytes, ProblemError | None]:
         events: list[bytes] = []
         try:
-            events.extend(map(self._fed, lines))  # what came before a line that fails stays
+            events.extend(map(self._fed, lines))  # the events of lines before an invalid one are kept
         except ProblemError as problem:
             return b"".join(events), problem
         return b"".join(events), None
@@ -139,7 +139,9 @@ class OptimizeLines:
         check_chunk(chunk, f"line {number} $")
         (vector,) = vectors_of([chunk.embedding], lambda _: f"line {number} $.embedding")
         if chunk.score > self._score:
-            raise invalid(f"line {number} $.score", f"{chunk.score:g}", f"at most {self._score:g}, as the line before")
+            raise invalid(
+                f"line {number} $.score", f"{chunk.score:g}", f"at most {self._score:g}, the score of the line before"
+            )
         self._score = chunk.score
         self._ids.append(own_id(chunk))
         kept = self._stream.add(chunk.text, vector)
@@ -159,7 +161,7 @@ class OptimizeLines:
 
 
 def _placed(number: int, read: Callable[[], Any]) -> Any:
-    """The result of ``read``; its problems name the line."""
+    """The result of ``read``. Adds the line number to its problems."""
     try:
         return read()
     except ProblemError as error:

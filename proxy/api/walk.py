@@ -1,14 +1,14 @@
-"""A walk down the ranking that decides of each chunk whether it repeats an earlier one, by vectors and by what texts alone say.
+"""Goes down the ranking and decides for each chunk whether it repeats an earlier one, by vectors and by words.
 
-exact     the text equals an earlier one but for case, layout and punctuation around words
-semantic  nearer to an earlier chunk than the threshold, and the words agree
-leader    near one of those that lead a cluster; else it leads one itself
+exact     the text equals an earlier one, ignoring case, layout and punctuation around words
+semantic  the distance to an earlier chunk is below the threshold, and the words agree
+leader    the chunk joins the nearest leader of a cluster within the cut; if there is none, it becomes a leader
 
-Where both chunks have a usable vector, their distance is the cosine distance. Where one has none, words stand in: 1 - Jaccard. Where
-one has no words either, nothing is known of the pair, and they are never merged.
+The distance of two chunks is the cosine distance if both have a usable vector. Else it is 1 - Jaccard of their words. If one of them has
+no words either, the distance is unknown, and they are never merged.
 
-Everything is prefix-stable: what is said of a chunk depends on it and on those before it, never on those behind it. So a stream
-says the same as a whole list.
+All decisions are prefix-stable: they depend on the chunk and earlier chunks, never on later ones. So a stream and a whole list give the
+same result.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ..selection.values import FloatMatrix, FloatVector, Indices
 
 Vocabulary = npt.NDArray[np.uint32]
 
-# What may stand at the edges of a word without being part of what it says. A question mark is not here, since a question is not
-# its answer; nor are signs of numbers, units and names ("-5", "$5", "C++", ".NET").
+# Punctuation around a word that does not change its meaning. It excludes the question mark, because a question differs from a statement,
+# and signs of numbers, units and names ("-5", "$5", "C++", ".NET").
 _BEFORE, _BEHIND = "\"'“”‘’«»‹›„‚([{¿¡", "\"'“”‘’«»‹›)]}.,;:!…。、，；：！"
 _NO_WORDS: Vocabulary = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is read of one text. ``key``: equal for equal texts, "" of a text that says nothing. ``vocabulary``: the hash of each
-    different word, ascending; empty of a text that is not read.
+    """The features of one text. ``key``: equal for equal texts; "" for a text without content. ``vocabulary``: the hashes of its distinct
+    words, ascending; empty for a text that was not read.
     """
 
     key: str
@@ -46,8 +46,8 @@ class Words:
 
 
 class Reader:
-    """Reads texts in rank order until the budget of a pool is spent (bounds.py). A text behind that is equal to its exact copies
-    and shares no words.
+    """Reads texts in rank order until the budget of a pool is spent (bounds.py). Later texts are compared only for byte equality; they
+    share no words with others.
     """
 
     __slots__ = ("_left",)
@@ -76,16 +76,16 @@ def _words(form: Form) -> Words:
 
 
 def bare(canonical: str) -> str:
-    """A canonical text without quotes, brackets and sentence punctuation around its words; itself, where nothing else is in it."""
+    """A canonical text without quotes, brackets and sentence punctuation around words; unchanged if nothing would remain."""
     words = [
-        word if word.isalnum() else word.lstrip(_BEFORE).rstrip(_BEHIND)  # most words have neither
+        word if word.isalnum() else word.lstrip(_BEFORE).rstrip(_BEHIND)  # the fast path: most words need no stripping
         for word in canonical.split(" ")
     ]
     return " ".join(filter(None, words)) or canonical
 
 
 def jaccard(vocabularies: Sequence[Vocabulary]) -> FloatMatrix:
-    """The Jaccard coefficient of each two (n, n) float32: 0 where one has no words, 1 on the diagonal of all others."""
+    """The Jaccard coefficients of all pairs (n, n) float32: 0 if one text has no words; else 1 on the diagonal."""
     sizes = np.fromiter(map(len, vocabularies), np.intp, len(vocabularies))
     owners = np.arange(len(sizes), dtype=np.intp).repeat(sizes)
     values = np.concatenate((_NO_WORDS, *vocabularies)).astype(np.uint64)
@@ -98,7 +98,7 @@ def jaccard(vocabularies: Sequence[Vocabulary]) -> FloatMatrix:
 
 
 class Lexicon:
-    """The vocabularies of chunks, one behind the other."""
+    """The vocabularies of chunks in one concatenated array."""
 
     __slots__ = ("_borders", "_joined")
 
@@ -111,15 +111,15 @@ class Lexicon:
         self._borders.append(len(self._joined))
 
     def jaccards(self, vocabulary: Vocabulary) -> FloatVector:
-        """The Jaccard coefficient of a text with each chunk (m,), 0 where one has no words."""
+        """The Jaccard coefficient of a text with each chunk (m,); 0 if one has no words."""
         shared = self._sums(_among(self._joined, vocabulary).astype(np.float64))
         union = np.diff(self._borders) + len(vocabulary) - shared
         return shared / np.maximum(union, 1)
 
     def cosines(self, vocabulary: Vocabulary) -> FloatVector:
-        """The TF-IDF cosine of a text with each chunk (m,), 0 where one has no words.
+        """The TF-IDF cosine of a text with each chunk (m,); 0 if one has no words.
 
-        A word counts once in a text, and weighs log((1 + texts) / (1 + texts with it)) + 1. The texts are the chunks and this one.
+        A word counts once per text. Its weight is log((1 + texts) / (1 + texts with it)) + 1, over the chunks and this text.
         """
         words, places = np.unique(np.concatenate((self._joined, vocabulary)), return_inverse=True)
         with_it = np.bincount(places, minlength=len(words))
@@ -131,7 +131,7 @@ class Lexicon:
         return shared / np.sqrt(np.maximum(lengths * own, 1.0))
 
     def shares(self, vocabulary: Vocabulary) -> FloatVector:
-        """Which share of a text's words each chunk has (m,)."""
+        """The share of a text's words that each chunk has (m,)."""
         return self._sums(_among(self._joined, vocabulary).astype(np.float64)) / max(len(vocabulary), 1)
 
     def _sums(self, values: FloatVector) -> FloatVector:
@@ -148,7 +148,7 @@ def lexicon_of(vocabularies: Iterable[Vocabulary]) -> Lexicon:
 
 
 def _among(words: Vocabulary, ascending: Vocabulary) -> npt.NDArray[np.bool_]:
-    """Which of the words stand in an ascending list."""
+    """Which of the words are in an ascending list."""
     if not len(ascending):
         return np.zeros(len(words), np.bool_)
     at = np.minimum(ascending.searchsorted(words), len(ascending) - 1)
@@ -156,14 +156,14 @@ def _among(words: Vocabulary, ascending: Vocabulary) -> npt.NDArray[np.bool_]:
     return found
 
 
-# How the words must agree where vectors are near: this Jaccard, or this TF-IDF cosine where the vectors are as good as equal.
-# The values are those of the endpoint's specification.
+# Near vectors are not enough: words must have the Jaccard coefficient AGREEING. At a distance of at most COPY, the TF-IDF cosine
+# AGREEING_COPY is enough. The values are part of the endpoint's specification.
 AGREEING, AGREEING_COPY, COPY = 0.55, 0.13, 0.001
 LEADER_ALONE: FloatMatrix = np.zeros((1, 1), np.float32)
 
 
 class Stage(StrEnum):
-    """Where a chunk left the pool."""
+    """The stage that removed a chunk."""
 
     EXACT = "exact"
     SEMANTIC = "semantic"
@@ -174,14 +174,14 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``of``: the number of the earlier chunk, among all that came."""
+    """``of``: the number of the earlier chunk, counted over all chunks."""
 
     stage: Stage
     of: int
 
 
 class _Table:
-    """Safe rows, one behind the other, in arrays with room for more."""
+    """A growing table of rows, in arrays with spare capacity."""
 
     def __init__(self) -> None:
         self._room = self._empty(0, 1)
@@ -189,18 +189,18 @@ class _Table:
 
     @staticmethod
     def _empty(count: int, dimension: int) -> Rows:
-        """Rows of which none is usable."""
+        """Rows that are all unusable."""
         zeros = np.zeros(count, np.float32)
         return Rows(
             np.zeros((count, dimension), np.float32), zeros, np.zeros(count, np.int32), np.zeros(count, np.bool_)
         )
 
     def widen(self, dimension: int) -> None:
-        """From now on rows have this dimension; none so far was usable."""
+        """Set the dimension of further rows. All rows so far must be unusable."""
         self._room = self._empty(len(self._room.squares), dimension)
 
     def row(self, vector: FloatMatrix | None) -> Rows:
-        """The vector as a row; not usable where there is none of this dimension."""
+        """The vector as a row; unusable if it is missing or has another dimension."""
         dimension = self._room.values.shape[1]
         if vector is None or len(vector) != dimension:
             return self._empty(1, dimension)
@@ -225,7 +225,7 @@ def _copy(rows: Rows, into: Rows, at: slice) -> None:
 
 
 class Walk:
-    """``semantic``: the threshold of the semantic stage. ``dimension``: of the vectors that are compared; None: that of the first."""
+    """``semantic``: threshold of the semantic stage. ``dimension``: of the compared vectors; None: that of the first vector."""
 
     def __init__(self, *, semantic: float, dimension: int | None) -> None:
         self._semantic = semantic
@@ -238,9 +238,9 @@ class Walk:
         self._lexicon = Lexicon()
         self._has_words: list[bool] = []
         self.kept: list[int] = []
-        """The numbers of the chunks that passed both stages, in their order."""
+        """The numbers of the survivors, which passed both stages, in rank order."""
         self.distances: FloatVector = np.empty(0)
-        """From the last survivor to those before it."""
+        """The distances from the last survivor to earlier survivors."""
 
     def step(self, words: Words, vector: FloatMatrix | None) -> Repeat | None:
         """The earlier chunk that the next one repeats; None if it stays. ``vector``: (d,) float32."""
@@ -268,7 +268,7 @@ class Walk:
         return self._table.row(vector)
 
     def _distances(self, words: Words, row: Rows) -> FloatVector:
-        """To each survivor (m,), infinite where nothing is known."""
+        """The distances to all survivors (m,); infinite if unknown."""
         if not self.kept:
             return np.empty(0)
         found: FloatVector = across(self._table.rows, row, magnitude=False)[:, 0].astype(np.float64)
@@ -279,7 +279,7 @@ class Walk:
         return found
 
     def _copied(self, words: Words, distances: FloatVector) -> int | None:
-        """The first survivor of the ranking that the chunk repeats."""
+        """The best-ranked survivor that the chunk repeats."""
         near = distances < self._semantic
         if not near.any() or not len(words.vocabulary):
             return None
@@ -292,14 +292,14 @@ class Walk:
 
 
 class Leaders:
-    """Clusters of the survivors of a walk: each follows the nearest leader before it within the cut, or leads."""
+    """Clusters of the survivors of a walk: each joins the nearest earlier leader within the cut, or becomes a leader."""
 
     def __init__(self, cut: float) -> None:
         self._cut = cut
         self._places: list[int] = []
 
     def step(self, distances: FloatVector) -> int:
-        """The number of the next survivor's cluster. ``distances``: (m,) to the survivors before it."""
+        """The cluster number of the next survivor. ``distances``: (m,) to earlier survivors."""
         back = distances[self._places][None, :].astype(np.float32)
         head = int(lead(LEADER_ALONE, [self._cut] * (len(self._places) + 1), back)[0])
         if head < 0:
@@ -309,7 +309,7 @@ class Leaders:
 
 
 def labels_of(distances: list[FloatVector], cut: float) -> Indices:
-    """The clusters (m,) of survivors by ``Leaders``. ``distances``: of each to those before it."""
+    """The cluster numbers (m,) of survivors by ``Leaders``. ``distances``: of each survivor to earlier ones."""
     leaders = Leaders(cut)
     labels: npt.NDArray[np.intp] = np.array([leaders.step(each) for each in distances], np.intp)
     return labels

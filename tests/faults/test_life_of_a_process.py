@@ -98,7 +98,7 @@ def test_the_log_says_why_the_database_gave_no_answer() -> None:
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_start_and_an_end_are_lines_of_the_log(database: str, workers: str) -> None:
     with serving(database, "--mode", "on", "--workers", workers) as (running, data, _):
-        running.wait_for("the database takes connections")
+        running.wait_for("the database accepts connections")
         body = b'{"query": [1.0], "limit": 3}'
         assert exchange(data, "POST", "/collections/docs/points/query", body).status == 200
         assert running.close() == 0
@@ -111,7 +111,7 @@ def test_a_start_and_an_end_are_lines_of_the_log(database: str, workers: str) ->
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_dead_database_does_not_hold_up_the_start_and_is_named(workers: str) -> None:
     with serving("http://127.0.0.1:9", "--workers", workers) as (running, _, admin):
-        running.wait_for("Start it, or choose another with --upstream URL")
+        running.wait_for("Start it, or set another address with --upstream URL")
         assert exchange(admin, "GET", "/livez").status == 200
         assert "VecSieve cannot reach the database at 127.0.0.1:9: connection refused" in running.output()
 
@@ -123,7 +123,7 @@ def test_a_terminal_gets_a_banner_text_and_a_summary(database: str) -> None:
     os.close(theirs)
     said = b""
     try:
-        while b"takes connections" not in said:
+        while b"accepts connections" not in said:
             said += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=SECONDS) == 0
@@ -207,7 +207,7 @@ def test_sighup_takes_good_settings_and_refuses_bad_ones_with_a_line_and_a_metri
         assert after != before
         file.write_text("report_headr: false\n")
         running.process.send_signal(signal.SIGHUP)
-        running.wait_for("reload refused")
+        running.wait_for("reload failed")
         assert json.loads(exchange(admin, "GET", "/status").body)["settings_hash"] == after
         assert b"vecsieve_config_last_reload_successful 0.0" in exchange(admin, "GET", "/metrics").body
         assert 'Did you mean \\"report_header\\"?' in running.output()
@@ -220,7 +220,7 @@ def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -
         file.write_text("limits: {connections: 200}\n")
         running.process.send_signal(signal.SIGHUP)
         running.wait_for("settings reloaded")
-        assert "these settings take a restart: limits" in running.output()
+        assert "these changed settings need a restart: limits" in running.output()
 
 
 def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:

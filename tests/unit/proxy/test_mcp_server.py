@@ -48,7 +48,8 @@ async def test_who_holds_the_token_is_answered_and_so_is_everyone_without_one() 
 
 
 @pytest.mark.parametrize(
-    ("listen", "words"), [("nowhere", "--listen"), ("0.0.0.0:9467", "no --token-file"), ("[::]:9467", "--token-file")]
+    ("listen", "words"),
+    [("nowhere", "--listen"), ("0.0.0.0:9467", "--token-file is not set"), ("[::]:9467", "--token-file")],
 )
 def test_an_address_that_is_none_or_that_others_reach_without_a_token_is_refused(listen: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):

@@ -89,7 +89,7 @@ async def test_optimize_is_the_work_of_the_endpoint() -> None:
         ("analyze", {"collection": "docs", "points": 1}, "$.points"),
         ("explain", {"count": 0}, "$.count"),
         ("explain", {"colour": "red"}, "colour"),
-        ("sing", {}, "there is no tool 'sing'; there are optimize, search, analyze, explain"),
+        ("sing", {}, "unknown tool 'sing'; the tools are optimize, search, analyze, explain"),
     ],
 )
 async def test_arguments_that_cannot_be_used_are_an_error_for_the_model(
@@ -125,8 +125,8 @@ async def test_explain_shows_the_last_searches_of_a_collection(arguments: dict[s
     ("status", "answer", "words"),
     [
         ("401 Unauthorized", b"{}", "--admin-token-file"),
-        ("404 Not Found", b"{}", "answers 404"),
-        ("302 Found", b"", "answers 302"),
+        ("404 Not Found", b"{}", "answers with status 404"),
+        ("302 Found", b"", "answers with status 302"),
         ("200 OK", b"<html>", "is it VecSieve's admin port?"),
         ("200 OK", b'{"records": 1}', "is it VecSieve's admin port?"),
     ],

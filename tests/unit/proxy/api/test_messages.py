@@ -171,7 +171,7 @@ def test_what_cannot_be_used_is_refused_with_its_place(members: dict[str, object
 
 
 def test_an_embedding_model_is_refused_with_what_to_do_instead() -> None:
-    assert "no model inside" in str(refused({"chunks": [], "embedding_model": "x"})["detail"])
+    assert "computes no embeddings" in str(refused({"chunks": [], "embedding_model": "x"})["detail"])
 
 
 @pytest.mark.parametrize(
