@@ -137,22 +137,22 @@ WORDS = {
     "search": ("Before and after", "left the page", "what the client got", "repeats", "stands for"),
     "pair": (
         "Was this drop right?",
-        "Stays",
-        "Left out",
+        "Kept",
+        "Removed",
         "Probability of a repeat",
-        "Cut at that place",
+        "Cut at this rank",
         "Right, a repeat",
     ),
     "doubtful": ("Doubtful drops", "Margin", "Wrong, not the same", "pairs.jsonl"),
     "collections": ("Collections", NAME, "%", "default"),
-    "cost": ("Cost", "added, median", "fetched for pools", "answered by VecSieve", "the same text", "No failure."),
+    "cost": ("Cost", "added, median", "fetched for pools", "deduplicated", "the same text", "No failure."),
     "whatif": (
         "What if",
         "recent pools",
         "would differ",
         "Certainty",
         NAME,
-        "results left out",
+        "results removed",
         "All presets",
         "careful",
     ),
@@ -162,7 +162,7 @@ WORDS = {
         "policy.mode",
         "upstream.url",
         "explain.texts",
-        "differ from their defaults",
+        "differ from the defaults",
     ),
 }
 
@@ -190,7 +190,7 @@ async def test_a_drop_is_shown_with_what_weighed_most_in_its_probability(world: 
     await shown(page, world, view)
     await page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     said = await page.text()
-    assert "What weighed most" in said or view == "search"
+    assert "Main reasons" in said or view == "search"
     assert [each for each in world.reasons if each not in said] == []
 
 
@@ -200,7 +200,7 @@ async def test_what_speaks_against_a_copy_is_told_apart_from_what_speaks_for_it(
         "import('/static/views.js').then(({reasons}) => reasons({weighed: ["
         "{weight: 2.5, words: 'the vectors are near'}, {weight: -1.4, words: 'the figures differ'}]}))"
     )
-    assert said == "the vectors are near; against it: the figures differ"
+    assert said == "the vectors are near; against: the figures differ"
 
 
 async def test_names_ids_and_texts_of_the_database_are_text_and_nothing_of_them_runs(page: Page) -> None:
@@ -266,7 +266,7 @@ async def test_a_judgement_by_key_is_kept_in_the_file(world: World, page: Page) 
 
 async def test_what_if_answers_each_change_of_the_form(world: World, page: Page) -> None:
     await shown(page, world, "whatif")
-    left_out = "[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('results left out')).innerText"
+    left_out = "[...document.querySelectorAll('.tile')].find(e => e.innerText.includes('results removed')).innerText"
     # Pools are a sample: on a busy machine those that come while others are compared are left out.
     await page.until(f"Number([...document.querySelectorAll('.tile strong')][0].innerText) >= {QUESTIONS // 4}")
     before = await page.run(left_out)

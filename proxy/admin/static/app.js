@@ -1,4 +1,4 @@
-// The frame of the inspector: what is polled, which view is shown, keys. Views are in views.js.
+// The frame of the inspector: polling, choice of the view, keys. The views are in views.js.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { POLL_MS, ask, usePolled } from "./asking.js";
 import { Collections, Cost, Doubtful, Live, Pair, Search, Settings } from "./views.js";
@@ -14,7 +14,7 @@ const VIEWS = [
   ["whatif", "What if"],
 ];
 
-// The searches that this page has seen, the newest first; it asks only for those since the last time.
+// The searches loaded so far, newest first. Each poll asks only for newer ones.
 function useSearches(isPaused) {
   const [state, setState] = useState({ searches: [], keep: null, error: null });
   useEffect(() => {
@@ -61,7 +61,7 @@ function useRoute() {
   return route;
 }
 
-// 1 to 6: views. j, k: the next and the previous entry. r, w: right and wrong, on the entry that has the focus.
+// 1 to 6: views. j, k: next and previous entry. r, w: judge the focused entry as right or wrong.
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const view = VIEWS[Number(event.key) - 1];
@@ -86,8 +86,8 @@ function Token({ refused }) {
   };
   return html`<form class="card token" onSubmit=${keep}>
     <h1>A token is needed</h1>
-    <p>${sessionStorage.getItem("token") ? "This token was refused." : "This inspector is protected."} The token is in the file that
-      <code> explain.token_file</code> names. It stays in this tab.</p>
+    <p>${sessionStorage.getItem("token") ? "This token was refused." : "This inspector is protected."} The token is in the file named by
+      <code> explain.token_file</code>. It is stored only in this tab.</p>
     <label>Token <input name="token" type="password" autocomplete="off" autofocus required /></label>
     <button class="primary">Open</button>
     <p class="quiet">${refused.message}</p>
@@ -98,7 +98,7 @@ function State() {
   const [status, error] = usePolled("/status", 5000);
   if (error) return html`<span class="state bad">no answer</span>`;
   if (!status) return html`<span class="state">…</span>`;
-  const mode = status.mode ?? "by policy";
+  const mode = status.mode ?? "set by policy";
   const isGood = status.state === "ready" && status.breaker === "closed";
   return html`<span class=${`state ${isGood ? "good" : "bad"}`} title=${`version ${status.version}, settings ${status.settings_hash}`}>
     ${status.state}${status.breaker === "closed" ? "" : `, breaker ${status.breaker}`}

@@ -1,4 +1,4 @@
-// How views ask the server: once, or again and again while they are shown.
+// Requests of the views to the server: once, or repeatedly while a view is shown.
 import { useEffect, useState } from "./vendor/htm-preact.js";
 
 export const POLL_MS = 2000;
@@ -22,7 +22,7 @@ export async function ask(path, body) {
   return answer;
 }
 
-// What a view reads again and again while it is shown: [answer, error, read now].
+// Polls a path while the view is shown. Returns [answer, error, read now].
 export function usePolled(path, everyMs = POLL_MS) {
   const [state, setState] = useState({ path, answer: null, error: null });
   const [turn, setTurn] = useState(0);

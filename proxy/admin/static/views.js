@@ -1,14 +1,14 @@
-// The views. Names and texts of the database are children of elements, so they are text and never markup.
+// The views. Names and texts from the database are inserted as text nodes, never as markup.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, usePolled } from "./asking.js";
 
 const RULES = {
   identical: "the same text",
-  span: "overlapping spans of one document",
-  seam: "the end of one is the beginning of the other",
-  containment: "one text holds the other, or most of it",
+  span: "overlapping passages of one document",
+  seam: "the end of one text is the beginning of the other",
+  containment: "one text contains the other, or most of it",
   jaccard: "the same words",
-  indel: "nearly the same letters",
+  indel: "nearly the same characters",
   minhash: "the same words (MinHash)",
   simhash: "the same words (SimHash)",
   near_text: "nearly the same text",
@@ -22,40 +22,40 @@ const GUARDS = {
   amount: "another amount",
   number: "other numbers",
   negation: "a negation",
-  unread: "texts not read to their end",
+  unread: "texts too long to be read completely",
   subject: "another name",
 };
 const OUTCOMES = { dedup: "on", shadow: "shadow" };
-// What counts of the metrics mean, for people; others are shown by their names.
+// Readable labels for metric values. Values without a label are shown by name.
 const MEANINGS = {
-  dedup: "answered by VecSieve",
-  bypass: "left alone",
-  fail_open: "plain after a failure",
+  dedup: "deduplicated",
+  bypass: "passed through",
+  fail_open: "original reply after a failure",
   identical_text: "the same text",
   near_text: "nearly the same text",
   span: "the same part of a document",
   vectors: "close in meaning",
-  single_result: "asks for one result",
-  ordering_chosen: "has an order of its own",
-  not_json: "no JSON search",
+  single_result: "only one result requested",
+  ordering_chosen: "the client set the order",
+  not_json: "not a JSON search",
   disabled: "switched off",
   nothing_to_do: "nothing to compare",
-  shadow_not_sampled: "not sampled in shadow",
+  shadow_not_sampled: "not sampled in shadow mode",
   tenant: "another tenant",
-  source: "a source always kept",
+  source: "a source that is always kept",
   version: "other versions",
   date: "other dates",
   amount: "other amounts",
   number: "other numbers",
   negation: "a negation",
-  unread: "texts too long to read",
+  unread: "texts too long to be read completely",
   subject: "other names",
-  grow: "a larger pool",
+  grow: "fetch of a larger pool",
   recall: "vectors not in memory",
   lookup: "vectors by id",
-  replay: "the search again, plainly",
-  hedge: "the search beside a slow one",
-  shadow: "measured in shadow",
+  replay: "original search sent again",
+  hedge: "hedge for a slow search",
+  shadow: "shadow mode",
 };
 
 export const whole = (number) => Math.round(number).toLocaleString("en-GB");
@@ -98,7 +98,7 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
   const [onlyChanged, setOnlyChanged] = useState(false);
   const rows = onlyChanged ? searches.filter((row) => row.repeats) : searches;
   return html`<div class="head">
-      <div><h1>Searches</h1><p class="quiet">As they come, the newest first. Open one to see what changed.</p></div>
+      <div><h1>Searches</h1><p class="quiet">Live, newest first. Open a search to see what changed.</p></div>
       <div class="headtools"><label class="check"><input type="checkbox" checked=${onlyChanged} onChange=${(event) => setOnlyChanged(event.target.checked)} />Only with repeats</label>
         <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Resume" : "Pause"}</button></div>
     </div>
@@ -107,14 +107,14 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
         ? html`<${Empty} title=${keep === 0 ? "No searches are kept" : "No search yet"}>
             ${
               keep === 0
-                ? html`<p>Set <code>explain.keep</code> to a number. It is off by default where the admin port is not on loopback, because
-                    identifiers may be confidential.</p>`
+                ? html`<p>Set <code>explain.keep</code> to a number. The default is 0 if the admin port is not on loopback, because
+                    ids may be confidential.</p>`
                 : html`<p>Point a client at VecSieve's port and search. Searches that pass through unchanged are counted under
                     <a href="#/cost"> Cost</a>.</p>`
             }
           </${Empty}>`
         : html`<div class="tiles">
-              <${Tile} value=${whole(searches.length)} label="searches on this page" hint="VecSieve keeps the last ones only" />
+              <${Tile} value=${whole(searches.length)} label="searches on this page" hint="VecSieve keeps only the most recent searches" />
               <${Tile} value=${share(sum(searches, "changed"), each)} label="changed" />
               <${Tile} value=${fixed(repeats / each)} of=${`of ${fixed(results / each, 0)}`} label="results were repeats" />
               <${Tile} value=${ms(median(searches.map((row) => row.added_ms)))} label="added (median)" />
@@ -134,14 +134,14 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
                 </tr>`,
               )}</tbody>
             </table>
-            <p class="quiet">VecSieve keeps the last ${keep} searches of each process; ${texts ? "with the starts of texts" : "identifiers, ranks and scores, no texts"}.</p>`
+            <p class="quiet">VecSieve keeps the last ${keep} searches of each process: ids, ranks and scores, ${texts ? "and the beginnings of texts" : "no texts"}.</p>`
     }`;
 }
 
 const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
 const idOf = (each) => (each.id === null ? "no id" : String(each.id));
-// What weighed most in a probability, the heaviest first; nothing where the rule gave none or its pool was not kept.
-export const reasons = (copy) => (copy.weighed ?? []).map(({ weight, words }) => (weight < 0 ? `against it: ${words}` : words)).join("; ");
+// The main reasons for a probability, the strongest first. Empty if the rule has no reasons or the pool was not kept.
+export const reasons = (copy) => (copy.weighed ?? []).map(({ weight, words }) => (weight < 0 ? `against: ${words}` : words)).join("; ");
 
 function Result({ each, number, at, badge, kind, note, link }) {
   const body = html`<span class="place">${at}</span>
@@ -155,12 +155,12 @@ function Result({ each, number, at, badge, kind, note, link }) {
 function fateOf(each, search) {
   if (each.copy) {
     const of = found(search, each.copy.rank);
-    const rule = `${RULES[each.copy.rule] ?? named(each.copy.rule)} as ${idOf(of)}`;
+    const rule = `${idOf(of)}: ${RULES[each.copy.rule] ?? named(each.copy.rule)}`;
     return { badge: "repeats", kind: "gone", note: [rule, reasons(each.copy)].filter(Boolean).join(": "), link: true };
   }
-  if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has enough results" };
-  if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "an earlier list or turn showed it" };
-  if (each.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have spent the budget for texts" };
+  if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has reached the limit of results" };
+  if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "shown in an earlier list or turn" };
+  if (each.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have used up the text budget" };
   return { badge: "not chosen", kind: "gone" };
 }
 
@@ -181,30 +181,30 @@ export function Search({ number }) {
     <div class="head"><div>
       <h1>Before and after</h1>
       <p class="quiet">${named(search.operation)} in <a class="strong" href=${`#/settings/${encodeURIComponent(search.collection)}`}>${search.collection}</a>
-        ${" at "}${clock(search.at)}, decided by ${search.rule_number === null ? "the default policy" : ruleOf(search.rule_number, search.rule_name)}</p>
+        ${" at "}${clock(search.at)}, policy: ${search.rule_number === null ? "default" : ruleOf(search.rule_number, search.rule_name)}</p>
     </div></div>
-    ${isShadow && html`<p class="notice">Mode shadow: the client got the database's own page. The right side is what <code>on</code> would have answered.</p>`}
-    ${search.restrained && html`<p class="notice">Left alone: vectors alone would have merged most of this pool, although its scores differ.</p>`}
-    ${search.short > 0 && html`<p class="notice">${search.short} fewer than asked for: nothing but copies of these results is left to fill the page (<code>policy.short</code>).</p>`}
+    ${isShadow && html`<p class="notice">Shadow mode: the client got the original page of the database. The right side shows the page in mode <code>on</code>.</p>`}
+    ${search.restrained && html`<p class="notice">Not deduplicated by vectors: they would have merged most of this pool, although its scores differ.</p>`}
+    ${search.short > 0 && html`<p class="notice">${search.short} fewer results than requested: only copies of these results were left to fill the page (<code>policy.short</code>).</p>`}
     <div class="tiles">
       <${Tile} value=${own.length - own.filter((each) => kept.has(each.rank)).length} of=${`of ${own.length}`} label="left the page" />
-      <${Tile} value=${came} label="came in from further down" />
+      <${Tile} value=${came} label="moved up from lower ranks" />
       <${Tile} value=${search.candidates} of=${`→ ${search.clusters}`} label="candidates, distinct" />
       <${Tile} value=${ms(search.added_ms)} label="added" />
     </div>
     <div class="columns">
-      <section><h2>Before <span class="quiet">the database's own page</span></h2><ol class="results">
+      <section><h2>Before <span class="quiet">the original page of the database</span></h2><ol class="results">
         ${own.map((each) => {
           const fate = kept.has(each.rank) ? { badge: each.copy ? "repeats, kept" : "", kind: each.copy ? "filled" : "" } : fateOf(each, search);
           return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1 - first} ...${fate} />`;
         })}</ol></section>
-      <section><h2>After <span class="quiet">${isShadow ? "what on would answer" : "what the client got"}</span></h2><ol class="results">
+      <section><h2>After <span class="quiet">${isShadow ? "the page in mode on" : "what the client got"}</span></h2><ol class="results">
         ${search.kept.map((each, place) => {
           const isNew = each.rank < first || each.rank >= first + search.top_k;
           const notes = [
             each.collapsed_ids.length ? `stands for ${each.collapsed_ids.length} more` : "",
-            each.kept_apart_by ? `a look-alike, kept for ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
-            each.copy ? "repeats another: too few distinct candidates" : "",
+            each.kept_apart_by ? `similar, but kept by a guard: ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
+            each.copy ? "a repeat, kept because there are too few distinct candidates" : "",
           ].filter(Boolean);
           return html`<${Result} key=${each.rank} each=${each} number=${number} at=${place + 1} note=${notes.join("; ")}
             badge=${isNew ? `was ${each.rank + 1}` : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
@@ -212,7 +212,7 @@ export function Search({ number }) {
     </div>
     ${
       others.length > 0 &&
-      html`<details><summary>${others.length} more candidates that are not in the answer</summary><ol class="results">
+      html`<details><summary>${others.length} more candidates, not in the reply</summary><ol class="results">
         ${others.map((each) => html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fateOf(each, search)} />`)}
       </ol></details>`
     }`;
@@ -221,7 +221,7 @@ export function Search({ number }) {
 function Judge({ pair, file, judged, done }) {
   const [state, setState] = useState({ judged, error: null });
   useEffect(() => setState({ judged, error: null }), [judged, pair.search, pair.rank]);
-  if (!file) return html`<p class="quiet">To keep verdicts for <code>vecsieve calibrate --pairs</code>, name a file in <code>explain.judgements</code>.</p>`;
+  if (!file) return html`<p class="quiet">To store verdicts for <code>vecsieve calibrate --pairs</code>, set <code>explain.judgements</code> to a file.</p>`;
   const judge = (right) => async () => {
     try {
       const answer = await ask("/api/judgements", { pair: { search: pair.search, rank: pair.rank }, right });
@@ -234,7 +234,7 @@ function Judge({ pair, file, judged, done }) {
   return html`<div class="judge" role="group" aria-label="Was this drop right?">
     <button data-judge="right" class="right" aria-pressed=${state.judged === true} onClick=${judge(true)}>Right, a repeat</button>
     <button data-judge="wrong" class="wrong" aria-pressed=${state.judged === false} onClick=${judge(false)}>Wrong, not the same</button>
-    ${typeof state.judged === "boolean" && html`<span class="quiet" role="status">kept</span>`}
+    ${typeof state.judged === "boolean" && html`<span class="quiet" role="status">saved</span>`}
     ${state.error && html`<span class="bad" role="alert">${state.error.message}</span>`}
   </div>`;
 }
@@ -242,13 +242,13 @@ function Judge({ pair, file, judged, done }) {
 const Evidence = ({ pair }) => html`<dl class="evidence">
   <div><dt>Rule</dt><dd>${RULES[pair.rule] ?? named(pair.rule)}</dd></div>
   <div><dt>${pair.measure === "probability" ? "Probability of a repeat" : "Similarity"}</dt><dd>${fixed(pair.similarity, 3)}</dd></div>
-  <div><dt>Cut at that place</dt><dd>${fixed(pair.cut, 3)}</dd></div>
+  <div><dt>Cut at this rank</dt><dd>${fixed(pair.cut, 3)}</dd></div>
   <div><dt>Margin</dt><dd class=${pair.margin !== null && pair.margin < 0.1 ? "warn" : ""}>${pair.margin === null ? "–" : `${pair.margin >= 0 ? "+" : "−"}${Math.abs(pair.margin).toFixed(3)}`}</dd></div>
-  ${reasons(pair) && html`<div class="why"><dt>What weighed most</dt><dd>${reasons(pair)}</dd></div>`}
+  ${reasons(pair) && html`<div class="why"><dt>Main reasons</dt><dd>${reasons(pair)}</dd></div>`}
 </dl>`;
 
 const Sides = ({ pair }) => html`<div class="columns pair">
-  ${[["a", "Stays"], ["b", "Left out"]].map(
+  ${[["a", "Kept"], ["b", "Removed"]].map(
     ([name, title]) => html`<section class="card"><h3>${title} <span class="quiet">rank ${pair[name].rank + 1}, score ${fixed(pair[name].score, 3)}</span></h3>
       <p><code class="id">${idOf(pair[name])}</code></p>
       ${pair[name].text ? html`<p class="whole">${pair[name].text}</p>` : ""}</section>`,
@@ -263,14 +263,14 @@ export function Pair({ number, rank }) {
   const out = search && found(search, rank);
   const pair = listed ?? (out?.copy && { ...out.copy, search: number, rank, measure: search.measure, collection: search.collection, a: found(search, out.copy.rank), b: out });
   const back = search ? html`<a href=${`#/search/${number}`}>← The whole search</a>` : html`<a href="#/doubtful">← Doubtful drops</a>`;
-  if (!pair) return html`<p>${back}</p><${Empty} title="This pair is no longer kept"><p>Newer searches took its place.</p></${Empty}>`;
+  if (!pair) return html`<p>${back}</p><${Empty} title="This pair is no longer stored"><p>Newer searches have replaced it.</p></${Empty}>`;
   const guard = out?.kept_apart_by;
   return html`<p>${back}</p>
     <h1>Was this drop right?</h1><p class="quiet">Two results of one search in <span class="strong">${pair.collection}</span></p>
     <${Sides} pair=${pair} />
     <${Evidence} pair=${pair} />
-    ${guard && html`<p class="notice">A guard kept the second one apart from another result: ${GUARDS[guard] ?? named(guard)}.</p>`}
-    ${!pair.a.text && !pair.b.text && html`<p class="quiet">Texts are shown where <code>explain.texts</code> is true and the policy reads a text field.</p>`}
+    ${guard && html`<p class="notice">A guard prevented a merge of the second result with another one: ${GUARDS[guard] ?? named(guard)}.</p>`}
+    ${!pair.a.text && !pair.b.text && html`<p class="quiet">Texts are shown if <code>explain.texts</code> is true and the policy reads a text field.</p>`}
     <${Judge} pair=${pair} file=${doubtful.judgements} judged=${listed?.judged} />`;
 }
 
@@ -282,9 +282,9 @@ export function Doubtful() {
   if (!page) return html`<h1>Doubtful drops</h1><${Waiting} error=${error} />`;
   const judged = page.pairs.filter((pair) => typeof pair.judged === "boolean").length;
   return html`<h1>Doubtful drops</h1>
-    <p class="quiet">Results left out because a cut was reached, the nearest to it first. Results of equal text need no judgement.
-      ${page.judgements ? html` Verdicts go to <code title=${page.judgements}>${page.judgements.split("/").pop()}</code>${judged ? `, ${judged} so far` : ""}.` : ""}</p>
-    ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>No search that is kept left out a result by a cut: only equal texts, or nothing.</p></${Empty}>`}
+    <p class="quiet">Results removed because their similarity reached the cut, smallest margin first. Results with equal text need no judgement.
+      ${page.judgements ? html` Verdicts go to <code title=${page.judgements}>${page.judgements.split("/").pop()}</code>${judged ? ` (${judged} so far)` : ""}.` : ""}</p>
+    ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>In the stored searches, no result was removed by a cut.</p></${Empty}>`}
     <ul class="pairs">${page.pairs.slice(0, many).map(
       (pair) => html`<li key=${`${pair.search}/${pair.rank}`} data-entry class="card">
         <div class="pairhead"><a class="strong" href=${`#/pair/${pair.search}/${pair.rank}`}>${pair.collection}</a><${Evidence} pair=${pair} /></div>
@@ -348,10 +348,10 @@ export function Collections() {
   const [page, error] = usePolled("/api/collections", 5000);
   if (!page) return html`<h1>Collections</h1><${Waiting} error=${error} />`;
   const rows = page.collections;
-  if (!rows.length) return html`<h1>Collections</h1><${Empty} title="No search yet"><p>The last hour of each collection is shown here.</p></${Empty}>`;
-  return html`<h1>Collections</h1><p class="quiet">Share of the database's own results that repeat a better one of the same page, over the last hour.</p>
+  if (!rows.length) return html`<h1>Collections</h1><${Empty} title="No search yet"><p>This view shows the last hour of each collection.</p></${Empty}>`;
+  return html`<h1>Collections</h1><p class="quiet">Share of the database's results that repeat a better result of the same page, over the last hour.</p>
     <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} />
-      <p class="quiet chartnote">A point for every ${page.bucket_seconds} s with searches${rows.length > COLOURS ? `; the ${COLOURS} most searched collections` : ""}.</p></div>
+      <p class="quiet chartnote">One point for each ${page.bucket_seconds} s with searches${rows.length > COLOURS ? `, for the ${COLOURS} collections with most searches` : ""}.</p></div>
     <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Rule</th></tr></thead>
       <tbody>${rows.map(
         (row, at) => html`<tr key=${row.collection} data-entry>
@@ -375,23 +375,23 @@ export function Cost() {
   const [cost, error] = usePolled("/api/cost", 5000);
   if (!cost) return html`<h1>Cost</h1><${Waiting} error=${error} />`;
   const { whole: all = 0, partial = 0, none = 0 } = cost.memory;
-  return html`<h1>Cost</h1><p class="quiet">Since the start, all processes together: what VecSieve adds, and what it leaves alone.</p>
+  return html`<h1>Cost</h1><p class="quiet">Latency and traffic that VecSieve adds, and the searches that it passes through. Since the start, for all processes together.</p>
     <div class="tiles">
-      <${Tile} value=${ms(cost.added_ms.p50)} label="added, median" hint="what a client waits longer" />
-      <${Tile} value=${ms(cost.added_ms.p95)} label="added, p95" hint="95 of 100 searches had less" />
+      <${Tile} value=${ms(cost.added_ms.p50)} label="added, median" hint="additional latency for the client" />
+      <${Tile} value=${ms(cost.added_ms.p95)} label="added, p95" hint="95 % of searches had less" />
       <${Tile} value=${ms(cost.database_ms.p50)} label="the database, median" />
       <${Tile} value=${bytes(cost.bytes.widened)} label="fetched for pools" />
       <${Tile} value=${bytes(cost.bytes.to_clients)} label="sent to clients" />
-      <${Tile} value=${bytes(cost.bytes.from_database)} label="from the database in all" />
-      ${all + partial + none > 0 && html`<${Tile} value=${share(all + partial, all + partial + none)} of=${`of ${whole(all + partial + none)}`} label="sent without vectors, met by memory" />`}
+      <${Tile} value=${bytes(cost.bytes.from_database)} label="received from the database in total" />
+      ${all + partial + none > 0 && html`<${Tile} value=${share(all + partial, all + partial + none)} of=${`of ${whole(all + partial + none)}`} label="searches with vectors from memory" />`}
     </div>
     <div class="columns three">
-      <${Counts} title="What became of searches" counts=${cost.outcomes} empty="No search yet." />
-      <${Counts} title="Left alone, by reason" counts=${cost.bypassed} empty="Every search was looked at." kind="plain" />
-      <${Counts} title="Plain answers after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
-      <${Counts} title="Left out, by reason" counts=${cost.collapsed} empty="Nothing was left out." />
-      <${Counts} title="Kept apart by a guard" counts=${cost.kept_apart} empty="No guard was needed." kind="plain" />
-      <${Counts} title="Reads of our own" counts=${cost.own_reads} empty="None beyond the clients' own." kind="plain" />
+      <${Counts} title="Searches by outcome" counts=${cost.outcomes} empty="No search yet." />
+      <${Counts} title="Passed through, by reason" counts=${cost.bypassed} empty="No search was passed through." kind="plain" />
+      <${Counts} title="Original replies after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
+      <${Counts} title="Results removed, by reason" counts=${cost.collapsed} empty="No result was removed." />
+      <${Counts} title="Merges prevented by a guard" counts=${cost.kept_apart} empty="No merge was prevented." kind="plain" />
+      <${Counts} title="Additional reads by VecSieve" counts=${cost.own_reads} empty="No additional reads." kind="plain" />
     </div>`;
 }
 
@@ -423,17 +423,17 @@ export function Settings({ collection }) {
   const defaults = new Map(flat(page.defaults).map(([path, each]) => [path, String(each)]));
   const differs = ([path, each]) => defaults.get(path) !== String(each);
   const own = flat(page.settings).filter(differs).length;
-  return html`<h1>Settings</h1><p class="quiet">As they are in force, secrets masked.</p>
+  return html`<h1>Settings</h1><p class="quiet">The settings in force. Secrets are masked.</p>
     <form class="tools" onSubmit=${look}>
-      <label>Which rule decides for a collection? <input name="collection" key=${collection} defaultValue=${collection} placeholder="its name" /></label><button>Look</button>
+      <label>Which rule applies to a collection? <input name="collection" key=${collection} defaultValue=${collection} placeholder="its name" /></label><button>Look</button>
     </form>
     ${
       collection &&
       html`<section class="card"><h2>${collection}</h2>
-        <p>${rule ? html`Rule ${page.rule_name ?? page.rule + 1} decides: collections like <code>${rule.collection}</code>${rule.preset ? html`, preset <code>${rule.preset}</code>` : ""}.` : "No rule matches: the default policy decides."}</p>
+        <p>${rule ? html`Rule ${page.rule_name ?? page.rule + 1} applies: it matches <code>${rule.collection}</code>${rule.preset ? html`, preset <code>${rule.preset}</code>` : ""}.` : "No rule matches: the default policy applies."}</p>
         <details open><summary>Its policy</summary><${Tree} value=${page.policy} filter="" /></details></section>`
     }
     <div class="tools"><label>Filter <input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="policy.text" /></label>
-      <label class="check"><input type="checkbox" checked=${isOwn} onChange=${(event) => setOwn(event.target.checked)} />Only the ${own} that differ from their defaults</label></div>
+      <label class="check"><input type="checkbox" checked=${isOwn} onChange=${(event) => setOwn(event.target.checked)} />Only the ${own} settings that differ from the defaults</label></div>
     <${Tree} value=${page.settings} filter=${filter} keep=${isOwn ? differs : () => true} />`;
 }

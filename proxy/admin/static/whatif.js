@@ -1,18 +1,18 @@
-// What if: another policy over the recent pools at once.
+// What if: applies another policy to the recent pools.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, usePolled } from "./asking.js";
 import { Bar, bytes, Empty, ms, share, Tile, Waiting, whole } from "./views.js";
 
 const RULE_KINDS = {
-  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "how sure the calibrated rule must be of a repeat, at every place" },
-  threshold: { title: "Fixed distance", most: 2, step: 0.01, first: 0.15, hint: "cosine distance up to which results are repeats" },
-  relative: { title: "Relative distance", most: 1, step: 0.01, first: 0.2, hint: "share of the pool's typical distance" },
+  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "minimum probability of a repeat, by the calibrated rule, at every rank" },
+  threshold: { title: "Fixed distance", most: 2, step: 0.01, first: 0.15, hint: "largest cosine distance of a repeat" },
+  relative: { title: "Relative distance", most: 1, step: 0.01, first: 0.2, hint: "largest distance of a repeat, as a share of the pool's typical distance" },
 };
 const PRESETS = ["exact", "careful", "default", "tickets", "classical", "vectors"];
 const CAPS = [1, 2, 3, 5];
-const FEW_POOLS = 200; // so many are judged by every preset without being asked
+const FEW_POOLS = 200; // up to this number, all presets are applied without a click
 
-// A value that has not changed for a moment: a slider does not ask at each of its steps.
+// Debounces a value, so that a slider does not send a request at each step.
 function useSettled(value, waitMs = 250) {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -32,13 +32,13 @@ const Difference = ({ label, now, then, hint }) =>
   html`<${Tile} value=${whole(then)} of=${now === then ? "as now" : `now ${whole(now)}`} label=${label} hint=${hint} />`;
 
 function Cap({ label, known, value, set }) {
-  return html`<label title=${known ? "" : "no pool knows it: policy.metadata names the field, and a cap or a span makes VecSieve read it"}>${label}
+  return html`<label title=${known ? "" : "not known in any pool: set the field in policy.metadata, and use a cap or a span so that VecSieve reads it"}>${label}
     <select value=${value} disabled=${!known} onChange=${(event) => set(event.target.value)}>
       <option value="">${known ? "any number" : "not known"}</option>${CAPS.map((most) => html`<option value=${most}>at most ${most}</option>`)}
     </select></label>`;
 }
 
-// What every preset would do, one after another.
+// Applies the presets one after another.
 function Presets({ total, choose }) {
   const [rows, setRows] = useState({});
   const [isAsked, setAsked] = useState(total.searches <= FEW_POOLS);
@@ -64,8 +64,8 @@ function Presets({ total, choose }) {
   return html`<h2>All presets</h2>
     ${
       !isAsked
-        ? html`<p><button onClick=${() => setAsked(true)}>Judge ${whole(total.searches)} pools by each</button></p>`
-        : html`<table class="rows"><thead><tr><th>Policy</th><th class="n">Left out</th><th class="wide"></th><th class="n">Answers changed</th><th class="n wide">Unlike now</th></tr></thead><tbody>
+        ? html`<p><button onClick=${() => setAsked(true)}>Apply all presets to ${whole(total.searches)} pools</button></p>`
+        : html`<table class="rows"><thead><tr><th>Policy</th><th class="n">Removed</th><th class="wide"></th><th class="n">Pages changed</th><th class="n wide">Differ from now</th></tr></thead><tbody>
             ${row(html`<b>as now</b>`, total.dropped_now, total.changed_now, 0, "")}
             ${PRESETS.map((name) => row(html`<button onClick=${() => choose(name)}>${name}</button>`, rows[name]?.dropped_then, rows[name]?.changed_then, rows[name]?.differ, name))}
           </tbody></table>`
@@ -85,13 +85,13 @@ export function WhatIf() {
   const [answer, error] = usePolled(`/api/whatif?${query}`, 0);
   const last = useRef(null);
   last.current = answer ?? last.current;
-  const found = error ? null : last.current; // the last outcome stays until the next is there: nothing jumps under a slider
+  const found = error ? null : last.current; // shows the last result until the next arrives, so that the layout does not jump
   const rule = RULE_KINDS[kind];
   const total = found?.total;
   return html`<h1>What if</h1>
-    <p class="quiet">Another policy over recent pools at once. Nothing changes for any client; the pools are kept without texts and vectors.</p>
+    <p class="quiet">Apply another policy to the recent pools. Clients are not affected. The pools are stored without texts and vectors.</p>
     <form class="card whatif" onSubmit=${(event) => event.preventDefault()}>
-      <label>Decided by <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
+      <label>Method <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
         ${Object.entries(RULE_KINDS).map(([name, each]) => html`<option value=${name}>${each.title}</option>`)}
         <option value="preset">Preset</option>
       </select></label>
@@ -105,29 +105,29 @@ export function WhatIf() {
       <${Cap} label="Results of one document" known=${total?.with_documents > 0} value=${caps.per_document} set=${(most) => setCaps({ ...caps, per_document: most })} />
       ${(total?.with_sources > 0 || caps.per_source) && html`<${Cap} label="Results of one source" known value=${caps.per_source} set=${(most) => setCaps({ ...caps, per_source: most })} />`}
       <label class="check"><input type="checkbox" checked=${hasMmr} onChange=${(event) => setMmr(event.target.checked)} />with MMR</label>
-      ${hasMmr && html`<${Slider} label="Lambda" value=${lambda} most=${1} step=${0.05} set=${setLambda} hint="1 is relevance only" />`}
+      ${hasMmr && html`<${Slider} label="Lambda" value=${lambda} most=${1} step=${0.05} set=${setLambda} hint="1 is only relevance" />`}
     </form>
     ${
       !found
         ? html`<${Waiting} error=${error} />`
         : total.searches === 0
-          ? html`<${Empty} title="No pool yet"><p>Pools are kept as searches come, where <code>explain.keep</code> is not 0.</p></${Empty}>`
+          ? html`<${Empty} title="No pool yet"><p>VecSieve stores the pools of searches if <code>explain.keep</code> is not 0.</p></${Empty}>`
           : html`<div class="tiles">
                 <${Tile} value=${whole(total.searches)} label="recent pools" hint=${`${bytes(found.bytes)}, judged in ${ms(found.took_ms)}`} />
                 <${Tile} value=${share(total.differ, total.searches)} label="would differ" />
-                <${Difference} label="answers changed" now=${total.changed_now} then=${total.changed_then} hint="against the database's own page" />
-                <${Difference} label="results left out" now=${total.dropped_now} then=${total.dropped_then} hint="of the database's own pages" />
-                <${Difference} label="filled with repeats" now=${total.filled_now} then=${total.filled_then} hint="for want of distinct results" />
+                <${Difference} label="pages changed" now=${total.changed_now} then=${total.changed_then} hint="compared with the database's page" />
+                <${Difference} label="results removed" now=${total.dropped_now} then=${total.dropped_then} hint="from the database's pages" />
+                <${Difference} label="filled with repeats" now=${total.filled_now} then=${total.filled_then} hint="because there are too few distinct results" />
               </div>
-              <table class="rows"><thead><tr><th>Collection</th><th class="n">Pools</th><th class="n">Would differ</th><th class="n">Left out</th></tr></thead>
+              <table class="rows"><thead><tr><th>Collection</th><th class="n">Pools</th><th class="n">Would differ</th><th class="n">Removed</th></tr></thead>
                 <tbody>${found.collections.map(
                   (row) => html`<tr key=${row.collection}><td class="name">${row.collection}</td><td class="n">${whole(row.searches)}</td>
                     <td class="n">${whole(row.differ)}</td><td class="n">${whole(row.dropped_then)}<span class="quiet"> now ${whole(row.dropped_now)}</span></td></tr>`,
                 )}</tbody></table>
-              ${total.differ === 0 && html`<p class="notice plain">Every page would be as it is now. Move the slider, or choose another policy.</p>`}
+              ${total.differ === 0 && html`<p class="notice plain">No page would change. Move the slider, or choose another policy.</p>`}
               ${
                 found.examples.length > 0 &&
-                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Goes, by rank</th><th>Comes, by rank</th></tr></thead>
+                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Removed ranks</th><th>Added ranks</th></tr></thead>
                   <tbody>${found.examples.map(
                     (each) => html`<tr data-entry><td class="name"><a href=${`#/search/${each.number}`}>${each.collection}</a></td>
                       <td>${each.gone.map((rank) => rank + 1).join(", ") || "–"}</td><td>${each.back.map((rank) => rank + 1).join(", ") || "–"}</td></tr>`,
