@@ -1,11 +1,11 @@
-"""Families of copies: a leader and the points within the cut of it. A copy of a member only is no member.
+"""Families of copies. A family is a leader and the points within the cut of it. A copy of another member is not enough.
 
-The leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by
-edges, most first: the leader is the most repeated text. Ties by place, hence by id. Exact copies are one node, so that a hundred
-equal texts are one family, although not each of them is paired with each.
+This is the leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by their
+number of edges, highest first: the leader is the most repeated text. Ties are ordered by place, so by id. Exact copies are one
+node, so that a hundred equal texts are one family without an edge for each pair.
 
-Between sources, a direction is read from shares, not from leaders: if nine tenths of A have a copy in B and one tenth of B has one in A,
-then A repeats a part of B. Vectors do not show which of two equal texts came first.
+The direction between two sources follows from shares, not from leaders: if nine tenths of A have a copy in B, but only one tenth of B has
+one in A, then A repeats a part of B. Vectors do not show which of two equal texts came first.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _Nodes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """Pairs within the cut, between first copies: ``left`` and ``right`` (e,) int32 each, because a million points may have twenty million
-    edges. ``mentions``: (n,) edges of a node, those among its exact copies included.
+    """Pairs within the cut, between first copies. ``left`` and ``right``: (e,) int32 each, because a million points may have twenty million
+    edges. ``mentions``: (n,) the number of edges of each node, including the edges between its exact copies.
     """
 
     left: _Nodes
@@ -36,7 +36,7 @@ class _Edges:
 
 
 def first_copies(gathered: Gathered) -> Indices:
-    """For each of n points the first point with the same key, often itself."""
+    """For each of n points, the first point with the same key, which may be the point itself."""
     n = len(gathered.keys)
     firsts = np.arange(n, dtype=np.intp)
     for kind in (Known.TEXT, Known.VECTOR):
@@ -99,7 +99,7 @@ def _by_start(starts: _Nodes, ends: _Nodes, n: int) -> tuple[Indices, _Nodes]:
 
 
 def _candidates(edges: _Edges, leading: Mask) -> tuple[_Nodes, _Nodes, FloatMatrix]:
-    """The edges between a node that is no leader and a leader: nodes, leaders, distances."""
+    """The edges from a node to a leader, without edges between leaders: nodes, leaders, distances."""
     down = leading[edges.right] & ~leading[edges.left]
     up = leading[edges.left] & ~leading[edges.right]
     return (
@@ -116,8 +116,8 @@ CUTS = (0.01, 0.02, 0.05, 0.08, 0.10, 0.15, 0.20, 0.25, 0.30)
 class Density:
     """One point of the curve. ``with_copy``: examined points with another within the cut.
 
-    ``redundant``: points to remove if each family kept one; None for a sample, whose families are incomplete, and where ``estimated``:
-    beyond what the sketches find, by the share of the searches tried.
+    ``redundant``: points to remove if each family kept one. None for a sample, because its families are incomplete, and if ``estimated``.
+    ``estimated``: whether ``with_copy`` is extrapolated from a few searches, because sketches find too few pairs at this cut.
     """
 
     cut: float

@@ -29,8 +29,8 @@ POOL = SCALE_FROM  # candidates that the relative cut is computed from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """``distance``: (n, n) of selection, with 0 between equal texts. ``median``: scales the relative cut. ``nearest``: from the stored point that
-    was searched for to its nearest other; infinite without one.
+    """``distance``: (n, n) as in selection, with 0 between equal texts. ``median``: scales the relative cut. ``nearest``: the distance from
+    the query point to its nearest other point; infinite if there is none.
     """
 
     distance: FloatMatrix
@@ -55,8 +55,8 @@ class Saving:
 
 
 def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], far: Sequence[float], *, magnitude: bool) -> Pool:
-    """In rank order. ``vectors``: (n, d), zero without one. ``keys``: (n,) equal for equal texts, 0 without text. ``far``: (n,) from the point that
-    was searched for, itself among them.
+    """The pool of n results in rank order. ``vectors``: (n, d), zero for a result without vector. ``keys``: (n,) equal for equal texts, 0
+    without text. ``far``: (n,) the distances from the query point, which is one of the results.
     """
     geometry = measure(vectors, magnitude=magnitude)
     same = (keys[:, None] == keys[None, :]) & (keys[:, None] != 0)
@@ -68,18 +68,18 @@ def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], far: Sequence[float
 
 
 def share_within(pools: Sequence[Pool], cut: float) -> float:
-    """Of the points searched for, how many have another within the cut."""
+    """The share of query points that have another point within the cut."""
     return sum(each.nearest <= cut + NOISE for each in pools) / max(1, len(pools))
 
 
 def collection_median(pools: Sequence[Pool]) -> float | None:
-    """Of the pools' medians; None without a pool of two vectors."""
+    """The median of the pools' medians; None if no pool has two vectors."""
     known = [each.median for each in pools if each.median > 0.0]
     return float(np.median(known)) if known else None
 
 
 def saving(pools: Sequence[Pool], cut: float) -> Saving:
-    """A copy is a result within the cut of a better-ranked result that is no copy itself."""
+    """What deduplication would save. A copy is a result within the cut of a better-ranked result that is not itself a copy."""
     by_copies = [0] * TOP_K
     results = filled = 0
     for each in pools:
@@ -105,8 +105,8 @@ _NAMES = MetadataSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """``share``: the median share of the shorter chunk that both cover, over ``pairs`` of neighbouring chunks of one document. Chunks with
-    a gap between them are no neighbours: the one between was not read.
+    """``share``: the median overlap of neighbouring chunks of one document, as a share of the shorter chunk. ``pairs``: the number of such
+    neighbours. Chunks with a gap between them do not count, because a chunk between them was not read.
     """
 
     share: float

@@ -1,7 +1,7 @@
-"""A collection as arrays: what each point is an exact copy of, where it is from, and which points are near each other.
+"""Reads a collection into arrays: exact copies, the source of each point, and near pairs.
 
-Of a whole collection the near pairs come from its sketches (proxy/jobs/pairs): each point is read once, and no search is made. Of a sample
-they come from searches of the database, because most copies of a sample are not in it.
+For a whole collection, near pairs come from sketches (proxy/jobs/pairs): each point is read once, without searches. For a sample, they
+come from searches in the database, because most copies of a sampled point are outside the sample.
 
 Memory: 22 bytes a point, 12 a pair, and the id of each point. Vectors and texts are not kept in memory.
 """
@@ -43,9 +43,9 @@ class Gathered:
     """The arrays for n points, m of which are examined.
 
     ``looked``: (m,) places of the examined points, ascending. ``pairs``: (p, 2) places of near points, the smaller first, each pair once, with
-    ``distances`` (p,). ``keys``: (n,) equal for exact copies of one ``known`` kind (n,). ``sources``: (n,) indices in ``source_names``; -1 for
-    none. ``vectors``: (m,) whether there is one. ``listed``: (m,) the distance up to which all pairs of a point are known; infinite where no
-    list of neighbours was too short.
+    ``distances`` (p,). ``known``: (n,) the kind of the key. ``keys``: (n,) exact copies have equal keys of the same kind. ``sources``: (n,)
+    indices in ``source_names``; -1 for none. ``vectors``: (m,) whether the point has a vector. ``listed``: (m,) the distance up to which all
+    pairs of a point are known; infinite if its list of neighbours is complete.
     """
 
     looked: Places
@@ -67,8 +67,8 @@ _BYTES = 8
 
 
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
-    """The key of exact copies, 64 bits: of the canonical text, else of the vector's bytes. In a million points two different ones collide
-    once in 37 million collections.
+    """The 64-bit key of exact copies: a hash of the canonical text, else of the vector's bytes. The probability of a collision within a
+    collection of a million points is 1 in 37 million.
 
     The canonical text is the proxy's, including header and footer lines, which can be recognised only within a pool. A text that is too
     long to canonicalise is used unchanged.
@@ -159,7 +159,7 @@ def gathered_whole(
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
-    """Keeps the keys and sketches of texts, and all vectors, which are compared later."""
+    """The page to store: keys and sketches of the texts, and all vectors, which are compared later."""
     texts = [text_of(point.payload, fields.text) for point in points]
     read = sketched(points, texts, places, ids, by)
     keys = [_key(*each) for each in zip(points, texts, read.canonical, strict=True)]
@@ -198,7 +198,7 @@ SEARCHES = 100  # points of a step: two requests, and a quarter of a megabyte of
 
 @dataclass(slots=True)
 class _Sample:
-    """The known part of a sample. ``lists``: rows of ``looked``, places, and distances, of each page."""
+    """The part of a sample that was read so far. ``lists``: for each page, rows of ``looked``, places of neighbours, distances."""
 
     ids: Ids
     gathered: Gathered
@@ -207,7 +207,10 @@ class _Sample:
 
 
 def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
-    """Each point of ``looked`` with its NEIGHBOURS nearest others by the database's index. Those within ``cut`` are read as well. Raises SourceError."""
+    """The points of ``looked`` with their NEIGHBOURS nearest other points by the database's index. Neighbours within ``cut`` are read, too.
+
+    Raises SourceError.
+    """
     n, m = len(ids), len(looked)
     found = _Sample(ids, _nothing_yet(n, looked))
     with bar("looking for copies", m) as advance:

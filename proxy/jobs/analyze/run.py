@@ -44,7 +44,7 @@ SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100),
 
 
 def exact_share(gathered: Gathered, firsts: Indices) -> Share:
-    """Copies by equal text, or by equal vector without text."""
+    """The share of exact copies: equal texts, or equal vectors of points without text."""
     return Share(with_copy=int(exact(gathered, firsts).sum()), redundant=redundant(firsts) if gathered.whole else None)
 
 
@@ -62,8 +62,8 @@ def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Ite
 
 
 def curve(gathered: Gathered, firsts: Indices, cut: Cut, widest: float, pools: Sequence[Pool]) -> tuple[Density, ...]:
-    """The density at the usual cuts, the chosen and the relative one, increasing, each once. Pairs beyond ``widest`` are unknown, so there
-    the share is estimated from the searches.
+    """The density at the usual cuts, the chosen cut and the relative cut, ascending and without repeats. Pairs beyond ``widest`` are
+    unknown, so the share at larger cuts is estimated from the searches.
     """
     counted = [density_at(gathered, firsts, each) for each in _of_the_curve(cut)]
     examined = int((gathered.known[gathered.looked] != Known.UNSEEN).sum())
@@ -114,7 +114,7 @@ class Read:
 
 
 def choose(heads: Indices, firsts: Indices) -> tuple[Chosen, ...]:
-    """The largest families, the first of equal ones. ``heads``, ``firsts``: (n,), of families.py."""
+    """The largest families; of equally large families, the first ones. ``heads``, ``firsts``: (n,), as in families.py."""
     sizes = np.bincount(heads, minlength=len(heads))
     order = np.lexsort((np.arange(len(heads)), -sizes))[:FAMILIES]
     return tuple(_chosen(leader, heads, firsts) for leader in order[sizes[order] > 1].tolist())
@@ -165,8 +165,8 @@ SMALL = 5_000  # points up to which sketches for the whole curve take seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``cut``: None for the relative one. ``origin``: as in report.Cut. ``limit``: points to examine by searches, spread over the
-    collection; None for all, by their sketches. ``work``: the folder for the data of all points; None for one that is deleted at the end.
+    """``cut``: None for the relative cut. ``origin``: as in report.Cut. ``limit``: the number of points to examine by searches, spread over
+    the collection; None to examine all points by sketches. ``work``: the folder for the data; None for a temporary folder.
     """
 
     collection: str
@@ -179,8 +179,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The points that could be removed if each family kept one. ``firsts``, ``heads``: (n,) of families.py; points that stay have
-    themselves as head.
+    """The points that could be removed if each family kept one. ``firsts``, ``heads``: (n,) as in families.py. A point that stays
+    is its own head.
     """
 
     ids: Ids
@@ -188,7 +188,7 @@ class Copies:
     heads: Indices
 
     def lines(self) -> Iterator[bytes]:
-        """One line of JSON each, family by family: its id, the point that stays for it, and whether the two are exact copies."""
+        """One line of JSON per point, by family: its id, the id of the survivor, and whether the two are exact copies."""
         going = np.flatnonzero(self.heads != np.arange(len(self.heads)))
         going = going[np.argsort(self.heads[going], kind="stable")]
         for start in range(0, len(going), PAGE):
@@ -221,7 +221,7 @@ class Found:
 def analyze(
     source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
 ) -> Report:
-    """``take``: gets the removable points. Raises SourceError, StoreError."""
+    """Analyze the collection. ``take``: receives the removable points. Raises SourceError, StoreError."""
     with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
@@ -234,7 +234,7 @@ def analyze(
 
 
 def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
-    """By sketches, sized for the cut, which is computed before anything else is read."""
+    """Examine all points by sketches. Their size depends on the cut, so the cut is computed before all points are read."""
     with _opened_store(source, asked) as store:
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
@@ -249,7 +249,7 @@ def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
 
 
 def _sample(source: Source, asked: Asked, ids: Ids, limit: int, bar: Bar) -> Found:
-    """By searches, because most copies of a sample are not in it."""
+    """Examine a sample by searches, because most copies of a sampled point are outside the sample."""
     looked = spread(len(ids), limit)
     vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
     around = _around(source, asked.fields, vectors, bar)

@@ -1,4 +1,4 @@
-"""Which points share a band: the only step of a sweep that processes all points at once. Two engines, the same pairs.
+"""Finds the points that share a band. This is the only step of a sweep that processes all points at once. Both engines find the same pairs.
 
 LOCAL: DuckDB, in this process, out of core. RAY: Daft, on the Ray cluster that RAY_ADDRESS names, or on one of its own; the bands go to it
 and the pairs come back as Parquet files in the folder of the sweep, which all its machines must see. Both form the same pairs:
@@ -48,13 +48,13 @@ class Runner(StrEnum):
 
 
 Join = Callable[[Path, Path], None]
-"""Reads the bands in the folders in the first one (Parquet: hash, place, of_text), no two of which share a hash, and writes the pairs into
-the second one (Parquet: a, b, of_text).
+"""Arguments: the folder of the bands and the folder for the pairs. The first has subfolders with Parquet files (hash, place, of_text);
+different subfolders have no hash in common. The pairs are written as Parquet (a, b, of_text).
 """
 
 
 def by_daft(*, on_ray: bool) -> Join:
-    """Daft decides once per process where it runs. Raises ModuleNotFoundError without it."""
+    """A join by Daft. The runner is set once per process. Raises ModuleNotFoundError without Daft."""
     import daft
 
     if on_ray:
@@ -73,8 +73,8 @@ def by_daft(*, on_ray: bool) -> Join:
 def met(bands: DataFrame) -> DataFrame:
     """The pairs (a, b, of_text) of these (hash, place, of_text).
 
-    Most hashes have one point and are dropped first. The others are grouped into lists: windows over eight million hashes took Daft 16 GB,
-    lists one.
+    Most hashes have one point and are dropped first. The others are grouped into lists. For eight million hashes, Daft needed 16 GB with
+    window functions, and 1 GB with lists.
     """
     from daft import col, lit
 

@@ -29,9 +29,9 @@ Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketched:
-    """The points of consecutive places, those that are there: ``there`` (m,), ``bands`` and ``counts`` (m, b) as in a Page. ``vectors``: one
-    row for each place. ``has_direction``: (m,) whether there is a vector that is not zero. ``canonical``: (m,) of the texts, "" for one that
-    is missing or too expensive to be read.
+    """The existing points of consecutive places. ``there`` (m,), ``vectors``, ``bands`` and ``counts`` (m, b): as in Page.
+    ``has_direction``: (m,) whether the point has a nonzero vector. ``canonical``: (m,) the canonical texts; "" for a text that is missing or
+    too expensive to read.
     """
 
     there: Places
@@ -43,7 +43,7 @@ class Sketched:
 
 
 def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page], bar: Bar) -> None:
-    """Read the points that the store lacks. ``page``: of the points of consecutive places, without deleted ones. Raises SourceError."""
+    """Read the points that are not in the store yet. ``page``: makes a Page of the existing points of consecutive places. Raises SourceError."""
     with bar("reading", len(ids)) as advance:
         advance(store.done)
         while (start := store.done) < len(ids):
@@ -62,7 +62,7 @@ def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
 
 
 def canonical_of(text: str | None) -> str:
-    """Empty without a text, and for one that is too expensive to be read."""
+    """The canonical text; empty if the text is missing or too expensive to read."""
     return "" if text is None or cost(text) is None else folded(unwrapped(text))
 
 

@@ -30,7 +30,7 @@ FEWEST_SIGNS, MOST_SIGNS = 12, 28
 SPARE_SIGNS, LEAST_SPARE_SIGNS = 4, 2
 COPIES = 0.02  # the distance of a sweep's copies
 FOUND = 0.95  # share of the pairs at the distance that a job names
-MOST_BANDS = 240  # beside those of texts they fit into a byte
+MOST_BANDS = 240  # with the bands of texts, the number of a band fits into a byte
 MOST_ROWS = 24_000_000  # bands of all points that a job may add for wider copies: 1 GB of hashes and their join
 _SEED = 20260101  # of the directions: any number will do, but a continued run needs the same directions
 
@@ -39,8 +39,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """``planes``: (d, bands * width) float32. ``centre``: (d,), of the collection: embeddings lie in a narrow cone, in which directions
-    through the origin would separate nothing.
+    """``planes``: (d, bands * width) float32. ``centre``: (d,), the mean of the collection. It is needed because embeddings lie in a narrow
+    cone, which planes through the origin would not divide.
     """
 
     planes: FloatMatrix
@@ -57,25 +57,24 @@ class Directions:
 
 
 def directions(sample: FloatMatrix, points: int, distance: float | None = None) -> Directions:
-    """The directions for a collection of this many points, with ``sample`` (s, d) spread over it. The same arguments give the same
-    directions.
+    """The directions for a collection of ``points`` points. ``sample``: (s, d), spread over it. The same arguments give the same directions.
 
-    ``distance``: up to which pairs are found, as far as the cost allows; None: pairs of cosine .98, with the fewest bands.
+    ``distance``: the largest distance of the pairs to find, as far as the cost allows. None: cosine 0.98, with the fewest bands.
     """
     centre = _units(sample).mean(axis=0)
     if (COPIES if distance is None else distance) >= _spread(centre) / 2.0:
-        # Nearly all points are copies. Relative to their centre only their differences would count.
+        # Nearly all points are copies. Their common direction must count, so it is not subtracted.
         centre = np.zeros_like(centre)
     bands, width = VECTOR_BANDS, _width(points, SPARE_SIGNS)
     if distance is not None:
         bands, width = _sized(_agreement(distance, centre), points)
-    # RandomState: the only generator whose numbers numpy promises not to change.
+    # RandomState is the only generator whose numbers numpy guarantees across versions.
     planes = np.random.RandomState(_SEED).standard_normal((sample.shape[1], bands * width))
     return Directions(planes.astype(np.float32), centre, width)
 
 
 def _spread(centre: FloatMatrix) -> float:
-    """The mean distance of unit vectors whose mean this is."""
+    """The mean distance of unit vectors with this mean."""
     return 1.0 - float(centre @ centre)
 
 
@@ -95,8 +94,8 @@ def _width(points: int, spare: int) -> int:
 
 
 def _sized(agreement: float, points: int) -> tuple[int, int]:
-    """The number of bands, and of signs per band: the longest bands of which the permitted number suffices, because longer ones have fewer
-    unrelated candidates.
+    """The number of bands, and of signs per band. The bands are as long as the permitted number of bands allows, because longer bands have
+    fewer unrelated candidates.
     """
     most = min(max(MOST_ROWS // max(points, 1), VECTOR_BANDS), MOST_BANDS)
     for spare in range(SPARE_SIGNS, LEAST_SPARE_SIGNS - 1, -1):

@@ -1,4 +1,4 @@
-"""What a job has read of a collection, and what could go, on disk: points and bands in DuckDB, vectors and texts in raw files beside it.
+"""The data of a job on disk: the points read so far, and the removable points. DuckDB has points and bands, raw files have vectors and texts.
 
 DuckDB joins the bands out of core, within a bound of memory, so that the size of a collection is limited by a laptop's disk and not by its
 memory. A page is added as a whole: the raw files first, then one transaction. After a kill, raw data without a transaction is truncated,
@@ -62,10 +62,11 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The points of consecutive places from ``start`` on; those that are gone have a row of zeros. ``there``: (m,) places of the others,
-    of which the next members speak. ``numbers``: (m,) equal for equal canonical texts, 0 without one. ``rank``: (m,) the larger
-    one stays. ``size``: (m,) bytes of vector and payload. ``marks``: (m,) equal for equal content. ``bands``: (m, b), those of texts
-    first, and which of them count (m, b). ``labels``: (m,) what points are counted by, or none at all.
+    """The points of consecutive places, beginning at ``start``. ``vectors``: one row per place, zero for a deleted point. ``there``: (m,)
+    the places of the m existing points. The other members have one entry per existing point. ``numbers``: equal for equal canonical
+    texts, 0 without text. ``rank``: of two copies, the one with the larger value stays. ``size``: bytes of vector and payload.
+    ``marks``: equal for equal content. ``bands``: (m, b), the bands of texts first. ``counts``: (m, b), which bands are valid.
+    ``labels``: the groups for counting points; empty if they are not counted.
     """
 
     start: int
@@ -84,8 +85,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Pairs of places, the smaller first: ``pairs`` (p, 2). ``rows`` (p, 2): the same as rows of the last members, which have k points.
-    ``of_text`` (p,): whether they share a band of their texts.
+    """``pairs``: (p, 2) places, the smaller first. ``rows``: (p, 2) the same pairs as rows of ``vectors``, ``has_vector`` and ``texts``.
+    ``of_text``: (p,) whether the pair shares a band of its texts.
     """
 
     pairs: Places
@@ -98,7 +99,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """All existing points, ascending by ``places`` (n,); the other members (n,) as in a Page."""
+    """All existing points, ascending by ``places`` (n,). The other members are (n,) and as in Page."""
 
     places: Places
     has_vector: npt.NDArray[np.bool_]
@@ -110,7 +111,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Going:
-    """A removable point. ``similarity``: of the vectors to the survivor's, None without both. Marks: as of ``mark_of``."""
+    """A removable point. ``similarity``: of its vector and the survivor's; None unless both have one. Marks: as by ``mark_of``."""
 
     id: PointId
     survivor: PointId
@@ -121,8 +122,8 @@ class Going:
 
 
 class Texts:
-    """The texts of the first places of a collection, one after another, and where each ends; a missing text counts as empty. ``done``: the
-    number of places to keep from an existing file.
+    """The texts of the first places of a collection: one file with the concatenated texts, one with the end of each. A missing text counts as
+    empty. ``done``: the number of places to keep from existing files.
     """
 
     def __init__(self, folder: Path, done: int) -> None:
