@@ -1,4 +1,5 @@
-"""The write gate on the embedded engine: upserts of 1,000 points and of one, through each mode, against a direct client's.
+"""The write gate on the embedded engine: upserts of 1,000 points and of one, through each mode, against a direct client's. Once as the engine
+comes, where each query compares all points, and once with its index, which each upsert of 1,000 points then extends.
 
 One side more asks the engine for the neighbours itself before it upserts, with a query made beforehand, and ignores the answer: what the
 engine alone takes. No gate that waits for its query can be faster on this engine.
@@ -38,6 +39,7 @@ MODES = ("off", "observe", "annotate", "skip")
 WAITED_FOR = ("annotate", "skip")  # writes that wait for their judgement; observe leaves some out under load
 WANTED = {"annotate": 0.5}
 ASKED = "direct, neighbours asked for first"
+INDEXED_KB = 1  # segments from this size on are indexed
 
 Upsert = list[models.PointStruct]
 Taken = tuple[list[float], list[float]]
@@ -45,6 +47,12 @@ Taken = tuple[list[float], list[float]]
 
 
 def bench_writes(effort: Effort) -> Iterator[Section]:
+    """Without an index, and with one."""
+    yield _compared(effort, "writes", None)
+    yield _compared(effort, "writes-indexed", models.OptimizersConfigDiff(indexing_threshold=INDEXED_KB))
+
+
+def _compared(effort: Effort, name: str, optimizers: models.OptimizersConfigDiff | None) -> Section:
     """Points per second, and the median of an upsert. All sides store the same points; the gate's two come with copies of points that are
     stored and of points in the same upsert.
     """
@@ -56,27 +64,27 @@ def bench_writes(effort: Effort) -> Iterator[Section]:
         asked = [query(each) for each in made]
         ports = {"direct": upstream.port, **{mode: each.port for mode, each in gates.items()}}
         sides: dict[str, Callable[[], Taken]] = {
-            name: partial(stored, port, upstream.port, made, numbers) for name, port in ports.items()
+            side: partial(stored, port, upstream.port, made, numbers, optimizers) for side, port in ports.items()
         }
-        sides[ASKED] = partial(stored, upstream.port, upstream.port, made, numbers, asked)
+        sides[ASKED] = partial(stored, upstream.port, upstream.port, made, numbers, optimizers, asked)
         rounds = interleave(sides, rounds=effort.rounds)
         for mode in WAITED_FOR:
             _all_judged(gates[mode], effort.rounds * len(made))
-    rates = {name: [POINTS * UPSERTS / sum(many) for many, _ in taken] for name, taken in rounds.items()}
+    rates = {side: [POINTS * UPSERTS / sum(many) for many, _ in taken] for side, taken in rounds.items()}
     rows: list[dict[str, object]] = []
-    for name, taken in rounds.items():
-        share = spread(ratios(rates[name], rates["direct"]))
+    for side, taken in rounds.items():
+        share = spread(ratios(rates[side], rates["direct"]))
         rows.append(
             {
-                "": name,
-                "points per s": spread(rates[name]),
+                "": side,
+                "points per s": spread(rates[side]),
                 "of direct": share,
                 f"{POINTS:,} points, ms": spread([percentile(many, 0.5) * 1e3 for many, _ in taken]),
                 "one point, ms": spread([percentile(single, 0.5) * 1e3 for _, single in taken]),
-                "wanted": judged(share.median, WANTED.get(name)),
+                "wanted": judged(share.median, WANTED.get(side)),
             }
         )
-    yield Section("writes", f"upserts of {POINTS:,} × {DIMENSIONS}, {COPIED:.0%} copies, one qdrant-client", rows)
+    return Section(name, f"upserts of {POINTS:,} × {DIMENSIONS}, {COPIED:.0%} copies, one qdrant-client", rows)
 
 
 def upserts() -> list[Upsert]:
@@ -105,13 +113,18 @@ def query(points: Upsert) -> bytes:
 
 
 def stored(
-    port: int, database: int, made: list[Upsert], numbers: Iterator[int], asked: Sequence[bytes] | None = None
+    port: int,
+    database: int,
+    made: list[Upsert],
+    numbers: Iterator[int],
+    optimizers: models.OptimizersConfigDiff | None = None,
+    asked: Sequence[bytes] | None = None,
 ) -> Taken:
     """Store all in a new collection through this port; ``asked``: queries of the database, one before each upsert."""
     name = f"round{next(numbers)}"
     parameters = models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)
     with contextlib.closing(_client(database)) as direct, contextlib.closing(_client(port)) as client:
-        direct.create_collection(name, vectors_config=parameters)
+        direct.create_collection(name, vectors_config=parameters, optimizers_config=optimizers)
         client.count(name)  # opens the connection
         with contextlib.closing(HTTPConnection("127.0.0.1", database, timeout=60)) as raw:
             taken = [
