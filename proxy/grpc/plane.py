@@ -117,8 +117,7 @@ class Plane(grpc.GenericRpcHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         path = handler_call_details.method
-        handler = self._known.get(path)
-        if handler is None and len(path) > LONGEST_METHOD:
+        if (handler := self._known.get(path)) is None and len(path) > LONGEST_METHOD:
             return None
         if handler is None:
             head = RequestHead(method="POST", path=path, host=self._host)

@@ -208,7 +208,9 @@ class SearchService:
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 is_repeat = repeat is not None and repeat.is_known
-                if lean is not None and not services.own.has(operation, len(call.searches), is_repeat=is_repeat):
+                if lean is not None and not (
+                    is_spare or services.own.has(operation, len(call.searches), is_repeat=is_repeat)
+                ):
                     call, lean = whole(), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason

@@ -20,8 +20,9 @@ LOOKED_AT = 8  # candidates: one score could agree by chance, eight of different
 # The number of tolerances that the middle scores of a pool must span: another vector's score is then within one tolerance in 2 cases of
 # 100. Scores may have few different values, as those of vectors of zeros and ones do, and one far candidate increases the tolerance of
 # distances. So the pairs of a pool whose scores are within the tolerance although their vectors differ are counted, too: CHANCE of all pairs
-# at most. Vectors differ by more than a share of the typical squared distance (DIFFERENT), and by more than float32 loses (LOST).
-TELLING, CHANCE, DIFFERENT, LOST = 100.0, 0.02, 1e-3, 1e-5
+# at most. Vectors differ by more than a share of the typical squared distance (DIFFERENT), the median from COMPARED candidates to all, and by
+# more than float32 loses (LOST).
+TELLING, CHANCE, DIFFERENT, LOST, COMPARED = 100.0, 0.02, 1e-3, 1e-5, 16
 TOLERANCE = 1e-3  # scores are float32, of vectors that may be stored in half precision
 
 # Cosine collections store or return unit vectors; float16 and quantised storage change the length by about this much.
@@ -113,9 +114,10 @@ def scores_prove(
     lengths = np.einsum("ij,ij->i", rows, rows)
     sums = np.add.outer(lengths, lengths)
     apart = sums - 2.0 * (rows @ rows.T)
-    pairs = np.triu_indices(len(rows), 1)
-    differ = apart[pairs] > np.maximum(DIFFERENT * np.median(apart[pairs]), LOST * sums[pairs])
-    return int((differ & (np.abs(np.subtract.outer(scores, scores))[pairs] <= reach)).sum()) <= most
+    some = apart[:: -(-len(rows) // COMPARED)]
+    differ = apart > np.maximum(DIFFERENT * np.median(some), LOST * sums)
+    is_equal = np.abs(np.subtract.outer(scores, scores)) <= reach
+    return int(np.count_nonzero(differ & is_equal)) <= 2 * most  # each pair twice
 
 
 def _unit(metric: Metric, query: FloatMatrix, vectors: FloatMatrix, expected: Reals) -> float:

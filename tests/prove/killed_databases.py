@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -114,7 +115,7 @@ class Process:
         self._output.close()
 
 
-class _Plain:
+class _Plain(ABC):
     """What most have in common."""
 
     backend: str
@@ -128,8 +129,9 @@ class _Plain:
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
+    @abstractmethod
     def start(self) -> None:
-        raise NotImplementedError
+        """Begin, with the data of the last time."""
 
     def end(self) -> None:
         self._process.close()

@@ -165,59 +165,6 @@ def test_scores_prove_rows_from_the_first_pool_whose_scores_differ(memory: Featu
     assert isinstance(memory.recall("c", KEY, copies), Recalled)
 
 
-def steps(count: int, rng: np.random.Generator) -> Matrix:
-    """Vectors of zeros and ones: their inner products are few different numbers."""
-    return (rng.random((count, DIMENSION)) < 0.1).astype(np.float32)
-
-
-def asked_by_products(rows: Matrix, query: Matrix) -> Points:
-    return Points([b"%d" % row for row in range(len(rows))], query, (rows @ query).astype(np.float64))
-
-
-def test_scores_that_come_in_steps_prove_nothing(memory: FeatureMemory, clock: ManualClock) -> None:
-    """Without versions, a point that was written anew often has the score that it had."""
-    rng = np.random.default_rng(0)
-    rows, query = steps(40, rng), steps(1, rng)[0]
-    asked = asked_by_products(rows, query)
-    assert memory.learn("c", KEY, asked, rows, None).until is None
-    assert memory.recall("c", KEY, asked) == tuple(range(40))
-    for _ in range(WINDOW):
-        memory.learn("c", KEY, asked, rows, None)
-    assert not memory.is_promising("c"), "a search without vectors would be sent twice each time"
-    versioned = [Record()] * 40
-    memory.learn("v", KEY, asked, rows, versioned)
-    assert isinstance(memory.recall("v", KEY, asked), Recalled)
-    clock.advance(TTL_SECONDS + 1)
-    assert memory.recall("v", KEY, asked) == tuple(range(40))
-
-
-@pytest.mark.parametrize("far", [30.0, 1000.0])
-def test_a_far_candidate_does_not_hide_a_vector_that_changed(memory: FeatureMemory, far: float) -> None:
-    """What is tolerated of a distance is relative to the largest one of the pool."""
-    rng = np.random.default_rng(1)
-    rows = rng.standard_normal((60, DIMENSION)).astype(np.float32)
-    rows[-1] += np.float32(far)
-    query = rng.standard_normal(DIMENSION).astype(np.float32)
-
-    def asked(which: list[int]) -> Points:
-        apart = np.linalg.norm(rows[which].astype(np.float64) - query, axis=1)
-        return Points([b"%d" % each for each in which], query, apart)
-
-    near, mixed = list(range(50)), [*range(20), 59]
-    memory.learn("c", KEY, asked(near), rows[near], None)
-    memory.learn("c", KEY, asked(mixed), rows[mixed], None)
-    hidden = 0
-    for place in range(20):
-        kept = rows[place].copy()
-        rows[place] = rng.standard_normal(DIMENSION)
-        if isinstance(memory.recall("c", KEY, asked(mixed)), Recalled):
-            hidden += 1
-        elif memory.score_failures:
-            break
-        rows[place] = kept
-    assert hidden == 0
-
-
 def test_a_vector_that_comes_otherwise_than_it_is_known_forgets_the_collection(memory: FeatureMemory) -> None:
     made = Collection()
     taught(memory, made, [0, 1, 2])
