@@ -35,8 +35,8 @@ class Loan:
     end: Callable[[], None]
 
 
-# Clients whose speed one call compares. Each asks the kernel: with 200 slow readers, and 200 new ones a second, comparing all was a quarter
-# of the process's work.
+# Clients whose speed one call compares. Each comparison asks the kernel. With 200 slow readers and 200 new ones a second, to compare all of
+# them took a quarter of the process's CPU.
 LOOKED_AT = 16
 
 

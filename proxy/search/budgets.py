@@ -32,8 +32,8 @@ from .errors import RejectedReplyError
 ENTRIES = 1024  # collections counted: at most 1 MB
 FREE = 1  # per minute and collection: the first searches of a client with few searches may grow
 OVERDRAFT = 5  # replays beyond the budget; after that, searches are not widened: as many failures as open the breaker
-# Reads beyond the budget that requests in progress may reserve, of those whose points memory had the last time: they are seldom needed. Without
-# it a question that grows its pool, and so uses up the budget, was sent with vectors each time.
+# Reads that repeated requests in progress may reserve beyond the budget, if memory had all their points the last time. Few of them are spent.
+# Without them a question that grows its pool uses up the budget itself, and is then always sent with vectors.
 REPEATED = 2
 QUIET_SECONDS = 60.0  # Qdrant's limits are per minute and fill up within one
 DAY_SECONDS = 86_400.0  # a month begins with a day
