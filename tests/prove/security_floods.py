@@ -156,15 +156,19 @@ def in_ms(seconds: float | None) -> float:
 
 
 async def paced(proxy: Target, attack: Slow) -> list[Finding]:
-    """A good client beside attackers that come as those of slowhttptest do; then the same at nginx: what this machine can do."""
+    """A good client beside attackers that come as those of slowhttptest do; beside the same on another proxy, and at nginx: what this
+    machine can do meanwhile.
+    """
     before = await baseline(proxy.port)
-    during, fared = await attack.attack(proxy.port, proxy.port)
+    control = await elsewhere(proxy, attack)
     yardstick = await beside_nginx(attack)
+    during, fared = await attack.attack(proxy.port, proxy.port)
     what = f"{attack.count} {attack.name}, {attack.a_second:.0f} new ones a second, a good client at {RATE:.0f}/s"
     p99, was = in_ms(during.p99_seconds), in_ms(before.p99_seconds)
     found = [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, "p99 ≤ 2× baseline", f"{p99:.1f} ms, was {was:.1f} ms", p99 <= 2 * was),
+        Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", control, None),
         Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
     if attack.name == "slow heads":
@@ -175,8 +179,7 @@ async def paced(proxy: Target, attack: Slow) -> list[Finding]:
 async def at_once(proxy: Target, attack: Slow) -> list[Finding]:
     """All come in the same second; beside the same on another proxy, and at nginx: what this machine can do meanwhile."""
     before = await baseline(proxy.port)
-    async with target() as other:
-        control, _ = await attack.attack(other.port, proxy.port)
+    control = await elsewhere(proxy, attack)
     yardstick = await beside_nginx(attack)
     during, _ = await attack.attack(proxy.port, proxy.port)
     what = f"{attack.count} {attack.name} at once, a good client at {RATE:.0f}/s"
@@ -186,9 +189,16 @@ async def at_once(proxy: Target, attack: Slow) -> list[Finding]:
     return [
         Finding("S4", what, "errors 0", during.words(), not during.failed),
         Finding("S4", what, f"p50 ≤ {TIMES} ×, slowest ≤ {SLOWEST_SECONDS} s", said, is_met),
-        Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", _times(control), None),
+        Finding("S4", f"{what}; they attack another proxy", "none: the machine's part", control, None),
         Finding("S4", f"{what}; all of them at one nginx process", "none: a yardstick", yardstick, None),
     ]
+
+
+async def elsewhere(proxy: Target, attack: Slow) -> str:
+    """What a good client of ``proxy`` sees while the attack goes on at another proxy on this machine."""
+    async with target() as other:
+        served, _ = await attack.attack(other.port, proxy.port)
+    return _times(served)
 
 
 def _times(served: Served) -> str:
