@@ -143,8 +143,14 @@ class Seen:
         texts = sum(len(text) + 50 for text in self.texts or () if text is not None)
         return 1000 + sum(map(len, self.ids)) + 91 * len(self.scores) + 2 * texts
 
-    def summary(self) -> Summary:
+    @property
+    def is_changed(self) -> bool:
+        """Whether the answer differs from the database's own page."""
         own = range(len(self.scores))[self.offset : self.offset + self.top_k]
+        kept: list[int] = self.selection.keep.tolist()
+        return kept != list(own)
+
+    def summary(self) -> Summary:
         return Summary(
             collection=self.operation.collection,
             operation=self.operation.name,
@@ -155,7 +161,7 @@ class Seen:
             results=self.figures.returned,
             repeats=self.figures.repeats,
             collapsed=self.figures.collapsed,
-            changed=self.selection.keep.tolist() != list(own),
+            changed=self.is_changed,
         )
 
     def record(self) -> Record:
@@ -315,11 +321,12 @@ PLACES = 256  # the most workers
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A search with its number and its time in seconds since the epoch."""
+    """A search with its number and its time in seconds since the epoch. ``size_bytes``: that of ``seen``."""
 
     number: int
     at: float
     seen: Seen
+    size_bytes: int
 
 
 KEPT_IN_PRIVATE = 50  # 300 kB, and as many as a person reads
@@ -368,13 +375,16 @@ class Trends:
         self._now = now
         self._held: OrderedDict[str, dict[int, tuple[int, ...]]] = OrderedDict()
 
-    def add(self, search: Summary, at: float) -> None:
+    def add(self, search: Seen, at: float) -> None:
         """Count one search that ended at this time."""
-        buckets = self._held.setdefault(search.collection, {})
-        self._held.move_to_end(search.collection)
+        collection, figures = search.operation.collection, search.figures
+        buckets = self._held.setdefault(collection, {})
+        self._held.move_to_end(collection)
         while len(self._held) > MOST_COLLECTIONS:
             self._held.popitem(last=False)
-        counts = (1, search.changed, search.results, search.repeats, search.candidates, search.collapsed)
+        counts = (
+            1, search.is_changed, figures.returned, figures.repeats, figures.candidates, figures.collapsed
+        )  # fmt: skip
         number = int(at) // BUCKET_SECONDS
         before = buckets.get(number, (0,) * len(counts))
         buckets[number] = tuple([one + more for one, more in zip(before, counts, strict=True)])
@@ -429,10 +439,10 @@ class Recent:
         """Add a search and drop the oldest; one larger than the bound is not kept."""
         at = self._now()
         self._number = max(self._number + PLACES, int(at * 1000) * PLACES + self._number % PLACES)
-        self._held.append(Numbered(self._number, round(at, 3), seen))
-        self._bytes += seen.size_bytes
+        self._held.append(Numbered(self._number, round(at, 3), seen, size := seen.size_bytes))
+        self._bytes += size
         self._shrink()
-        self.trends.add(seen.summary(), at)
+        self.trends.add(seen, at)
 
     def resize(self, keep: int, *, texts: bool) -> None:
         """Apply these settings; without texts, kept searches with texts are dropped."""
@@ -462,7 +472,7 @@ class Recent:
 
     def _shrink(self) -> None:
         while self._held and (len(self._held) > self.keep or self._bytes > self._most_bytes):
-            self._bytes -= self._held.popleft().seen.size_bytes
+            self._bytes -= self._held.popleft().size_bytes
 
 
 @dataclass(frozen=True, slots=True)
