@@ -157,7 +157,11 @@ class Searcher:
         if repeat.is_old or not (repeat.is_known or self._memory.is_promising(operation.collection)):
             return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
-        lean = self.read(operation, body, needs)
+        lean = self._repeats.parsed(operation, body, needs) if repeat.is_known else None
+        if lean is None:
+            lean = self.read(operation, body, needs)
+            if repeat.is_known:
+                self._repeats.keep(body, needs, lean)
         # For a search by anything but a dense vector, rows mean nothing in another pool. Payload values that a client excludes are not
         # compared just because another client's search fetched them.
         may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
@@ -246,16 +250,18 @@ class Searcher:
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
-        order = None if attempt.enough is None else settled_order(reply.pools[0], reply.pools[0].size)
-        known = reply if order is None else replace(reply, pools=(identified(reply.pools[0], order),))
+        is_part = attempt.enough is not None
+        order = settled_order(reply.pools[0], reply.pools[0].size) if is_part else []
+        is_settled = order == list(range(len(order)))
+        known = reply if is_settled else replace(reply, pools=(identified(reply.pools[0], order),))
         asked = asked_of(attempt, known, self._rest)
         if asked is None:
             return None, None
-        counts, is_part = not (attempt.rounds or attempt.is_repeated), order is not None
+        counts = not (attempt.rounds or attempt.is_repeated)
         decided = memory.decided(attempt.call.operation.collection, asked, counts=counts, is_part=is_part)
         if decided is not None:
             attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
-            if order is not None:
+            if not is_settled:
                 decided = arranged(decided, np.argsort(order))
         return asked, decided
 

@@ -16,13 +16,16 @@ from vecsieve.adapters.contract import (
     FetchesAgain,
     MalformedReplyError,
     Needs,
+    Operation,
     Pool,
     Reply,
     Search,
+    SearchCall,
 )
 
 from ...selection.policy import Certain, Linkage, Policy, Strategy
 from ...selection.text.evidence import counts_clusters_alone
+from ...selection.text.memo import Memo
 from ...selection.values import FloatVector, Indices, Metric, Selection
 from ...telemetry.labels import MemoryRecall, Stage
 from ..candidates import Record, records_of
@@ -219,6 +222,8 @@ def _points(attempt: Attempt, search: Search, pool: Pool) -> tuple[Key, Points] 
 # If queries follow Zipf's law, most searches repeat an earlier one. Once the same request has found the same pool twice, the next one asks
 # only for the candidates on which its answer depends: for a page without copies that is the client's own request.
 REQUESTS = 8192
+# Such a request is not parsed again. The bound is for parsed requests, each with its bytes: 300 with 384 numbers, 80 with 1,536.
+PARSED_BYTES = 8 << 20
 _NEVER = float("-inf")
 
 
@@ -234,14 +239,34 @@ class _Answered(NamedTuple):
     looked_until: float = _NEVER
 
 
+class _Parsed(NamedTuple):
+    needs: Needs
+    call: SearchCall
+
+
+def _parsed_bytes(body: bytes, _: _Parsed) -> int:
+    """The request, its array of numbers once as text and once as floats, and the plan."""
+    return 3 * len(body) + 4096
+
+
 class Repeats:
     """Requests that were answered before and whose points memory could recall."""
 
-    __slots__ = ("_held", "_memory")
+    __slots__ = ("_held", "_memory", "_parsed")
 
     def __init__(self, memory: FeatureMemory) -> None:
         self._memory = memory
         self._held = Lru[tuple[str, int], _Answered](REQUESTS)
+        self._parsed = Memo[bytes, _Parsed](PARSED_BYTES, _parsed_bytes)
+
+    def parsed(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall | None:
+        """The request as it was parsed before; None if it was not."""
+        had = self._parsed.get(body)
+        return had.call if had is not None and had.needs == needs and had.call.operation == operation else None
+
+    def keep(self, body: bytes, needs: Needs, call: SearchCall) -> None:
+        """Keep a repeated request for ``parsed``. ``needs``: with which it was parsed."""
+        self._parsed.keep(body, _Parsed(needs, call))
 
     def of(self, collection: str, body: bytes) -> Repeat:
         at, digest = self._memory.quiet_ended(collection), hash(body)

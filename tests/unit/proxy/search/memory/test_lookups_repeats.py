@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.clocks import ManualClock
-from vecsieve.adapters.contract import Pool, Search
+from vecsieve.adapters.contract import Needs, Operation, Pool, Search, SearchCall
+from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.memory.lookups import (
+    PARSED_BYTES,
     REQUESTS,
     Repeats,
     arranged,
@@ -26,6 +28,7 @@ from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
 from vecsieve.proxy.search.memory.shelves import Decided, Enough
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
+from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import Caps, Fixed, Linkage, Relevance, Similarity, Strategy
 from vecsieve.proxy.selection.single import select
@@ -265,3 +268,69 @@ def test_a_decision_is_the_same_in_whatever_order_candidates_of_one_score_come(d
         before = ids.index(name)
         assert now.fates[place] == selection.fates[before]
         assert again[now.representative[place]] == ids[selection.representative[before]]
+
+
+OPERATION = Operation(backend="qdrant", name="query", collection="c")
+
+
+def request(*, limit: int = 4) -> bytes:
+    """A search by a vector, in an object of its own each time."""
+    return b'{"query":[%s],"limit":%d}' % (b",".join([b"0.25"] * 32), limit)
+
+
+def parsed(body: bytes, needs: Needs) -> SearchCall:
+    return QdrantRest().parse_request(OPERATION, body, needs)
+
+
+def test_a_kept_request_is_found_by_its_bytes_for_the_same_operation_and_needs_alone(repeats: Repeats) -> None:
+    needs = Needs(optional_fields=("text",))
+    assert repeats.parsed(OPERATION, request(), needs) is None
+    repeats.keep(request(), needs, call := parsed(request(), needs))
+    assert repeats.parsed(OPERATION, request(), replace(needs)) is call
+    assert repeats.parsed(OPERATION, request(limit=5), needs) is None
+    assert repeats.parsed(replace(OPERATION, collection="d"), request(), needs) is None
+    assert repeats.parsed(OPERATION, request(), replace(needs, optional_fields=("title",))) is None
+
+
+def test_kept_requests_are_bounded_in_bytes_and_the_last_ones_stay(repeats: Repeats) -> None:
+    needs, call = Needs(), parsed(request(), Needs())
+    bodies = [b"%d" % number + bytes(100_000) for number in range(PARSED_BYTES // 100_000)]
+    for body in bodies:
+        repeats.keep(body, needs, call)
+    assert repeats.parsed(OPERATION, bodies[0], needs) is None
+    assert repeats.parsed(OPERATION, bodies[-1], needs) is call
+
+
+class Parsing(QdrantRest):
+    """Counts the requests that it parses."""
+
+    count = 0
+
+    def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
+        self.count += 1
+        return parsed(body, needs)
+
+
+def test_a_request_that_memory_knows_is_not_parsed_again(memory: FeatureMemory) -> None:
+    adapter = Parsing()
+    searcher = Searcher(adapter, memory=memory)
+    found = []
+    for _ in range(4):
+        lean, repeat = searcher.lean(OPERATION, request(), Needs())
+        assert repeat is not None
+        assert searcher._repeats is not None
+        searcher._repeats.answered(repeat, has_until=math.inf)
+        found.append(lean)
+    assert found[0] is None, "memory knows nothing of the first"
+    assert adapter.count == 1
+    assert found[1] is not None
+    assert found[1] is found[2] is found[3]
+
+
+def test_a_request_whose_points_memory_lacks_is_not_kept(memory: FeatureMemory) -> None:
+    memory.filled("c")
+    adapter = Parsing()
+    searcher = Searcher(adapter, memory=memory)
+    for _ in range(3):
+        assert searcher.lean(OPERATION, request(), Needs())[0] is not None
+    assert adapter.count == 3
