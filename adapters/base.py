@@ -214,6 +214,14 @@ class _Writes:
         """Most collections are not partitioned."""
         return b""
 
+    def form_of(self, _points: NewPoints, /) -> Form:
+        """Most backends have one form for all collections."""
+        return self.form
+
+    def holds(self, _points: NewPoints, _row: int, _point: bytes, /) -> bool:
+        """Most databases have no types."""
+        return True
+
     def waits(self, _points: NewPoints, _query: str, /) -> bool:
         """Most databases answer when a write is in their log."""
         return True

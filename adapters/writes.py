@@ -158,6 +158,10 @@ class Form:
         rest = {name: value for name, value in point.items() if name not in self.vectors}
         return {**rest, **{name: vectors[name] for name in self.vectors if name in vectors}, self.payload: payload}
 
+    def same(self, one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+        """Whether two points have the same payload, as far as the database distinguishes values."""
+        return self.payload_of(one) == self.payload_of(other)
+
 
 PLAIN = Form()
 
@@ -166,9 +170,16 @@ PLAIN = Form()
 class MergesPoints(LeavesPointsOut, Protocol):
     """Further verbs of a transport on which a new point can replace a stored one. All are pure."""
 
-    form: Form
     is_conditional: bool
     """Whether `ask_removed` is conditional. If not, the points are read again directly before it and compared completely."""
+
+    def form_of(self, points: NewPoints) -> Form:
+        """The form of this collection's single points."""
+
+    def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
+        """Whether the database can store a single point in the place of this one: each value that differs from the client's has the type of
+        its field, and a place.
+        """
 
     def waits(self, points: NewPoints, query: str) -> bool:
         """Whether the client is answered after its write is done, not when it is accepted."""

@@ -72,7 +72,7 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, unites=False),
-        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md", unites=False),
+        Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
     )
 }
 

@@ -286,7 +286,7 @@ class WriteSettings(Model):
         "keep-newest",
         "for mode merge: which of two copies stays. If lengths or confidences are equal, or times are missing, the newest stays; with "
         "keep-oldest the stored one stays then. merge: the longer text, united arrays, the larger number, otherwise the incoming value. "
-        "merge and custom are not available for Milvus and Weaviate",
+        "merge and custom are not available for Milvus",
     )
     custom: OrNone[str] = setting(
         None,

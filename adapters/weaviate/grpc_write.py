@@ -6,7 +6,7 @@ are passed through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,7 @@ from ..writes import NewPoints, Told, WriteNeeds, numbered
 from . import rest_write
 from .calls import BACKEND, UNNAMED
 from .grpc_request import VECTORS, spelled
+from .objects import object_message
 from .rest_write import Document, WeaviateWrites, document_of
 
 _SERVICE = "/weaviate.v1.Weaviate/"
@@ -186,6 +187,20 @@ _ERRORS, _PLACE, _WORDS = 2, 1, 2
 
 
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
+    def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
+        """By the types of the collection's properties, and by what a message can hold."""
+        try:
+            object_message(point, own(points.document, Document).schema)
+        except ValueError:
+            return False
+        return super().holds(points, row, point)
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
+        """The client's message with other objects."""
+        schema = own(points.document, Document).schema
+        put = {row: length_field(_OBJECTS, object_message(each, schema)) for row, each in merged.items()}
+        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
+
     def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
         """No errors: each object was stored."""
         return NativeAnswer(status=0, content_type="", body=b"")

@@ -7,7 +7,8 @@ name. The answer to a batch has a row for each object: those of objects that wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from ..base import NOTE, Array, KeepsPoints, RestWrites, json_text, own
+from ..base import NOTE, Array, RestWrites, json_text, own
 from ..contract import (
     DeclinedError,
     MalformedReplyError,
@@ -33,6 +34,7 @@ from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema
 from .grpc_request import spelled
+from .objects import FORM, can_hold
 
 GRAPHQL = "/v1/graphql"
 # Searches of one query.
@@ -165,7 +167,6 @@ def _together(searches: Sequence[str]) -> Sequence[bytes]:
     return [orjson.dumps({"query": f"{{Get{{{' '.join(each)}}}}}"}) for each in together]
 
 
-FORM = Form("properties", ("vector", "vectors"))
 # Members of an object that can be stored again, and one that shows a change.
 _SHOWN = ("class", "id", "properties", "vector", "vectors", "tenant", "lastUpdateTimeUnix")
 
@@ -181,13 +182,14 @@ def _id_of(row: bytes) -> bytes:
     return orjson.dumps(orjson.loads(identifier or b"").lower())
 
 
-class WeaviateWrites(KeepsPoints):
-    """The verbs that both transports share. ``describe``: the transport's own."""
+class WeaviateWrites:
+    """The verbs that both transports share. ``describe``, ``point``: the transport's own."""
 
     describe: Callable[[Operation, bytes], Question | None]
+    point: Callable[[NewPoints, int], bytes]
     parse_description = staticmethod(read_schema)
     is_told = True
-    form = FORM
+    form: Form = FORM
 
     def collection(self, _: Operation, points: NewPoints) -> str:
         """Its name, without the tenant."""
@@ -197,6 +199,12 @@ class WeaviateWrites(KeepsPoints):
         """The tenant; b"" for none."""
         tenant = own(points.document, Document).tenant
         return orjson.dumps(tenant) if tenant else b""
+
+    def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
+        """By the types of the collection's properties."""
+        schema = own(points.document, Document).schema
+        before, after = [FORM.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
+        return can_hold(schema, before, after)
 
     def ask_metric(self, write: Operation, body: bytes) -> Question:
         """The description of the collection. Raises UnsupportedError."""
@@ -438,6 +446,10 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         """An object as in a batch, in the client's own bytes."""
         source = _source(points)
         return source.text.cut(*source.rows[row])
+
+    def merged(self, write: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """A single object is the whole write."""
+        return merged[0] if write.name == _OBJECT else super().merged(write, points, rows, merged)
 
     def _row_shown(self, points: NewPoints, row: int, result: bytes = _STORED) -> bytes:
         """The row of an object in the answer to a batch."""

@@ -21,7 +21,8 @@ import numpy as np
 import orjson
 
 from vecsieve.adapters.contract import UpstreamReplyError
-from vecsieve.adapters.weaviate.rest_write import FORM, GRAPHQL, by_ids, ids_in
+from vecsieve.adapters.weaviate.objects import FORM
+from vecsieve.adapters.weaviate.rest_write import GRAPHQL, by_ids, ids_in
 from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.problems import masked
 

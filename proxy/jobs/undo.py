@@ -193,7 +193,7 @@ def _is_as_made(stored: bytes | None, row: Row, form: Form) -> bool:
     """Whether the stored point has the payload that the gate gave it."""
     if stored is None or row.became is None:
         return False
-    return form.payload_of(json.loads(stored)) == form.payload_of(json.loads(row.became))
+    return form.same(json.loads(stored), json.loads(row.became))
 
 
 def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:

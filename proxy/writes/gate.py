@@ -377,6 +377,8 @@ class WriteGate:
         write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
         known = await self._known(verbs, exchange, judged.points, ids, until, whole=mode == "merge")
         plan = await self._planned(exchange, judged, known, policy, query)
+        if plan.unheld:
+            self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
             return Change(stored=judged.points.ids)
         await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)

@@ -73,13 +73,14 @@ class Judged:
 class Plan:
     """``rows``: of the journal. ``body``: the rest of the write; None if nothing is left. ``removed``: stored points by their ids.
     ``gone``: the places of points that are left out, each with the place of its original in the same write, None for a stored one; in the
-    order of ``rows``.
+    order of ``rows``. ``unheld``: how many merged points the collection cannot hold; their copies are stored as they came.
     """
 
     rows: tuple[LeftOut, ...]
     body: bytes | None
     gone: Mapping[int, int | None]
     removed: Mapping[bytes, bytes] = field(default_factory=dict)
+    unheld: int = 0
 
 
 def without_copies(verbs: LeavesPointsOut, write: Operation, judged: Judged, known: Mapping[bytes, bytes]) -> Plan:
@@ -155,9 +156,13 @@ def merged(
     gone: dict[int, int | None] = {}
     shown: dict[int, bytes] = {}
     removed: dict[bytes, bytes] = {}
+    unheld = 0
     for family in _families(verbs, judged, known):
         found = settled(family, policy.write, policy.fields.text)
         if not _is_possible(found, judged, known, waits=waits):
+            continue
+        if not _is_held(verbs, points, found):
+            unheld += 1
             continue
         rows += _rows(verbs, write, judged, found)
         gone |= {copy.row: found.survivor.row for copy in found.gone if copy.row is not None}
@@ -165,18 +170,19 @@ def merged(
         if found.sent is not None and found.survivor.row is not None:
             shown[found.survivor.row] = found.survivor.point
     if not rows or len(gone) == len(points.ids):
-        return Plan(tuple(rows), None, gone, removed)
+        return Plan(tuple(rows), None, gone, removed, unheld)
     body = verbs.merged(write, points, gone, shown) if shown else verbs.without(points, gone)
-    return Plan(tuple(rows), body, gone, removed)
+    return Plan(tuple(rows), body, gone, removed, unheld)
 
 
 def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes]) -> list[list[Copy]]:
     """The copies of each original, which comes first unless it was removed in the meantime."""
     points = judged.points
     places = {identifier: row for row, identifier in enumerate(points.ids)}
+    form = verbs.form_of(points)
 
     def copy(row: int) -> Copy:
-        return Copy(points.ids[row], row, verbs.point(points, row), verbs.form)
+        return Copy(points.ids[row], row, verbs.point(points, row), form)
 
     families: dict[bytes, list[Copy]] = {}
     for row in judged.copies():
@@ -184,7 +190,7 @@ def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes])
         if of is None or points.ids[row] in known:
             continue
         if of not in families:
-            stored = [Copy(of, None, known[of], verbs.form)] if of in known else []
+            stored = [Copy(of, None, known[of], form)] if of in known else []
             families[of] = [copy(places[of])] if of in places else stored
         families[of].append(copy(row))
     return [family for family in families.values() if len(family) > 1]
@@ -194,6 +200,12 @@ def _is_possible(found: Settled, judged: Judged, known: Mapping[bytes, bytes], *
     often = Counter(judged.points.ids)
     is_update = any(copy.row is not None and (copy.id in known or often[copy.id] > 1) for copy in found.gone)
     return not is_update and (waits or all(copy.row is not None for copy in found.gone))
+
+
+def _is_held(verbs: MergesPoints, points: NewPoints, found: Settled) -> bool:
+    """Whether the survivor can be stored with what was added to it."""
+    row = found.survivor.row
+    return found.sent is None or row is None or verbs.holds(points, row, found.survivor.point)
 
 
 def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled) -> list[LeftOut]:

@@ -4,6 +4,7 @@ its program (`make real-servers`).
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -148,6 +149,37 @@ def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
         told(direct(other), "create", PROGRAM)
         told(direct(other), "merge", PROGRAM)
         assert found == told(direct(other), "everything", PROGRAM)
+
+
+def united(server: Server) -> dict[str, Any]:
+    """By the end of its id what is stored of each object."""
+    headers = {"Authorization": "Bearer sesame"}
+    answer = exchange(server.url, "GET", "/v1/objects?class=United&limit=100&include=vector", headers=headers)
+    shown = {each["id"][-1]: each for each in json.loads(answer.body)["objects"]}
+    return {key: [each["properties"], each.get("vector"), each.get("vectors")] for key, each in shown.items()}
+
+
+FIRST = {"text": "ALPHA!", "tags": ["a"], "counts": [1], "n": 3, "team": "ü", "at": "2026-01-01T00:00:00Z"}
+
+
+def test_of_copies_the_one_that_comes_stays_with_what_both_had_and_undo_stores_all_as_they_came(
+    server: Server, opened: Opened, tmp_path: Path
+) -> None:
+    own = tmp_path / "merge.yaml"
+    own.write_text(f"policy: {{write: {{mode: merge, merge: merge}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n")
+    with fronted(server, None, "--config", str(own)) as place:
+        told(place, "unite", PROGRAM)
+    assert {key: properties for key, (properties, *_) in united(server).items()} == {
+        "2": {"text": "beta", "tags": ["z"]},
+        "5": {"text": "Gamma", "counts": [2]},
+        "6": {**FIRST, "text": "alpha!!!", "tags": ["a", "b"], "counts": [1, 7], "n": 5},
+    }
+    undone(tmp_path, server.url)
+    found = united(server)
+    assert "0 points were left out" in undone(tmp_path, server.url)
+    with opened() as other:
+        told(direct(other), "unite", PROGRAM)
+        assert found == united(other)
 
 
 def test_a_write_with_copies_is_refused(server: Server, tmp_path: Path) -> None:

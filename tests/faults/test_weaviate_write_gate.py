@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +142,66 @@ async def test_a_stream_of_batches_passes_unread_and_is_counted(mode: str) -> No
         assert [call.messages for call in upstream.calls] == [[batch()]]
         assert came == []
         assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (mode == "annotate")
+
+
+STORED_COPY: Any = {"class": "Docs", "id": "b", "vector": [1, 0.5]}
+
+
+class Objects:
+    """A server over REST and gRPC with one object, near which every other is. ``properties``: of that object. ``deleted``: its targets."""
+
+    def __init__(self, properties: object) -> None:
+        self.properties = properties
+        self.deleted: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.path.startswith("/v1/schema"):
+            return web.json_response(SCHEMA)
+        if request.method == "DELETE":
+            self.deleted.append(request.path)
+            return web.Response(status=204)
+        if request.method == "GET":
+            return web.json_response({**STORED_COPY, "properties": self.properties})
+        is_near = "nearVector" in await request.text()
+        return web.json_response(NEAR if is_near else {"data": {"Get": {"a0": []}}})
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"_vecsieve": "kept"}, {"text": "the same words", "_vecsieve": "kept"}),
+        # A property that the server does not describe, such as one that was removed, and one of another type.
+        ({"gone": "a"}, None),
+        ({"_vecsieve": 5}, None),
+    ],
+)
+async def test_an_object_gets_what_its_properties_hold_and_is_stored_as_it_came_where_they_do_not(
+    tmp_path: Path, more: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    """The copy stays beside it then, and the write counts as unsupported."""
+    server = Objects({"text": "the same words", **more})
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with grpc_upstream(BatchObjects=stores) as upstream:
+            own: dict[str, Any] = {
+                "grpc": {"listen": "127.0.0.1:0", "upstream": upstream.address},
+                "policy": {"write": {"mode": "merge", "merge": "merge"}},
+                "journal": {"path": str(tmp_path / "j.db")},
+            }
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            async with running(url, backend="weaviate", **own) as proxy:
+                assert (await send(proxy)).messages == (STORED,)
+                ((message,),) = [call.messages for call in upstream.calls]
+                assert proxy.count("writes_total", backend="weaviate", outcome="unsupported") == (expected is None)
+                assert len(server.deleted) == (expected is not None)
+    finally:
+        await runner.cleanup()
+    if expected is None:
+        assert message == batch()
+        return
+    (stored,) = message_type("BatchObjectsRequest").FromString(message).objects
+    assert dict(stored.properties.non_ref_properties) == expected

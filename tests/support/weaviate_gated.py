@@ -106,6 +106,20 @@ def merge(client: Any) -> None:
         shared.with_tenant(tenant).data.insert_many([made(number, 0, "alpha")])
 
 
+def unite(client: Any) -> None:
+    """A collection of properties of several types; batches over gRPC, and an object over REST."""
+    kinds = {"text": "TEXT", "tags": "TEXT_ARRAY", "counts": "INT_ARRAY", "n": "INT", "team": "TEXT", "at": "DATE"}
+    properties = [Property(name=name, data_type=getattr(DataType, kind)) for name, kind in kinds.items()]
+    own = Configure.Vectors.self_provided(
+        vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
+    )
+    data = client.collections.create("United", properties=properties, vector_config=own).data
+    first = made(1, 0, "ALPHA!", tags=["a"], counts=[1], n=3, team="ü", at="2026-01-01T00:00:00Z")
+    data.insert_many([first, made(2, 1, "beta", tags=["z"])])
+    data.insert_many([made(3, 0, "Alpha", tags=["b", "a"], n=5), made(4, 2, "gamma"), made(5, 2, "Gamma", counts=[2])])
+    data.insert({"text": "alpha!!!", "counts": [1, 7], "n": 4}, uuid=uuid.UUID(int=6), vector=vector(0))
+
+
 def reject(client: Any) -> list[str]:
     """The words of refusals of a batch and of an object, and what is stored."""
     collection = client.collections.get(NOTED)
@@ -135,7 +149,14 @@ def main(rest: str, grpc: str, what: str) -> None:
         client.close()
 
 
-DONE: Any = {"create": create, "write": write, "everything": everything, "merge": merge, "reject": reject}
+DONE: Any = {
+    "create": create,
+    "write": write,
+    "everything": everything,
+    "merge": merge,
+    "unite": unite,
+    "reject": reject,
+}
 
 
 if __name__ == "__main__":

@@ -251,7 +251,7 @@ def test_a_record_is_read_whole_and_its_document_is_part_of_its_payload() -> Non
     answer = b'{"ids":["b"],"embeddings":[[0.10,2]],"metadatas":[{"n":1}],"documents":["long"],"uris":null}'
     ((key, record),) = merging().stored(NOTHING, answer).items()
     assert (key, record) == (b'"b"', b'{"ids":"b","embeddings":[0.10,2],"metadatas":{"n":1},"documents":"long"}')
-    form, read = merging().form, json.loads(record)
+    form, read = merging().form_of(NOTHING), json.loads(record)
     assert form.payload_of(read) == {"#document": "long", "n": 1}
     assert form.payload_of({"ids": "b", "metadatas": None}) == {}
     changed = form.given(read, {"#document": "new", "m": 2}, {"embeddings": [7]})

@@ -204,7 +204,7 @@ def test_a_merged_vector_takes_its_place_and_the_rest_are_the_clients_bytes(rows
 
 
 def test_a_merged_vector_has_the_numbers_of_one_and_the_metadata_of_both() -> None:
-    form = merging().form
+    form = merging().form_of(parsed({"vectors": [row()]}))
     stored = {"id": "a", "values": [1, 2], "sparseValues": {"indices": [3], "values": [0.5]}, "metadata": {"n": 1}}
     coming = {"id": "b", "values": [3, 4], "sparse_values": {"indices": [4], "values": [0.5]}}
     assert (form.payload_of(stored), form.payload_of(coming)) == ({"n": 1}, {})

@@ -213,3 +213,51 @@ def test_objects_without_ids_have_places() -> None:
     found = parsed(written(row(""), row("")))
     assert (found.ids, found.has_ids) == ((b'"#0"', b'"#1"'), False)
     assert "id" not in json.loads(WRITES.point(found, 0))
+
+
+TYPED = {
+    "text": "text", "n": "number", "f": "number", "is": "boolean", "d": "number[]", "e": "number[]", "i": "int[]", "t": "text[]",
+    "b": "boolean[]", "none": "text[]",
+}  # fmt: skip
+
+
+def test_a_merged_object_takes_its_place_and_all_else_is_the_clients() -> None:
+    """Invariant: a message that is made of an object alone says the same as the client's."""
+    own = row("A", tenant="x") | {"properties": PROPERTIES}
+    found = parsed(written(own, row("B", tenant="x"), row("C", tenant="x"), consistency_level=1), schema(types=TYPED))
+    shown = WRITES.merged(WRITE, found, {1}, {0: WRITES.point(found, 0)})
+    sent = message_type("BatchObjectsRequest").FromString(shown)
+    assert ([each.uuid for each in sent.objects], sent.consistency_level) == (["a", "C"], 1)
+    assert sent.objects[1] == message_type("BatchObject")(**row("C", tenant="x"))
+    again = parsed(shown, schema(types=TYPED))
+    assert json.loads(WRITES.point(again, 0)) == json.loads(WRITES.point(found, 0))
+    assert list(again.vectors[0]) == list(found.vectors[0])
+
+
+def test_a_merged_object_has_its_named_vectors() -> None:
+    known = schema(names=("a", "b"))
+    found = parsed(written(row(vector_bytes=b"", vectors=[single([5, 6], "a")])), known)
+    other = {"class": "Docs", "id": "a", "properties": {}, "vectors": {"a": [0.1, 2], "b": [3, 4]}}
+    sent = message_type("BatchObjectsRequest").FromString(
+        WRITES.merged(WRITE, found, (), {0: json.dumps(other).encode()})
+    )
+    assert [(each.name, each.vector_bytes, each.type) for each in sent.objects[0].vectors] == [
+        ("a", packed([0.1, 2]), 1),
+        ("b", packed([3, 4]), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"properties": {"text": "both"}}, True),
+        ({"properties": {"text": ["both"]}}, False),
+        ({"properties": {"text": "a"}, "vectors": {"m": [[1, 2], [3, 4]]}}, False),
+        ({"properties": {"text": "\ud800"}}, False),
+    ],
+)
+def test_an_object_is_held_where_types_and_the_message_have_a_place_for_it(
+    more: dict[str, Any], expected: bool
+) -> None:
+    found = parsed(written(row(properties={"text": "a"})))
+    assert WRITES.holds(found, 0, json.dumps({"class": "Docs", "id": "a", **more}).encode()) is expected

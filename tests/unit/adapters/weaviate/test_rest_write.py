@@ -211,3 +211,29 @@ def test_which_objects_are_stored_is_asked_by_their_ids_in_their_tenant() -> Non
     assert {(one.name, one.arguments["tenant"]) for one in asked} == {("Docs", "t")}
     answer = b'{"data":{"Get":{"a0":[{"_additional":{"id":"A"}}],"a1":[],"a2":null}}}'
     assert dict(WRITES.stored(found, answer)) == {b'"a"': b""}
+
+
+MERGED = b'{"class":"Docs","id":"b","vector":[9],"properties":{"text":"both"}}'
+
+
+def test_a_merged_object_takes_its_place_in_a_batch() -> None:
+    found = parsed(batch(row(1), row(2), row(3)))
+    shown = WRITES.merged(WRITE, found, {0}, {1: MERGED})
+    assert json.loads(shown) == {"objects": [json.loads(MERGED), row(3)]}
+    assert MERGED in shown
+
+
+def test_a_merged_object_that_came_alone_is_the_whole_write() -> None:
+    one = Operation(backend="weaviate", name="object", collection="")
+    assert WRITES.merged(one, parsed(json.dumps(row(1)).encode(), path=ONE), (), {0: MERGED}) == MERGED
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [({"text": "both"}, True), ({"text": 7}, False), ({"new": "a"}, False), ({"odd": [1]}, True), ({}, True)],
+)
+def test_an_object_is_held_where_what_differs_has_a_property_of_its_type(
+    properties: dict[str, Any], expected: bool
+) -> None:
+    found = parsed(batch(row(1, properties={"text": "a", "odd": [1]})))
+    assert WRITES.holds(found, 0, json.dumps(row(1, properties=properties)).encode()) is expected

@@ -176,7 +176,5 @@ def test_each_object_is_deleted_by_a_request_of_its_own() -> None:
     (bare,) = WRITES.ask_removed(WRITE, points(), {b'"a"': b"{}"})
     assert bare.target == "/v1/objects/Docs/a"
     assert isinstance(WRITES, MergesPoints)
-    assert WRITES.form.payload_of({"properties": {"n": 1}}) == {"n": 1}
+    assert WRITES.form_of(points()).payload_of({"properties": {"n": 1}}) == {"n": 1}
     assert WRITES.waits(points(), "")
-    with pytest.raises(UnsupportedError):
-        WRITES.merged(WRITE, points(), (), {0: b"{}"})

@@ -178,3 +178,22 @@ def test_a_refusal_names_the_first_copies() -> None:
     words = refusal(rows, 8)
     assert words.startswith("7 of 8 points are copies, which are rejected here: 1 of 9 (exact, 0.9900), 2 of 9")
     assert words.endswith("5 of 9 (exact, 0.9900) and 2 more. Nothing was stored")
+
+
+class Typed(QdrantRestWrites):
+    """Of a collection whose texts are no longer than that of point 2."""
+
+    def holds(self, _points: NewPoints, row: int, point: bytes) -> bool:
+        return len(json.loads(point)["payload"]["text"]) <= len("incoming 2")
+
+
+def test_copies_whose_merged_point_the_collection_cannot_hold_are_stored_as_they_came() -> None:
+    """The families beside it are merged."""
+    long = {
+        b"9": json.dumps({**point(9, "longer than incoming"), "payload": {"text": "longer than incoming"}}).encode()
+    }
+    known = {**long, b"8": json.dumps({"id": 8, "vector": [1, 8], "payload": {"n": 1}}).encode()}
+    plan = merged(Typed(), UPSERT, judged((2, 9), (3, 8)), known, policy("merge"), waits=True)
+    assert (plan.unheld, sent(plan), set(plan.removed)) == (1, [2, 3], {b"8"})
+    alone = merged(Typed(), UPSERT, judged((2, 9)), known, policy("merge"), waits=True)
+    assert (alone.unheld, alone.rows, alone.body) == (1, (), None)
