@@ -201,6 +201,18 @@ _SIGNS = re.compile(
     r"|(?<=\b\w )-(?= \w\b)"
 )
 _HAS_SIGN = re.compile(r"[<>≤≥≠≈=+#*^×÷/-]")
+# A capital letter as a designation: vitamin C, plan B, the language C. Not at the beginning of a sentence, where it may be a word of another
+# language; not an initial or a part of "C++". I is a word, or a Roman numeral.
+_LETTER = re.compile(r"(?<=[^\W\dA-Z_] )[A-HJ-Z](?!\w|\.\w|[-'’+#&])")
+# Roman numerals up to 39: of two letters or more in capitals, or any behind a word that is counted by them.
+_ROMAN = re.compile(
+    r"(?<![\w.'’-])(?:(?<=[Tt]ype )|(?<=[Pp]art )|(?<=[Pp]hase )|(?<=[Cc]lass )|(?<=[Ss]tage )|(?<=[Cc]hapter )|(?<=[Tt]itle )"
+    r"|(?<=[Vv]olume )|(?<=[Bb]ook )|(?<=[Ss]ection )|(?<=[Aa]rticle )|(?<=[Gg]rade )|(?<=[Ll]evel )|(?<=[Ff]actor )"
+    r"|(?<=[Aa]nnex )|(?<=[Aa]ppendix )|(?<=[Ss]chedule )|(?<=[Tt]ier )|(?<=[Cc]ategory )|(?<=World War )|(?=[IVX]{2}))"
+    r"(?P<tens>X{0,3})(?P<ones>I[XV]|V?I{0,3})(?<=[IVX])(?![\w'’-]|\.\w)"
+)
+_MAY_BE_ROMAN = re.compile(r"\b[IVX]{1,7}\b")
+_ROMAN_ONES = {"": 0, "I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +232,15 @@ NONE = Figures((), (), (), ())
 def figures(text: str) -> Figures:
     """The figures and the signs of any text."""
     plain = spelled(text)
-    said = signs(plain) if _HAS_SIGN.search(plain) else ()
+    said = (signs(plain) if _HAS_SIGN.search(plain) else ()) + tuple(_LETTER.findall(text))
     found = _counted(plain)
-    return replace(found, signs=said) if said else found
+    if _MAY_BE_ROMAN.search(text) and (roman := [_roman(match) for match in _ROMAN.finditer(text)]):
+        found = replace(found, numbers=tuple(sorted((*found.numbers, *roman))))
+    return replace(found, signs=tuple(sorted(said))) if said else found
+
+
+def _roman(match: re.Match[str]) -> str:
+    return str(10 * len(match["tens"]) + _ROMAN_ONES[match["ones"]])
 
 
 def signs(text: str) -> Facts:

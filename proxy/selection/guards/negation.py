@@ -169,6 +169,52 @@ strengthen, stronger | weaken, weaker
 male, man, men, boy | female, woman, women, girl
 synchronous, synchronously, sync | asynchronous, asynchronously, async
 love | hate
+shall, must | may
+get, getter | set, setter
+acquire | release
+request | response, reply
+question | answer
+client | server
+primary, leader | secondary, replica, follower, standby
+producer, publisher, publish | consumer, subscriber, subscribe
+upstream, ingress | downstream, egress
+login, logon | logout, logoff
+ancestor, predecessor | descendant, successor
+row | column
+width, wide, wider | height, narrow, narrower
+numerator | denominator
+absolute | relative
+static | dynamic
+full | empty
+light | dark
+black | white
+long, longer | short, shorter
+fast, faster, quick | slow, slower
+hot, warm | cold, cool
+day | night
+morning | evening
+summer | winter
+mother, wife, daughter, sister | father, husband, son, brother
+landlord, lessor | tenant, lessee, renter
+buyer, purchaser | seller, vendor
+employer | employee
+plaintiff, claimant, appellant | defendant, respondent, appellee
+prosecution | defence, defense
+licensor, franchisor, assignor, grantor | licensee, franchisee, assignee, grantee
+creditor, payee, pledgee | debtor, payer, payor, pledgor
+insurer | insured, policyholder
+asset | liability, liabilities
+gross | net
+revenue, income, profit | expense, loss, losses
+fixed | variable
+domestic | foreign
+teacher | student
+acute | chronic
+benign | malignant
+hypertension, hyperglycemia, hyperthyroidism, hyperthermia | hypotension, hypoglycemia, hypothyroidism, hypothermia
+systolic | diastolic
+anterior, dorsal, proximal, medial, superior | posterior, ventral, distal, lateral, inferior
+artery, arterial | vein, venous
 """
 
 # The same in the largest other languages, each form as written: commands, states and bounds of settings, prices and times. Chinese and
@@ -263,9 +309,11 @@ def polarity(text: str) -> Polarity:
     words = _words(plain)
     denying = _denying(plain, words)
     sides = {side for word in _SIDES.keys() & words for side in _SIDES[word]}
+    particles: set[str] = set()
     if not _PHRASE_SIDES.keys().isdisjoint(words):
-        sides.update(_PHRASE_SIDES[match[1]] for phrase in _PHRASES for match in phrase.finditer(plain))
-    stems = frozenset(word[:STEM] for word in words if word not in _CUES and word not in denying)
+        particles.update(match[1] for phrase in _PHRASES for match in phrase.finditer(plain))
+        sides.update(_PHRASE_SIDES[particle] for particle in particles)
+    stems = frozenset(word[:STEM] for word in words if not (word in _CUES or word in denying or word in particles))
     missing = frozenset({side ^ 1 for side in sides} - sides)
     negated, said = _is_negated(plain, words, denying), f" {' '.join(words)} "
     denied = tuple(f" {phrase} " for phrase in _DENIED.findall(said)) if negated else ()

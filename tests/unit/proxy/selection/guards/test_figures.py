@@ -168,6 +168,9 @@ def test_a_text_that_is_one_long_number_is_read_in_reasonable_time(unit: str) ->
         ("x^2 + y", "x^2 * y"),
         ("the values are ≥ 3", "the values are ≤ 3"),
         ("a / b", "a // b"),
+        ("An introduction to C for beginners", "An introduction to C++ for beginners"),
+        ("Take vitamin C daily.", "Take vitamin D daily."),
+        ("A vaccine against hepatitis A", "A vaccine against hepatitis B"),
     ],
 )
 def test_texts_with_different_signs_differ(one: str, other: str) -> None:
@@ -192,6 +195,41 @@ def test_texts_with_different_signs_differ(one: str, other: str) -> None:
 )
 def test_what_only_sets_a_text_off_is_no_sign(text: str) -> None:
     assert figures(text).signs == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "O jogo é no Brasil. A Maria e o João",
+        "I think I know",
+        "The U.S. army in a P.E. class",
+        "O'Neil ate a T-bone and the P&L",
+        "THE B C OF IT",
+        "a b c",
+    ],
+)
+def test_a_letter_that_may_be_a_word_or_part_of_one_designates_nothing(text: str) -> None:
+    assert figures(text).signs == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a type I error", ("1",)),
+        ("Type V collagen", ("5",)),
+        ("chapter IX of the act", ("9",)),
+        ("World War II", ("2",)),
+        ("Louis XIV was king", ("14",)),
+        ("XXXIX", ("39",)),
+        ("part II, 3 pages", ("2", "3")),
+        ("an IV and VI of XIIX or IIII", ("4", "6")),
+        ("I am V", ()),
+        ("stage IIIb of MIX", ()),
+        ("vi and ii", ()),
+    ],
+)
+def test_a_roman_numeral_is_a_number_in_capitals_or_behind_what_it_counts(text: str, numbers: tuple[str, ...]) -> None:
+    assert figures(text).numbers == numbers
 
 
 def test_a_text_that_leaves_a_sign_out_does_not_differ() -> None:

@@ -43,6 +43,18 @@ def opposed(one: str, other: str) -> bool:
         ("coffee with sugar", "coffee without sugar"),
         ("You must sign the form", "You must not sign the form"),
         ("buy shares now", "sell shares now"),
+        ("Sign in", "Sign out"),
+        (
+            "The tenant must repair the roof within thirty days.",
+            "The landlord must repair the roof within thirty days.",
+        ),
+        ("The supplier shall deliver the goods to the site.", "The supplier may deliver the goods to the site."),
+        ("The client closes the connection after the timeout.", "The server closes the connection after the timeout."),
+        ("Gets the value of the field.", "Sets the value of the field."),
+        ("Returns the width of the image in pixels.", "Returns the height of the image in pixels."),
+        ("Patients with hypotension should avoid this drug.", "Patients with hypertension should avoid this drug."),
+        ("The buyer bears the cost of transport.", "The seller bears the cost of transport."),
+        ("Net income rose by 4 percent", "Gross income rose by 4 percent"),
     ],
 )
 def test_almost_the_same_words_pointing_opposite_ways(one: str, other: str) -> None:
@@ -71,6 +83,9 @@ def test_almost_the_same_words_pointing_opposite_ways(one: str, other: str) -> N
         ("He lifts the box", "He takes the box"),
         ("United nations under one roof", "Nations with one roof"),
         ("Tablets are more likely to be stolen", "Books are less likely to be stolen"),
+        ("The landlord pays the tenant back", "The tenant is paid back by the landlord"),
+        ("The supplier shall deliver in May", "The supplier shall deliver in the month of May"),
+        ("Get the size of the set", "Get how large the set is"),
         ("", ""),
     ],
 )
