@@ -234,16 +234,6 @@ class _Writes:
         return Told(body=body)
 
 
-class KeepsPoints:
-    """For databases on which a merge keeps one of two points unchanged, and never combines their payloads."""
-
-    def merged(
-        self, _: Operation, _points: NewPoints, _rows: Collection[int], _merged: Mapping[int, bytes], /
-    ) -> bytes:
-        """Unsupported. The settings refuse a policy that combines payloads at start; a reload may still introduce one."""
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-
-
 class RestWrites(_Writes):
     """Over JSON bodies. ``guess``: the arrays that are set aside before the rest is parsed. ``arrays``: all arrays of a parsed write with
     one element per point.

@@ -17,7 +17,7 @@ class Traits:
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the settings
     section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``lists_points``: whether all points of a
-    collection can be read. ``unites``: whether the write gate can add values to a client's point.
+    collection can be read.
     """
 
     name: str
@@ -28,7 +28,6 @@ class Traits:
     has_indexes: bool = False
     closes_idle_seconds: float | None = None
     lists_points: bool = False
-    unites: bool = True
 
 
 _PINECONE: Tree = {
@@ -71,7 +70,7 @@ TRAITS: Mapping[str, Traits] = {
         Traits(name="qdrant", closes_idle_seconds=5.0, lists_points=True),
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
-        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True, unites=False),
+        Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),
         Traits(name="weaviate", defaults=_WEAVIATE, page="weaviate.md"),
     )
 }

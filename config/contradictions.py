@@ -18,10 +18,6 @@ from .problems import Contradiction, Finding, Path, contradiction, dotted, shown
 from .schema import PineconeSettings, RuleSettings, Settings, TracingSettings
 from .values import alternatives
 
-# Policies of mode merge: those that keep one of two points unchanged, and the others.
-_KEEPING = ("keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence")
-_UNITING = ("merge", "custom")
-
 
 @dataclass(frozen=True, slots=True)
 class OwnPort:
@@ -236,10 +232,7 @@ def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradicti
         least, most = getattr(write, lower), getattr(write, upper)
         if least >= most:
             yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
-    if write.mode == "merge" and write.merge in _UNITING and not settings.traits.unites:
-        wanted = f"{alternatives(_KEEPING)}: the write gate cannot store a point of {settings.backend.capitalize()} with more than its client sent"
-        yield contradiction(("write", "merge"), shown(write.merge), wanted, ("write", "mode"))
-    elif write.changes and settings.journal.path is None:
+    if write.changes and settings.journal.path is None:
         wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
     yield from _of_custom(write)

@@ -285,8 +285,7 @@ class WriteSettings(Model):
     merge: MergePolicy = setting(
         "keep-newest",
         "for mode merge: which of two copies stays. If lengths or confidences are equal, or times are missing, the newest stays; with "
-        "keep-oldest the stored one stays then. merge: the longer text, united arrays, the larger number, otherwise the incoming value. "
-        "merge and custom are not available for Milvus",
+        "keep-oldest the stored one stays then. merge: the longer text, united arrays, the larger number, otherwise the incoming value",
     )
     custom: OrNone[str] = setting(
         None,

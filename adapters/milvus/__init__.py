@@ -5,6 +5,8 @@ search        the description of a collection, parameters, output fields, vector
 grpc_request  parses and widens a search
 grpc_columns  the columns of a reply, their values, and their bytes for some of the rows
 grpc          rows and pools of a reply, the client's answer; a hybrid search divided and fused again; the gRPC adapter
+fields        the types of a collection's fields, what each holds, and rows as payloads
+grpc_merge    the columns of a write, with other values in some rows
 grpc_write    insertions and upserts, for the write gate
 rest_search   a search over REST, its reply and the client's answer
 rest          hybrid searches over REST, divided and fused again; the REST adapter

@@ -198,7 +198,8 @@ _DIM, _FLOAT_VECTOR, _BITS, _SPARSE, _LISTS = 1, 2, 3, 6, 8
 _WIDTHS: Mapping[int, int] = {_FLOAT_VECTOR: 4, 4: 2, 5: 2, 7: 1}  # bytes a number
 _TYPES: Mapping[int, int] = {_FLOAT_VECTOR: FLOAT, 4: FLOAT16, 5: BFLOAT16, 7: INT8}
 _LIST_ELEMENTS = 2
-_VECTOR_VALID = 9
+VECTOR_VALID = 9
+PACKED_VECTORS = frozenset({4, 5, 7})  # those whose numbers are bytes of one field
 
 Mask = npt.NDArray[np.bool_]
 
@@ -289,7 +290,7 @@ def _scalar_strip(data: bytes, array: Field) -> Strip | None:
 
 
 def _vectors(data: bytes, field: Field, mask: Mask | None, rows: int) -> Content:
-    found, mask, valid = _masked(data, field, _VECTOR_VALID, mask, rows)
+    found, mask, valid = _masked(data, field, VECTOR_VALID, mask, rows)
     dim = only(found, _DIM, VARINT)
     dimension = 0 if dim is None else unsigned(data, dim)
     content = _one([inner for inner in found if inner.number != _DIM], field)

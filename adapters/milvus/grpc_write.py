@@ -7,14 +7,16 @@ its name: the column is written again, all other bytes are the client's. A singl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from struct import error
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, GrpcWrites, KeepsPoints, own
+from ..base import NOTE, GrpcWrites, own
 from ..contract import (
     MalformedReplyError,
     NativeAnswer,
@@ -44,15 +46,16 @@ from ..wire.protobuf import (
     without,
 )
 from ..wire.vectors import unsigned_numbers
-from ..writes import Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
-from . import calls
+from ..writes import Form, Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
+from . import calls, grpc_merge
 from .calls import check_status
+from .fields import JSON, can_hold
 from .grpc import parse_reply, values_of, vectors_of
 from .grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
 from .grpc_request import Document as SearchDocument
 from .grpc_request import Pairs, pair, read_pairs
-from .rest_write import ROW, ids_among, noted, schema_known, stacked, without_empty
-from .search import JSON, Schema, choose, condition, read_description
+from .rest_write import form_of, ids_among, noted, schema_known, stacked, without_empty
+from .search import Schema, choose, condition, read_description
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9
@@ -235,9 +238,16 @@ _DELETE_EXPRESSION = 5  # of a DeleteRequest, whose names are those of a write
 _IDS, _SUCCEEDED, _FAILED = 2, 3, 4
 
 
-class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
+def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int]]:
+    """The document, and the rows that are not ``rows``. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
+    document = own(points.document, Document)
+    if document.found.get(_HASHES):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return document, [row for row in range(len(points.ids)) if row not in rows]
+
+
+class MilvusGrpcWrites(GrpcWrites):
     is_told = True
-    form = ROW
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
 
@@ -373,13 +383,40 @@ class MilvusGrpcWrites(KeepsPoints, GrpcWrites):
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
-        document = own(points.document, Document)
-        if document.found.get(_HASHES):
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        kept = np.array([row for row in range(len(points.ids)) if row not in rows], np.intp)
+        document, kept = _kept(points, rows)
         boxes = sorted((column.box for column in document.columns), key=lambda box: box.start)
-        message = recut(document.data, (0, len(document.data)), boxes, kept)
+        message = recut(document.data, (0, len(document.data)), boxes, np.array(kept, np.intp))
         return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
+
+    def form_of(self, points: NewPoints) -> Form:
+        return form_of(own(points.document, Document).schema)
+
+    def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
+        """By the types of the fields, and by the columns that the write has."""
+        document = own(points.document, Document)
+        schema, form = document.schema, self.form_of(points)
+        new = json.loads(point)
+        before, after = form.payload_of(json.loads(self.point(points, row))), form.payload_of(new)
+        if not can_hold(schema.fields, before, after, is_dynamic=schema.is_dynamic):
+            return False
+        try:
+            grpc_merge.check(document.columns, schema.fields, before, after)
+            grpc_merge.merged(document.data, document.columns, schema.fields, [row], {row: new})
+        except (ValueError, TypeError, LookupError, error):
+            return False
+        return True
+
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
+        """The client's message with other cells in some columns. Raises UnsupportedError."""
+        document, kept = _kept(points, rows)
+        members = {row: json.loads(point) for row, point in merged.items()}
+        try:
+            cut = grpc_merge.merged(document.data, document.columns, document.schema.fields, kept, members)
+        except (ValueError, TypeError, LookupError, error):
+            raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+        data = document.data
+        rest = without(data, (0, len(data)), [each for each in fields(data) if each.number in {_COLUMNS, _ROWS}])
+        return rest + cut + number_field(_ROWS, len(kept))
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""

@@ -7,6 +7,7 @@ source of the server; not tested against one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import NOTE, Array, KeepsPoints, RestWrites, numbers_of, own
+from ..base import NOTE, Array, RestWrites, numbers_of, own
 from ..contract import (
     DeclinedError,
     NativeAnswer,
@@ -43,20 +44,15 @@ from ..writes import (
 )
 from . import rest_search
 from .calls import BACKEND, VERSION_2, place
+from .fields import Row, can_hold, differing, is_exact
 from .search import ALL, Schema, choose, condition, narrowed, read_rest_description
 
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
 
 
-@dataclass(frozen=True, slots=True)
-class _Row(Form):
-    """A row is its own payload: its texts, times and numbers are members like its vectors."""
-
-    def payload_of(self, point: Mapping[str, object]) -> dict[str, object]:
-        return dict(point)
-
-
-ROW: Form = _Row()
+def form_of(schema: Schema) -> Form:
+    """The form of the collection's rows."""
+    return Row(key=schema.primary, types=schema.fields)
 
 
 def schema_known(needs: WriteNeeds) -> Schema:
@@ -200,9 +196,8 @@ class _Description(msgspec.Struct):
 _DESCRIPTION = msgspec.json.Decoder(_Description)
 
 
-class MilvusRestWrites(KeepsPoints, RestWrites):
+class MilvusRestWrites(RestWrites):
     is_told = True
-    form = ROW
     describe = staticmethod(rest_search.describe)
     parse_description = staticmethod(read_rest_description)
 
@@ -210,6 +205,16 @@ class MilvusRestWrites(KeepsPoints, RestWrites):
         """As over gRPC."""
         names = own(points.document, Document).names
         return place(str(names.get("dbName", "")), str(names["collectionName"]))
+
+    def form_of(self, points: NewPoints) -> Form:
+        return form_of(own(points.document, Document).schema)
+
+    def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
+        """By the types of the fields. Queries show whole numbers under keys of the dynamic field as doubles: large ones are not exact."""
+        schema, form = own(points.document, Document).schema, self.form_of(points)
+        before, after = [form.payload_of(json.loads(each)) for each in (self.point(points, row), point)]
+        added = [after[name] for name in differing(before, after) if name in after and name not in schema.fields]
+        return is_exact(added) and can_hold(schema.fields, before, after, is_dynamic=schema.is_dynamic)
 
     def partition(self, points: NewPoints) -> bytes:
         name = own(points.document, Document).partition

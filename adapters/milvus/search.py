@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -17,22 +17,20 @@ import orjson
 from ..contract import MalformedReplyError, Needs, Reason, UnsupportedError
 from ..fusions import Fusion, Method, Undivided, UndividedError
 from ..wire.json import Members, RepeatedKeyError, Span, members, whole
-from ..wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
+from ..wire.protobuf import LENGTH, VARINT, fields, only, unsigned
 from ..wire.vectors import usable
 from ..writes import Tenant
 from .calls import check_status
+from .fields import DYNAMIC, FIRST_VECTOR, JSON, VARCHAR, FieldType, RestField, bare, read_field, type_of
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105
-VARCHAR, JSON = 21, 23
 COMPARABLE = frozenset({FLOAT, FLOAT16, BFLOAT16, INT8})
-_FIRST_VECTOR = 100  # types from here on are vectors, or structures of vectors
 
-# DescribeCollectionResponse, CollectionSchema, FieldSchema.
+# DescribeCollectionResponse, CollectionSchema.
 _STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
 _FIELDS, _IS_DYNAMIC = 4, 5
 MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
-_NAME, _IS_PRIMARY, _TYPE, _MAKES_IDS = 2, 3, 5, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +40,7 @@ class Schema:
     of the ids, which gRPC returns separately; "" for unknown. ``has_texts``: whether they are texts; REST may write numbers as texts, too.
     ``metrics``: pairs of a field and the metric of its index, if the description names it (REST). ``is_restorable``: whether rows read over
     this transport can be stored again unchanged: clients set the ids, and REST returns all values in the form in which they are written.
+    ``fields``: all with their types, for merged rows.
     """
 
     vectors: frozenset[str]
@@ -53,6 +52,7 @@ class Schema:
     has_texts: bool = False
     metrics: frozenset[tuple[str, str]] = frozenset()
     is_restorable: bool = True
+    fields: Mapping[str, FieldType] = field(default_factory=dict, compare=False)
 
     def metric_of(self, field: str) -> str | None:
         """In capitals; None if unknown."""
@@ -80,7 +80,7 @@ def of_types(
     """``types``: name -> DataType."""
     return Schema(
         vectors=frozenset(name for name, kind in types.items() if kind in COMPARABLE),
-        scalars=frozenset(name for name, kind in types.items() if 0 < kind < _FIRST_VECTOR),
+        scalars=frozenset(name for name, kind in types.items() if 0 < kind < FIRST_VECTOR),
         documents=frozenset(name for name, kind in types.items() if kind == JSON),
         is_dynamic=is_dynamic,
         shows_all=shows_all,
@@ -105,35 +105,18 @@ def _described(body: bytes) -> Schema:
         raise ValueError("no schema")
     inside = fields(body, schema.span, most=MOST_FIELDS)
     dynamic = only(inside, _IS_DYNAMIC, VARINT)
-    described = [_typed(body, field) for field in inside if field.number == _FIELDS]
-    primary = next(((name, kind) for name, kind, is_primary in described if is_primary), ("", 0))
-    makes_ids = [_is_set(body, fields(body, field.span), _MAKES_IDS) for field in inside if field.number == _FIELDS]
+    described = [read_field(body, each) for each in inside if each.number == _FIELDS]
+    primary = next((each for each in described if each.is_primary), None)
     known = of_types(
-        {name: kind for name, kind, _ in described},
-        primary=primary[0],
-        has_texts=primary[1] == VARCHAR,
+        {each.name: each.type.kind for each in described},
+        primary="" if primary is None else primary.name,
+        has_texts=primary is not None and primary.type.kind == VARCHAR,
         is_dynamic=dynamic is not None and bool(unsigned(body, dynamic)),
         # Lite gives no ids to collections.
         shows_all=only(found, _COLLECTION_ID, VARINT) is None,
     )
-    return replace(known, is_restorable=not any(makes_ids))
-
-
-def _is_set(body: bytes, found: Sequence[Field], number: int) -> bool:
-    """A boolean. Raises ValueError."""
-    field = only(found, number, VARINT)
-    return field is not None and bool(unsigned(body, field))
-
-
-def _typed(body: bytes, field: Field) -> tuple[str, int, bool]:
-    """Name and type of a field, and whether it has the ids."""
-    if field.wire != LENGTH:
-        raise ValueError(f"field at byte {field.start} is no message")
-    inside = fields(body, field.span)
-    name, kind = only(inside, _NAME, LENGTH), only(inside, _TYPE, VARINT)
-    if name is None or kind is None:
-        raise ValueError(f"field at byte {field.start} has no name or no type")
-    return text(body, name), unsigned(body, kind), _is_set(body, inside, _IS_PRIMARY)
+    types = {each.name: each.type for each in described if each.name != DYNAMIC}
+    return replace(known, is_restorable=not any(each.makes_ids for each in described), fields=types)
 
 
 # Over REST. Vectors of half floats and of int8 are not compared: their JSON form is not documented.
@@ -145,20 +128,13 @@ _VECTOR = "FloatVector"
 _AS_WRITTEN = frozenset({"Bool", "Int8", "Int16", "Int32", "Int64", "Float", "Double", "VarChar", _VECTOR})
 
 
-class _Field(msgspec.Struct):
-    name: str
-    type: str
-    primaryKey: bool = False  # noqa: N815 - the name on the wire
-    autoId: bool = False  # noqa: N815 - the name on the wire
-
-
 class _Index(msgspec.Struct):
     fieldName: str | None = None  # noqa: N815 - the name on the wire
     metricType: str | None = None  # noqa: N815 - the name on the wire
 
 
 class _Collection(msgspec.Struct):
-    fields: list[_Field]
+    fields: list[RestField]
     enableDynamicField: bool = False  # noqa: N815 - the name on the wire
     indexes: list[_Index] | None = None
     collectionID: int | str | None = None  # noqa: N815 - the name on the wire
@@ -181,7 +157,7 @@ def read_rest_description(body: bytes) -> Schema:
     if read.code not in _SUCCESS:
         raise MalformedReplyError(f"description: upstream answers with code {read.code}")
     types = {field.name: _kind(field.type) for field in read.data.fields}
-    primary = next((field for field in read.data.fields if field.primaryKey), _Field("", ""))
+    primary = next((field for field in read.data.fields if field.primaryKey), RestField("", ""))
     known = of_types(
         types,
         is_dynamic=read.data.enableDynamicField,
@@ -191,23 +167,19 @@ def read_rest_description(body: bytes) -> Schema:
     )
     indexes = read.data.indexes or ()
     metrics = {(index.fieldName, index.metricType) for index in indexes if index.fieldName and index.metricType}
-    is_restorable = all(not field.autoId and _bare(field.type) in _AS_WRITTEN for field in read.data.fields)
-    return replace(known, metrics=frozenset(metrics), is_restorable=is_restorable)
-
-
-def _bare(name: str) -> str:
-    """A type without the dimension that version 1 adds, as in FloatVector(4)."""
-    return name.partition("(")[0]
+    is_restorable = all(not field.autoId and bare(field.type) in _AS_WRITTEN for field in read.data.fields)
+    all_types = {field.name: type_of(field) for field in read.data.fields}
+    return replace(known, metrics=frozenset(metrics), is_restorable=is_restorable, fields=all_types)
 
 
 def _kind(name: str) -> int:
     """A DataType, as far as it is needed."""
-    bare = _bare(name)
-    if bare == _VECTOR:
+    own = bare(name)
+    if own == _VECTOR:
         return FLOAT
-    if bare == "JSON":
+    if own == "JSON":
         return JSON
-    return _OTHER if "Vector" in bare or "Struct" in bare else _SCALAR
+    return _OTHER if "Vector" in own or "Struct" in own else _SCALAR
 
 
 # The server's limit on topk, and on offset and topk together.

@@ -17,9 +17,10 @@ import orjson
 
 from vecsieve.adapters.chroma.write import FORM as CHROMA_FORM
 from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
+from vecsieve.adapters.milvus.fields import FieldType, Row
 from vecsieve.adapters.pinecone.calls import index_of
 from vecsieve.adapters.pinecone.rest_write import FORM as PINECONE_FORM
-from vecsieve.adapters.writes import PLAIN, Form
+from vecsieve.adapters.writes import Form
 from vecsieve.config.problems import masked
 
 from .points import RestorablePoints
@@ -166,13 +167,15 @@ def _record(body: bytes) -> dict[str, Any]:
     return members
 
 
+def _milvus_type(field: Mapping[str, Any]) -> FieldType:
+    return FieldType(kind=int(field["type"]), element=int(field.get("element_type") or 0))
+
+
 _MILVUS_DISTANCES = {"COSINE": "Cosine", "IP": "Dot", "L2": "Euclid"}
 
 
 class MilvusSource(ListedSource, RestorablePoints):
     """``vector_name``: the vector field."""
-
-    form = PLAIN
 
     def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
         from pymilvus import DataType, MilvusClient
@@ -200,6 +203,9 @@ class MilvusSource(ListedSource, RestorablePoints):
         self._described: Mapping[str, Any] = self.ask(lambda: self._client.describe_collection(access.collection))
         self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
         self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
+        self.form = Row(
+            key=self._key, types={str(each["name"]): _milvus_type(each) for each in self._described["fields"]}
+        )
 
     def described(self) -> Shape:
         collection = self.access.collection
@@ -275,7 +281,11 @@ class MilvusSource(ListedSource, RestorablePoints):
         return value
 
     def stored(self, _partition: bytes, each: PointId) -> bytes | None:
-        return next((found.body for found in self.whole([each])), None)
+        """Without its vectors, some of which have no JSON."""
+        for row in self._rows([each], "*"):
+            held = {name: value for name, value in row.items() if not self.form.is_vector(name)}
+            return orjson.dumps(held, option=orjson.OPT_SERIALIZE_NUMPY, default=list)
+        return None
 
     def close(self) -> None:
         self._client.close()

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support import milvus_server as milvus
@@ -216,6 +217,134 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
     undone(journal, direct)
     assert everything_of(client, name) == everything_of(client, plain)
     assert "0 points were left out" in undone(journal, direct)
+
+
+def typed(url: str, name: str, *, is_dynamic: bool = True) -> Any:
+    """The client, and an empty collection of fields of many types."""
+    client, kinds = connected(url), import_module("pymilvus").DataType
+    schema = client.create_schema(auto_id=False, enable_dynamic_field=is_dynamic)
+    schema.add_field("id", kinds.INT64, is_primary=True)
+    schema.add_field("vec", kinds.FLOAT_VECTOR, dim=SIZE)
+    schema.add_field("text", kinds.VARCHAR, max_length=500)
+    schema.add_field("n", kinds.INT32, nullable=True)
+    schema.add_field("size", kinds.FLOAT)
+    schema.add_field("weight", kinds.DOUBLE)
+    schema.add_field("team", kinds.VARCHAR, max_length=9, nullable=True)
+    schema.add_field("own", kinds.JSON, nullable=True)
+    schema.add_field("is_new", kinds.BOOL)
+    schema.add_field("tags", kinds.ARRAY, element_type=kinds.VARCHAR, max_capacity=3, max_length=9)
+    schema.add_field("counts", kinds.ARRAY, element_type=kinds.INT64, max_capacity=9)
+    index = client.prepare_index_params()
+    index.add_index("vec", metric_type="COSINE", index_type="FLAT")
+    client.create_collection(name, schema=schema, index_params=index, consistency_level="Strong")
+    return client
+
+
+def full(identifier: int, axis: int, text: str, **more: Any) -> dict[str, Any]:
+    plain = {"size": 0.1, "weight": 0.1, "is_new": True, "tags": [], "counts": []}
+    return {"id": identifier, "vec": vector(axis), "text": text, **plain, **more}
+
+
+def united(client: Any, into: str) -> None:
+    """Copies of one row with other values, first one by one, then in one write; and of others."""
+    first = {
+        "n": 7,
+        "size": 2.5,
+        "team": "ü",
+        "own": {"a": [1, 0.1]},
+        "tags": ["x"],
+        "counts": [-1],
+        "tag": "t",
+        "more": 2**60,
+    }
+    client.insert(into, [full(1, 0, "ALPHA!", **first), full(2, 1, "beta", n=-3)])
+    client.upsert(
+        into, [full(3, 0, "Alpha", n=5, weight=9.5, tags=["y", "x"], counts=[2**40], is_new=False, tag="u", new=[1])]
+    )
+    client.insert(into, [full(4, 2, "GAMMA!", tags=["a"]), full(5, 2, "gamma", team="v"), full(6, 0, "alpha!!!", n=6)])
+
+
+def everything_typed(client: Any, name: str) -> dict[int, dict[str, Any]]:
+    rows = client.query(name, filter="id >= 0", output_fields=["*"], consistency_level="Strong")
+    each = {row["id"]: dict(row) for row in rows}
+    return {
+        key: {name: list(v) if name in {"tags", "counts", "vec"} else v for name, v in row.items()}
+        for key, row in each.items()
+    }
+
+
+def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_all_as_they_came(
+    direct: str, tmp_path: Path
+) -> None:
+    for each in ("united", "plain_united"):
+        typed(direct, each)
+    client, journal = connected(direct), tmp_path / "j.db"
+    united(client, "plain_united")
+    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    with serve(direct, *BACKEND, environment=own) as (url, admin):
+        united(connected(url), "united")
+        assert counted(admin, "writes_total", 'outcome="judged"') == 3
+        assert counted(admin, "writes_total") == 3
+    single = float(np.float32(0.1))
+    found = everything_typed(client, "united")
+    assert found == {
+        2: {**full(2, 1, "beta", n=-3, size=single, team=None, own=None)},
+        5: {**full(5, 2, "GAMMA!", size=single, team="v", n=None, own=None, tags=["a"])},
+        6: full(
+            6, 0, "alpha!!!", n=7, size=2.5, weight=9.5, team="ü", own={"a": [1, 0.1]}, is_new=True, tags=["x", "y"],
+            counts=[-1, 2**40], tag="u", more=2**60, new=[1],
+        ),
+    }  # fmt: skip
+    assert "3 were stored" in undone(journal, direct)
+    # An upsert of Milvus Lite keeps keys of the dynamic field that the new row lacks; servers replace the row.
+    restored = everything_typed(client, "united")
+    kept = {3: ["more"], 6: ["more", "new", "tag"]}
+    assert {
+        key: sorted(restored[key].pop(name) is not None and name for name in names) for key, names in kept.items()
+    } == kept
+    assert restored == everything_typed(client, "plain_united")
+    assert "0 points were left out" in undone(journal, direct)
+
+
+def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counted(direct: str, tmp_path: Path) -> None:
+    """An array of at most three; the write of another row beside it is merged."""
+    typed(direct, "unheld", is_dynamic=False)
+    own = {**writing("merge", tmp_path / "j.db"), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    with serve(direct, *BACKEND, environment=own) as (url, admin):
+        client = connected(url)
+        client.insert("unheld", [full(1, 0, "alpha", tags=["a", "b"]), full(2, 1, "beta", n=1)])
+        client.insert("unheld", [full(3, 0, "alpha", tags=["c", "d"]), full(4, 1, "beta", n=0)])
+        assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
+        assert counted(admin, "write_points_removed_total") == 1
+    found = everything_typed(connected(direct), "unheld")
+    assert {key: (row["tags"], row["n"]) for key, row in found.items()} == {
+        1: (["a", "b"], None), 3: (["c", "d"], None), 4: ([], 1),
+    }  # fmt: skip
+
+
+def test_a_policy_of_your_own_unites_rows_and_what_it_returns_beyond_their_fields_is_not_sent(
+    direct: str, tmp_path: Path
+) -> None:
+    typed(direct, "customised", is_dynamic=False)
+    (tmp_path / "rules_of_rows.py").write_text(
+        "def choose(stored, incoming):\n"
+        "    assert not {'id', 'vec'} & {*stored, *incoming}\n"
+        "    value = {1: 5, 2: 'no number', 3: 2**31}[stored['n']]\n"
+        "    return {**incoming, 'n': value, 'text': stored['text'] + '+', 'id': 77}\n"
+    )
+    own = {
+        **writing("merge", tmp_path / "j.db"), "VECSIEVE_POLICY_WRITE_MERGE": "custom",
+        "VECSIEVE_POLICY_WRITE_CUSTOM": "rules_of_rows:choose", "PYTHONPATH": str(tmp_path),
+    }  # fmt: skip
+    with serve(direct, *BACKEND, environment=own) as (url, admin):
+        client = connected(url)
+        client.insert("customised", [full(n, n, f"text {'abc'[n - 1]}", n=n) for n in (1, 2, 3)])
+        client.insert("customised", [full(10 + n, n, f"Text {'abc'[n - 1]}") for n in (1, 2, 3)])
+        assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
+    found = everything_typed(connected(direct), "customised")
+    assert {key: (row["n"], row["text"]) for key, row in found.items()} == {
+        2: (2, "text b"), 3: (3, "text c"), 11: (5, "text a+"), 12: (None, "Text b"), 13: (None, "Text c"),
+    }  # fmt: skip
 
 
 def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -38,7 +39,8 @@ async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> As
         "collections/describe": described,
         "entities/search": near,
         "entities/insert": write.pop("stored", STORED),
-        "entities/query": {"code": 0, "data": []},
+        "entities/query": write.pop("queried", {"code": 0, "data": []}),
+        "entities/delete": {"code": 0, "data": {}},
     }
     more = {"journal": {"path": str(write.pop("journal"))}} if "journal" in write else {}
 
@@ -148,3 +150,41 @@ async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> N
     async with gated(NEAR, mode="skip", journal=tmp_path / "j.db") as (came, proxy):
         assert (await insert(proxy))["data"] == {"insertCount": 0, "insertIds": []}
         assert not written(came)
+
+
+FIELDS: Any = [
+    *DESCRIBED["data"]["fields"],
+    {"name": "text", "type": "VarChar", "params": [{"key": "max_length", "value": "20"}]},
+    {"name": "n", "type": "Int64", "nullable": True},
+]
+TYPED: Any = {"code": 0, "data": {**DESCRIBED["data"], "fields": FIELDS}}
+OLD: Any = {"id": "9", "vec": [1.0, 0.5], "text": "The same words!", "n": "5", "tag": "t"}
+
+
+@pytest.mark.parametrize(
+    ("old", "sent"),
+    [
+        ({}, {"n": 5, "tag": "t"}),
+        ({"n": None, "tag": None}, {"tag": None}),
+        # A query shows decimals of 64 bits for these, in which other numbers are the same.
+        ({"tag": 2**60}, None),
+        ({"text": "The same words, as a longer text"}, None),
+    ],
+)
+async def test_a_row_gets_what_a_stored_one_has_in_the_types_of_its_fields_or_is_stored_as_it_came(
+    tmp_path: Path, old: dict[str, Any], sent: dict[str, Any] | None
+) -> None:
+    queried = {"code": 0, "data": [{**OLD, **old}]}
+    near = {"code": 0, "topks": [1], "data": [{"distance": 0.99, "id": 9, "text": {**OLD, **old}["text"]}]}
+    own: dict[str, Any] = {"mode": "merge", "merge": "merge", "queried": queried, "journal": tmp_path / "j.db"}
+    async with gated(near, described=TYPED, **own) as (came, proxy):
+        assert await insert(proxy) == STORED
+        (body,) = written(came)
+        names = [name for name, _ in came]
+        assert proxy.count("writes_total", backend="milvus", outcome="unsupported") == (sent is None)
+    if sent is None:
+        assert (body, names.count("entities/delete")) == (BODY, 0)
+        return
+    (row,) = json.loads(body)["data"]
+    assert row == {"id": 1, "vec": [1.0, 0.5], "text": "The same words!", **sent}
+    assert names[-3:] == ["entities/insert", "entities/query", "entities/delete"]

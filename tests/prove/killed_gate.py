@@ -34,7 +34,6 @@ from prove.planted_points import COPIES, SEED, made
 from prove.resets import Relay
 from support import stack
 from support.ports import free_ports
-from vecsieve.config.backends import TRAITS
 
 WRITERS, COLLECTION, CONTROL = 4, "chaos", "control"
 # A fault in every so many points, one after another; of each kind so many parts of all.
@@ -315,8 +314,7 @@ def prove(count: int, backend: str, mode: str, merge: str = "", *, together: int
 def chosen(names: list[str]) -> Iterator[tuple[str, str, str]]:
     """Backend, mode and policy of each run."""
     for backend in DATABASES:
-        policies = ("keep-newest", "merge") if TRAITS[backend].unites else ("keep-newest",)
-        for mode, merge in (("skip", ""), *(("merge", policy) for policy in policies), ("reject", "")):
+        for mode, merge in (("skip", ""), ("merge", "keep-newest"), ("merge", "merge"), ("reject", "")):
             if not names or backend in names or f"{backend}:{mode}" in names:
                 yield backend, mode, merge
 

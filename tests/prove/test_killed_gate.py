@@ -45,9 +45,9 @@ def test_a_point_survives_by_the_last_of_those_that_took_its_place() -> None:
 @pytest.mark.parametrize(
     ("named", "expected"),
     [
-        (["milvus"], {"milvus": 3}),
+        (["milvus"], {"milvus": 4}),
         (["chroma:merge", "weaviate:reject"], {"chroma": 2, "weaviate": 1}),
-        ([], {"qdrant": 4, "chroma": 4, "pinecone": 4, "milvus": 3, "weaviate": 3}),
+        ([], {"qdrant": 4, "chroma": 4, "pinecone": 4, "milvus": 4, "weaviate": 4}),
     ],
 )
 def test_runs_are_chosen_by_backend_and_mode(named: Sequence[str], expected: dict[str, int]) -> None:

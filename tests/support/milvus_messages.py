@@ -62,7 +62,10 @@ MESSAGES: Mapping[str, str] = {
         " | 12 recalls float* | 13 primary_field_name string | 14 highlight_results Status* | 15 element_indices LongArray"
     ),
     "SearchResults": "1 status Status | 2 results SearchResultData | 3 collection_name string | 4 session_ts uint64",
-    "FieldSchema": "1 fieldID int64 | 2 name string | 3 is_primary_key bool | 5 data_type int32 | 8 autoID bool | 16 is_function_output bool",
+    "FieldSchema": (
+        "1 fieldID int64 | 2 name string | 3 is_primary_key bool | 5 data_type int32 | 6 type_params KeyValuePair* | 8 autoID bool"
+        " | 10 element_type int32 | 11 default_value BoolArray | 15 nullable bool | 16 is_function_output bool"
+    ),
     "CollectionSchema": "1 name string | 4 fields FieldSchema* | 5 enable_dynamic_field bool",
     "WriteRequest": (
         "2 db_name string | 3 collection_name string | 4 partition_name string | 5 fields_data FieldData*"

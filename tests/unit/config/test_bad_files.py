@@ -46,9 +46,6 @@ MESSAGES = {
         "policy.write.related: wanted below semantic (0.9); saw 0.95",
         "policy.write.semantic: wanted below exact (0.9); saw 0.9",
     ],
-    "write_merge_of_another_backend": [
-        'policy.write.merge: wanted keep-newest, keep-oldest, keep-longest or keep-highest-confidence: the write gate cannot store a point of Milvus with more than its client sent; saw "merge"',
-    ],
     "preload_of_another_backend": [
         'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',
     ],

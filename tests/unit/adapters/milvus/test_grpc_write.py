@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import (
 )
 from vecsieve.adapters.milvus.grpc_write import MilvusGrpcWrites
 from vecsieve.adapters.milvus.search import Schema
-from vecsieve.adapters.writes import Inquiry, MergesPoints, NewPoints, WriteNeeds
+from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 
 WRITES = MilvusGrpcWrites()
 SERVICE = "/milvus.proto.milvus.MilvusService/"
@@ -459,10 +459,3 @@ def test_a_refused_deletion_is_told() -> None:
         WRITES.removed(message_type("MutationResult")(status={"code": 1}).SerializeToString())
     with pytest.raises(MalformedReplyError):
         WRITES.removed(b"\xff")
-
-
-def test_a_row_with_more_than_was_sent_is_not_made() -> None:
-    assert isinstance(WRITES, MergesPoints)
-    assert WRITES.form.payload_of({"id": 1, "text": "a"}) == {"id": 1, "text": "a"}
-    with pytest.raises(UnsupportedError):
-        WRITES.merged(INSERT, parsed(written(ID, VEC)), (), {0: b"{}"})

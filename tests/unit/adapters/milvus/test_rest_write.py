@@ -281,5 +281,40 @@ def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
     with pytest.raises(DeclinedError):
         WRITES.removed(b'{"code":1100,"message":"no"}')
     assert isinstance(WRITES, MergesPoints)
-    with pytest.raises(UnsupportedError):
-        WRITES.merged(INSERTION, found, (), {0: b"{}"})
+
+
+def test_a_merged_row_takes_its_place_and_all_else_is_the_clients() -> None:
+    found = parsed(body(row(), row(2), row(3), partitionName="p"))
+    other = b'{"id":2,"vec":[0.10,7],"text":"both"}'
+    shown = WRITES.merged(INSERTION, found, {0}, {1: other})
+    assert json.loads(shown) == {"collectionName": "docs", "data": [json.loads(other), row(3)], "partitionName": "p"}
+    assert other in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "is_dynamic", "expected"),
+    [
+        ({"text": "b"}, False, True),
+        ({"text": "abcdef"}, False, False),
+        ({"text": 5}, False, False),
+        ({"text": "b", "tag": 1}, True, True),
+        ({"text": "b", "tag": 1}, False, False),
+        ({}, False, False),
+    ],
+)
+def test_a_row_is_held_where_its_fields_hold_what_differs(
+    more: dict[str, Any], is_dynamic: bool, expected: bool
+) -> None:
+    known = read_rest_description(
+        described(is_dynamic=is_dynamic).replace(
+            b'"type": "VarChar"', b'"type": "VarChar", "params": [{"key": "max_length", "value": "5"}]'
+        )
+    )
+    found = parsed(body(row("1", text="a")), known)
+    assert WRITES.holds(found, 0, json.dumps(row(1, **more)).encode()) is expected
+
+
+def test_integers_that_queries_show_as_texts_are_numbers_in_a_payload() -> None:
+    known = read_rest_description(described(note="Int64"))
+    form = WRITES.form_of(parsed(body(row()), known))
+    assert form.payload_of({"id": "1", "vec": [1], "text": "a", "_vecsieve": "5"}) == {"text": "a", "_vecsieve": 5}
