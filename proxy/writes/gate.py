@@ -448,7 +448,7 @@ class WriteGate:
             vector_name=policy.vector,
             keys=keys_of(policy),
             most=self._services.limits.write_points,
-            known=await self._reads.known(exchange),
+            known=await self._reads.known(exchange, until),
             notes=policy.write.mode == "annotate",
             is_stored=policy.write.mode == "observe",
         )

@@ -13,17 +13,17 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vecsieve.adapters.contract import DescribesCollections, Dialect, Question
+from vecsieve.adapters.contract import DescribesCollections, Dialect, MalformedReplyError, Question
 from vecsieve.adapters.writes import Inquiry, Neighbours, NewPoints, WriteAdapter
 
 from ..runtime.loop import LongWork
 from ..search.collections.learned import Description
 from ..search.errors import LostReplyError, RefusedReplyError
-from ..search.exchange import KNOWN_SECONDS, CollectionInfo, Questioner
+from ..search.exchange import ASK_SECONDS, DESCRIPTION_BYTES, KNOWN_SECONDS, QUESTION_BYTES, Questioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.services import ProcessServices
-from ..telemetry.labels import OwnRead, WriteOutcome
+from ..telemetry.labels import AttemptKind, OwnRead, WriteOutcome
 from .judging import tenant_of
 
 # What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
@@ -34,6 +34,7 @@ NUMBER_BYTES, NEIGHBOUR_BYTES = 14, 256
 ASKED_AT_ONCE = 8
 # What a database's scores may be off by: neighbours are asked for down to so much below the lowest tier.
 ROUNDED = 1e-4
+_SHAPE = "write: shape "
 _COSINE = "write: cosine "  # and the vector's name: what was learned of a collection
 
 T = TypeVar("T")
@@ -56,15 +57,40 @@ class Reads:
         self._services = services
         self._breaker = breaker
         self._work = work
-        self._info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
 
-    async def known(self, exchange: Questioner) -> object | None:
-        """The description of the collection, for an adapter that wants it."""
-        verbs = self._adapter
+    async def known(self, exchange: Questioner, until: float) -> object | None:
+        """The description of the collection, for an adapter that wants it; None where it may not be read. That is kept for a minute; a lost
+        one is asked for with the next write, since copies are stored until it comes.
+        """
+        verbs, held = self._adapter, self._services.learned.descriptions
         if not isinstance(verbs, DescribesCollections):
             return None
         question = await self.done(exchange, partial(verbs.describe, exchange.operation, exchange.plain))
-        return None if question is None else await self._info.told(exchange, question)
+        if question is None or len(question.target) + len(question.body) > QUESTION_BYTES:
+            return None
+        key = (exchange.operation.collection, _SHAPE + question.target + question.body.decode("latin-1"))
+        known = held.get(key)
+        if known is None:
+            known = Description(await self._described(verbs, exchange, question, until))
+            held.put(key, known, seconds=KNOWN_SECONDS)
+        return known.known
+
+    async def _described(
+        self, verbs: DescribesCollections, exchange: Questioner, question: Question, until: float
+    ) -> object | None:
+        """None for a refusal, and for what cannot be read. Raises NotJudgedError, LostReplyError, and RefusedReplyError of a failing server."""
+        started = self._services.clock()
+        try:
+            body = await self.ask(exchange, question, min(until, started + ASK_SECONDS))
+            return None if len(body) > DESCRIPTION_BYTES else verbs.parse_description(body)
+        except RefusedReplyError as refused:
+            if refused.is_server_error:
+                raise
+            return None
+        except MalformedReplyError:
+            return None
+        finally:
+            self._services.metrics.upstream_done(AttemptKind.LOOKUP, self._services.clock() - started)
 
     async def done(self, exchange: Questioner, work: Callable[[], T]) -> T:
         """Work on a write: a long one in the thread."""
@@ -131,7 +157,7 @@ class Reads:
         known = held.get(key)
         if known is None:
             try:
-                body = await self._send(exchange, question, until)
+                body = await self.ask(exchange, question, until)
                 known = Description(self._adapter.is_cosine(body, vector_name))
             except RefusedReplyError:
                 known = Description(known=False)

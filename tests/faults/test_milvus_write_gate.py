@@ -129,6 +129,41 @@ async def test_a_write_of_a_collection_that_is_not_known_is_sent_as_it_came(mode
         assert written(came) == [BODY]
 
 
+async def test_a_description_that_was_lost_is_asked_for_again_and_while_it_fails_the_gate_rests() -> None:
+    """Not for a minute, as what is known of a collection: the database may be back in a second."""
+    down = True
+    came: list[str] = []
+    answers = {"collections/describe": DESCRIBED, "entities/search": NEAR, "entities/insert": STORED}
+
+    async def answer(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        came.append(name)
+        if down and name != "entities/insert":
+            assert request.transport is not None
+            request.transport.close()
+        return web.json_response(answers[name])
+
+    app = web.Application()
+    app.router.add_post("/v2/vectordb/{name:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with running(url, backend="milvus", policy={"write": {"mode": "annotate"}}) as proxy:
+            for _ in range(8):
+                assert await insert(proxy) == STORED
+            assert came.count("collections/describe") == 5, "the breaker's own count"
+            assert (await counted(proxy, "failed"), await counted(proxy, "withheld")) == (5, 3)
+            down = False
+            async with asyncio.timeout(10):
+                while not proxy.count("writes_total", backend="milvus", outcome="judged"):
+                    await insert(proxy)
+                    await asyncio.sleep(0.05)
+    finally:
+        await runner.cleanup()
+
+
 TWO = BODY[:-2] + b', {"id": "2", "vec": [0, 1], "text": "other"}]}'
 
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from support.faultup import Received, Talk, raw_exchange, reply
-from support.gated_writes import JSON, STORED, Neighbours, asked, database, finding, put, upsert, written
+from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.gated_writes import DESCRIBED, JSON, STORED, Neighbours, asked, database, finding, put, upsert, written
 from support.running import Running, running
 
 
@@ -211,6 +211,31 @@ async def test_while_queries_fail_none_is_sent() -> None:
             assert b" 200 " in await raw_exchange(proxy.port, put(upsert(1)))
         assert sum(b"query/batch" in each.line for each in upstream.requests) == 5, "the breaker's own count"
         assert len(written(upstream)) == 8
+
+
+async def test_while_descriptions_fail_the_gate_rests_and_soon_after_it_judges_again() -> None:
+    down = True
+
+    async def script(talk: Talk) -> None:
+        while (received := await talk.request()) is not None:
+            if down and not received.line.startswith(b"PUT"):
+                return
+            is_query = b"/points/query/batch" in received.line
+            if is_query:
+                await finding((9, 0.99))(talk, received)
+            else:
+                await talk.send(DESCRIBED if received.line.startswith(b"GET") else STORED)
+
+    async with FaultyUpstream(script) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
+        for _ in range(8):
+            assert b" 200 " in await raw_exchange(proxy.port, put(upsert(1)))
+        assert sum(each.line.startswith(b"GET") for each in upstream.requests) == 5, "the breaker's own count"
+        assert (await counted(proxy, "failed"), await counted(proxy, "withheld")) == (5, 3)
+        down = False
+        async with asyncio.timeout(10):
+            while b"duplicate_of" not in written(upstream)[-1]:
+                await raw_exchange(proxy.port, put(upsert(1)))
+                await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(
