@@ -17,7 +17,7 @@ from weaviate.classes.config import (  # type: ignore[import-not-found]  # - as 
     Property,
     VectorDistances,
 )
-from weaviate.classes.data import DataObject  # type: ignore[import-not-found]  # - as above
+from weaviate.classes.data import DataObject, GeoCoordinate  # type: ignore[import-not-found]  # - as above
 from weaviate.classes.tenants import Tenant  # type: ignore[import-not-found]  # - as above
 
 NOTED, PLAIN = "Noted", "Plain"
@@ -108,16 +108,23 @@ def merge(client: Any) -> None:
 
 def unite(client: Any) -> None:
     """A collection of properties of several types; batches over gRPC, and an object over REST."""
-    kinds = {"text": "TEXT", "tags": "TEXT_ARRAY", "counts": "INT_ARRAY", "n": "INT", "team": "TEXT", "at": "DATE"}
+    kinds = {
+        "text": "TEXT", "tags": "TEXT_ARRAY", "counts": "INT_ARRAY", "n": "INT", "team": "TEXT", "at": "DATE", "key": "UUID", "is": "BOOL",
+        "sizes": "NUMBER_ARRAY", "flags": "BOOL_ARRAY", "ratio": "NUMBER", "where": "GEO_COORDINATES",
+    }  # fmt: skip
     properties = [Property(name=name, data_type=getattr(DataType, kind)) for name, kind in kinds.items()]
     own = Configure.Vectors.self_provided(
         vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
     )
     data = client.collections.create("United", properties=properties, vector_config=own).data
-    first = made(1, 0, "ALPHA!", tags=["a"], counts=[1], n=3, team="ü", at="2026-01-01T00:00:00Z")
+    first = made(
+        1, 0, "ALPHA!", tags=["a"], counts=[1], n=3, team="ü", at="2026-01-01T00:00:00Z", sizes=[0.5, 2.0], ratio=0.1,
+        flags=[True], key=uuid.UUID(int=9), where=GeoCoordinate(latitude=48.13715439, longitude=11.5),
+    )  # fmt: skip
     data.insert_many([first, made(2, 1, "beta", tags=["z"])])
-    data.insert_many([made(3, 0, "Alpha", tags=["b", "a"], n=5), made(4, 2, "gamma"), made(5, 2, "Gamma", counts=[2])])
-    data.insert({"text": "alpha!!!", "counts": [1, 7], "n": 4}, uuid=uuid.UUID(int=6), vector=vector(0))
+    third = made(3, 0, "Alpha", tags=["b", "a"], n=5, at="2026-01-02T00:00:00.500+01:00", flags=[], sizes=[1.0])
+    data.insert_many([third, made(4, 2, "gamma"), made(5, 2, "Gamma", counts=[2])])
+    data.insert({"text": "alpha!!!", "counts": [1, 7], "n": 4, "is": True}, uuid=uuid.UUID(int=6), vector=vector(0))
 
 
 def reject(client: Any) -> list[str]:

@@ -186,8 +186,24 @@ def _written(properties: Any) -> dict[str, Any]:
     plain = {
         name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in plain.items()
     }
-    arrays = (*properties.int_array_properties, *properties.text_array_properties)
-    return {**plain, **{each.prop_name: list(each.values) for each in arrays}}
+    plain = {name: _place(value) if isinstance(value, dict) else value for name, value in plain.items()}
+    arrays = (
+        *properties.int_array_properties,
+        *properties.text_array_properties,
+        *properties.boolean_array_properties,
+    )
+    numbers = properties.number_array_properties
+    return {
+        **plain,
+        **{each.prop_name: list(each.values) for each in arrays},
+        **{each.prop_name: list(each.values) or np.frombuffer(each.values_bytes, "<f8").tolist() for each in numbers},
+        **{name: [] for name in properties.empty_list_props},
+    }
+
+
+def _place(value: dict[str, float]) -> dict[str, float]:
+    """Its numbers are of 32 bits."""
+    return {name: float(f"{np.float32(number):.8g}") for name, number in value.items()}
 
 
 def _numbers(raw: bytes) -> Sequence[float]:
