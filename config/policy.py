@@ -252,7 +252,8 @@ class GuardSettings(Model):
     templates: bool = setting(
         True,
         "texts of any length that differ in one gap, if a third text of the pool fills the gap with other words: `Junior developer in Paris`, "
-        "`Senior developer in Paris`, `Lead developer in Paris`",
+        "`Senior developer in Paris`, `Lead developer in Paris`; without a third text, if both have at most 64 words and their vectors are "
+        "farther apart than those of edited copies",
     )
     short_words: Count = setting(
         30,

@@ -15,9 +15,9 @@ import numpy as np
 
 from .certainty import doubts_allowed
 from .clustering import cluster, lead, separate
-from .distances import CosineDistances, Distances, cosine_distances, relative_distances
+from .distances import CosineDistances, Distances, RelativeDistances, cosine_distances, relative_distances
 from .geometry import Mask, above
-from .guards.templates import from_one_template
+from .guards.templates import Apart, from_one_template
 from .guards.veto import vetoes
 from .policy import Certain, Distance, Fixed, Guards, Linkage, Policy, Threshold, When
 from .text.evidence import (
@@ -89,8 +89,8 @@ def settle(
         distance[first, second] = distance[second, first] = np.inf
 
 
-def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | None:
-    """The function that ``settle`` calls; None if no guard can apply."""
+def asker(candidates: Candidates, guards: Guards, texts: Texts | None, apart: Apart | None = None) -> Ask | None:
+    """The function that ``settle`` calls; None if no guard can apply. ``apart``: None where vectors are unknown."""
     known = candidates.metadata
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
@@ -108,7 +108,7 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None) -> Ask | 
         codes = yield from vetoes(given, known, first, second, guards, word_counts, form)
         if texts is not None and guards.templates:
             left = (codes == 0).nonzero()[0]
-            found = yield from from_one_template(texts, first.take(left), second.take(left))
+            found = yield from from_one_template(texts, first.take(left), second.take(left), apart)
             codes[left[found]] = Veto.TEMPLATE
         return codes
 
@@ -157,8 +157,25 @@ def distances_of(candidates: Candidates, policy: Policy) -> Distances:
     """The distances in which the policy's threshold is expressed."""
     if isinstance(policy.threshold, Fixed):
         return cosine_distances(candidates.vectors, magnitude=counts_length(candidates, policy))
-    metric = Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
-    return relative_distances(candidates.vectors, metric, chance=policy.chance, squares=candidates.squares)
+    return relative_distances(
+        candidates.vectors, _metric(candidates, policy), chance=policy.chance, squares=candidates.squares
+    )
+
+
+def apart_in(candidates: Candidates, policy: Policy, measured: Distances) -> Apart:
+    """What tells how far pairs are apart, as a share of the typical distance. ``measured``: of the policy."""
+    if isinstance(measured, RelativeDistances):
+        return measured.of_pairs
+
+    def apart(first: Indices, second: Indices) -> FloatMatrix:
+        relative = relative_distances(candidates.vectors, _metric(candidates, policy), chance=None)
+        return relative.of_pairs(first, second)
+
+    return apart
+
+
+def _metric(candidates: Candidates, policy: Policy) -> Metric:
+    return Metric.COSINE if policy.distance is Distance.COSINE else candidates.metric
 
 
 def counts_length(candidates: Candidates, policy: Policy) -> bool:
@@ -256,7 +273,7 @@ def group_by(
         distance = by_vectors_alone(distance, policy, typical=typical, largest=measured.largest)
     shown = distance if is_certain else raw * np.float32(measured.shown_unit)
     linkage = Linkage.LEADER if is_certain else policy.linkage
-    ask = asker(candidates, policy.guards, texts)
+    ask = asker(candidates, policy.guards, texts, apart_in(candidates, policy, measured))
     if ask is None:
         labels, held = cluster(distance, cut, linkage, slack=measured.slack), np.zeros(candidates.size, np.int8)
     else:

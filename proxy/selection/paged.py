@@ -25,6 +25,7 @@ from .distances import CosineDistances, Distances
 from .geometry import NOISE, SCALE_FROM, Mask
 from .grouping import (
     Ask,
+    apart_in,
     asker,
     cuts_of,
     distances_of,
@@ -193,7 +194,7 @@ def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Te
         typical=typical_of(measured, scale),
         cuts=cuts_of(measured, policy, scale, candidates.size),
         texts=texts,
-        ask=asker(candidates, policy.guards, texts),
+        ask=asker(candidates, policy.guards, texts, apart_in(candidates, policy, measured)),
     )
 
 

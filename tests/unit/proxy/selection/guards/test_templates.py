@@ -24,7 +24,16 @@ from vecsieve.proxy.selection.guards.templates import (
 )
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, Selection, Veto, finished
+from vecsieve.proxy.selection.values import (
+    Candidates,
+    FloatMatrix,
+    Indices,
+    Metadata,
+    Metric,
+    Selection,
+    Veto,
+    finished,
+)
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection
 assert POLICY.text is not None
@@ -68,6 +77,69 @@ def test_texts_of_one_template_all_stay(texts: list[str]) -> None:
 @pytest.mark.parametrize("texts", [JOBS[:2], HOTELS[:2]], ids=["jobs", "hotels"])
 def test_two_texts_alone_show_no_template(texts: list[str]) -> None:
     assert 1 not in chosen(texts).keep.tolist()
+
+
+# Distances between two of these are about 0.3 of the typical one.
+OTHERWISE = 0.4
+RECIPE = "Whisk three eggs with a pinch of salt, fold in grated cheese, and bake them until golden. Serve them warm, with a green salad and some bread."
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The capital of Norway is Oslo", "The capital of Finland is Helsinki"),
+        ("Press the green button to start the machine.", "Press the yellow button to start the machine."),
+        ("How do I upgrade my membership?", "How do I renew my membership?"),
+        (RECIPE, RECIPE.replace("grated cheese", "smoked salmon")),
+    ],
+)
+def test_other_words_in_a_gap_count_where_vectors_differ_too(one: str, other: str) -> None:
+    assert chosen([one, other], apart=OTHERWISE).keep.tolist() == [0, 1]
+    assert 1 not in chosen([one, other]).keep.tolist()
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        RECIPE.replace("some bread", "some fresh bread"),
+        RECIPE.replace(" and some bread", ""),
+        RECIPE.replace("with a green", "beside the green"),
+        f"{RECIPE} Enjoy your meal.",
+    ],
+    ids=["a word more", "words less", "words without a meaning", "a sentence more"],
+)
+def test_without_words_on_both_sides_of_a_gap_nothing_is_substituted(edited: str) -> None:
+    assert Veto.TEMPLATE not in chosen([RECIPE, edited], apart=OTHERWISE).vetoes.tolist()
+
+
+def test_in_longer_texts_a_third_text_must_show_the_gap() -> None:
+    long = f"{RECIPE} {FRAME}"
+    assert len(long.split()) > templates.SUBSTITUTED
+    substituted = long.replace("grated cheese", "smoked salmon")
+    assert Veto.TEMPLATE not in chosen([long, substituted], apart=OTHERWISE).vetoes.tolist()
+
+
+def test_which_pairs_are_far_apart_is_asked_for_substitutions_alone() -> None:
+    texts = [RECIPE, RECIPE.replace("grated cheese", "smoked salmon"), f"{RECIPE} Enjoy.", "Bees make honey"]
+    known = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(known.reading(range(len(texts))))
+    asked: list[tuple[list[int], list[int]]] = []
+
+    def apart(first: Indices, second: Indices) -> FloatMatrix:
+        asked.append((first.tolist(), second.tolist()))
+        return np.array([2 * templates.FAR] * len(first), np.float32)
+
+    pairs = np.triu_indices(len(texts), 1)
+    assert finished(from_one_template(known, *pairs, apart)) == [0, 3]  # 0 and 1, 1 and 2
+    assert asked == [([0, 1], [1, 2])]
+
+
+def test_without_vectors_other_words_in_a_gap_count() -> None:
+    texts = ["Press the green button to start the machine.", "Press the yellow button to start the machine."]
+    known = Metadata(texts=as_texts([*texts, texts[0]]))
+    rows = np.full((3, 4), np.nan, np.float32)
+    pool = Candidates(scores=np.array([0.9, 0.8, 0.7]), vectors=rows, metric=Metric.COSINE, metadata=known)
+    assert select(pool, top_k=2, policy=POLICY).keep.tolist() == [0, 1]
 
 
 def test_a_veto_says_that_a_template_is_why() -> None:
