@@ -191,7 +191,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         """By the types of the collection's properties, and by what a message can hold."""
         try:
             object_message(point, own(points.document, Document).schema)
-        except ValueError:
+        except (ValueError, TypeError):
             return False
         return super().holds(points, row, point)
 

@@ -64,6 +64,26 @@ def test_every_transport_can_read_points_whole_and_remove_them(sample: Sample) -
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+@given(text=st.text(max_size=9), is_own=st.booleans())
+def test_a_point_is_sent_with_another_payload_or_is_not_held(number: int, text: str, is_own: bool) -> None:
+    """The policies `merge` and `custom` are for each database: what is sent is what was made, with the vectors of one."""
+    sample, verbs, points = two_points(number)
+    form, own = verbs.form_of(points), orjson.loads(verbs.point(points, 0))
+    payload = form.payload_of(own)
+    key = next(name for name in ("text", "#document") if name in payload)
+    wanted = payload if is_own else {**payload, key: text}
+    made = form.given(own, wanted, own)
+    assert form.same(made, form.given(own, wanted, made))
+    assert verbs.holds(points, 0, orjson.dumps(made))
+    body = verbs.merged(sample.write, points, {1}, {0: orjson.dumps(made)})
+    again = sample.adapter.parse(sample.write, body, WriteNeeds(vector_name=None, keys=(), most=9, known=sample.known))
+    assert again.ids == points.ids[:1]
+    assert again.vectors.tolist() == points.vectors[:1].tolist()
+    assert form.payload_of(orjson.loads(verbs.point(again, 0))) == wanted
+    assert form.same(orjson.loads(verbs.point(again, 0)), made)
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
 @given(st.data())
 def test_arbitrary_bytes_are_stored_points_or_malformed(number: int, data: st.DataObject) -> None:
     """Whatever the database answers raises MalformedReplyError, or is points under canonical ids."""

@@ -16,11 +16,18 @@ from support import milvus_messages as milvus
 from support import weaviate_messages as weaviate
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
+from vecsieve.adapters.milvus.fields import FIRST_VECTOR, INT64, FieldType
 from vecsieve.adapters.milvus.search import Schema as MilvusSchema
 from vecsieve.adapters.weaviate.calls import Schema as WeaviateSchema
 from vecsieve.adapters.writes import NewPoints, WriteAdapter
 
-MILVUS = MilvusSchema(vectors=frozenset({"vec"}), scalars=frozenset({"id"}), is_dynamic=True, primary="id")
+MILVUS = MilvusSchema(
+    vectors=frozenset({"vec"}),
+    scalars=frozenset({"id"}),
+    is_dynamic=True,
+    primary="id",
+    fields={"id": FieldType(kind=INT64), "vec": FieldType(kind=FIRST_VECTOR + 1)},
+)
 WEAVIATE = WeaviateSchema(name="Docs", types={"text": "text", "_vecsieve": "text"}, distances={"": "cosine"})
 ID = "00000000-0000-0000-0000-00000000000a"
 COLLECTION = "00000000-0000-0000-0000-00000000000c"

@@ -253,6 +253,7 @@ def test_a_merged_object_has_its_named_vectors() -> None:
         ({"properties": {"text": "both"}}, True),
         ({"properties": {"text": ["both"]}}, False),
         ({"properties": {"text": "a"}, "vectors": {"m": [[1, 2], [3, 4]]}}, False),
+        ({"properties": {"text": "a"}, "vector": {"m": 1}}, False),
         ({"properties": {"text": "\ud800"}}, False),
     ],
 )
