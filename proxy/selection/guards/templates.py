@@ -101,16 +101,18 @@ def from_one_template(texts: Texts, first: Indices, second: Indices, apart: Apar
     """
     reader = _Reader(texts)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-    alone = yield from _exchanged(reader, pairs)
+    found = yield from _exchanged(reader, pairs)
     if apart is not None:
-        alone += yield from _substituted(reader, pairs, apart)
+        found += yield from _substituted(reader, pairs, apart)
     if len(texts.first_different) < 3:
-        return sorted({*alone})
+        return sorted({*found})
+    known = frozenset(found)
     partners, heads = yield from _heads(reader, pairs)
     is_read = [one in (partners[other], heads.get(other)) for one, other in pairs]
-    found: list[int] = []
     for pair in compress(range(len(pairs)), is_read):
         one, other = pairs[pair]
+        if pair in known:
+            continue
         if reader.is_shown(other, one):
             found.append(pair)
         if reader.is_step():
@@ -118,6 +120,8 @@ def from_one_template(texts: Texts, first: Indices, second: Indices, apart: Apar
     rest = compress(range(len(pairs)), map(not_, is_read)) if found else ()
     for count, pair in enumerate(islice(rest, MOST_PAIRS)):
         one, other = pairs[pair]
+        if pair in known:
+            continue
         shared = {of[other] for of in (partners, heads) if other in of and of.get(one) == of[other]}
         if any(reader.is_apart(one, other, head) for head in sorted(shared)) or (
             count < MOST_DIRECT and reader.is_shown(other, one)
@@ -125,7 +129,7 @@ def from_one_template(texts: Texts, first: Indices, second: Indices, apart: Apar
             found.append(pair)
         if reader.is_step():
             yield
-    return sorted({*alone, *found})
+    return sorted({*found})
 
 
 def _exchanged(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[list[int]]:
