@@ -18,10 +18,9 @@ infinite distances. Single linkage would connect the pair through a third candid
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fastcluster
 import numpy as np
@@ -46,15 +45,16 @@ def lead(
     if not count:
         return np.empty(0, np.intp)
     # Leaders whose distances differ by less than NOISE are equally near.
-    meetings = _meetings(inside, max(cuts) + slack + 2 * NOISE)
-    has_earlier = back is not None and back.shape[1] > 0
-    if not meetings.later and not has_earlier:
+    reach = max(cuts) + slack + 2 * NOISE
+    meetings = _meetings(inside, reach)
+    earlier = 0 if back is None else back.shape[1]
+    if not meetings.later and not earlier:
         return np.arange(count, dtype=np.intp)
-    leads = _walked(meetings, cuts, back if has_earlier else None, slack)
-    heads = _nearest(inside, leads, back if has_earlier else None)
+    met = {} if back is None or not earlier else _met(back, reach)
+    heads = np.array(_walked(meetings, cuts, met, slack, led=earlier, number=inside.dtype.type), np.intp)
     if len(set(heads.tolist())) < count - 1:  # at least two followers
         forbidden = np.isinf(inside)
-        if forbidden.any() and (forbidden & (heads[:, None] == heads)).any():
+        if np.count_nonzero(forbidden) and (forbidden & (heads[:, None] == heads)).any():
             return _forbidding(inside, cuts, back, slack)
     return heads
 
@@ -83,40 +83,44 @@ def _meetings(inside: FloatMatrix, reach: float) -> _Meetings:
     )
 
 
-def _walked(meetings: _Meetings, cuts: Sequence[float], back: FloatMatrix | None, slack: float) -> list[bool]:
-    """The leaders (b,) when no pair is forbidden. A candidate is compared only with leaders close to it."""
+# For each candidate, the leaders that are close to it, by rank, with their distances.
+_Met = dict[int, list[tuple[float, int]]]
+
+
+def _met(back: FloatMatrix, reach: float) -> _Met:
+    """The earlier leaders (m) within ``reach`` of b candidates, from their distances ``back`` (b, m), as -1 - j for leader j."""
+    met: _Met = {}
+    places = (back <= reach).nonzero()
+    for i, j, apart in zip(*(each.tolist() for each in places), back[places].tolist(), strict=True):
+        met.setdefault(i, []).append((apart, -1 - j))
+    return met
+
+
+def _walked(
+    meetings: _Meetings, cuts: Sequence[float], met: _Met, slack: float, *, led: int, number: Callable[[float], Any]
+) -> list[int]:
+    """The leader of each of b candidates, as for ``lead``, when no pair is forbidden: of the nearest better-ranked leaders the best-ranked.
+    Distances within NOISE are equal: a rounding error must not decide between two copies.
+
+    A candidate is compared only with leaders close to it. ``led``: the number of earlier leaders, those in ``met``. ``number``: the type of
+    a distance.
+    """
     borders, later, apart = meetings
-    count, led = len(borders) - 1, 0 if back is None else back.shape[1]
-    nearest = [math.inf] * count if back is None else back.min(axis=1).tolist()
-    leads = [True] * count
+    heads = list(range(len(borders) - 1))
     cut = cuts[led] + slack
-    for i in range(count):
-        if nearest[i] <= cut:
-            leads[i] = False
+    for i in range(len(heads)):
+        near = met.get(i)
+        if near is not None and (low := min(near)[0]) <= cut:
+            if len(near) > 1:
+                bound = number(low) + np.float32(NOISE)
+                near = [each for each in near if each[0] <= bound]
+            heads[i] = near[0][1]
             continue
         for pair in range(borders[i], borders[i + 1]):
-            nearest[later[pair]] = min(nearest[later[pair]], apart[pair])
+            met.setdefault(later[pair], []).append((apart[pair], i))
         led += 1
         if led < len(cuts):
             cut = cuts[led] + slack
-    return leads
-
-
-def _nearest(inside: FloatMatrix, leads: Sequence[bool], back: FloatMatrix | None) -> Indices:
-    """The leader of each of b candidates, as for ``lead``: of the nearest better-ranked leaders the best-ranked. Distances within NOISE are
-    equal: a rounding error must not decide between two copies.
-    """
-    is_leader = np.array(leads)
-    heads, (leaders,), (followers,) = np.arange(len(leads)), is_leader.nonzero(), (~is_leader).nonzero()
-    reached = inside.take(followers, axis=0).take(leaders, axis=1)
-    reached[leaders > followers[:, None]] = np.inf
-    if back is not None:
-        reached, leaders = (
-            np.hstack((back[followers], reached)),
-            np.concatenate((-1 - np.arange(back.shape[1]), leaders)),
-        )
-    bound = reached.min(axis=1, keepdims=True) + np.float32(NOISE)
-    heads[followers] = leaders.take((reached <= bound).argmax(axis=1))
     return heads
 
 

@@ -95,17 +95,13 @@ def asker(candidates: Candidates, guards: Guards, texts: Texts | None, apart: Ap
     if (texts is None or known.texts is None) and (known.sources is None or not guards.keep_sources):
         return None
     given = known.texts if known.texts is not None and texts is not None else (None,) * candidates.size
-    numbers = None if texts is None else texts.numbers
-
-    def form(place: int) -> Hashable:
-        if numbers is not None and (number := numbers.item(place)):
-            return number
-        text = given[place]
-        return None if text is None else text.raw
+    forms: list[Hashable] = [0] * candidates.size if texts is None else texts.numbers.tolist()
+    if 0 in forms:
+        forms = [number or (None if text is None else text.raw) for number, text in zip(forms, given, strict=True)]
 
     def ask(first: Indices, second: Indices) -> Steps[Codes]:
         word_counts = None if texts is None else texts.word_counts
-        codes = yield from vetoes(given, known, first, second, guards, word_counts, form)
+        codes = yield from vetoes(given, known, first, second, guards, word_counts, forms.__getitem__)
         if texts is not None and guards.templates:
             left = (codes == 0).nonzero()[0]
             found = yield from from_one_template(texts, first.take(left), second.take(left), apart)

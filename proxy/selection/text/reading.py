@@ -245,6 +245,8 @@ class Texts:
         """The first texts that differ from one another."""
         first = range(len(self))[self._learn_from][:SCALE_FROM]
         numbers = self.numbers.tolist()
+        if not self.has_equal and 0 not in numbers:
+            return list(first)
         return sorted({numbers[i]: i for i in reversed(first) if numbers[i]}.values())
 
     def rarity(self, words: Words) -> FloatVector:

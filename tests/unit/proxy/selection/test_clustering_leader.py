@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from support import oracles
 from vecsieve.proxy.selection.clustering import lead
+from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.values import FloatMatrix, Indices
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -73,6 +74,24 @@ def test_the_cut_is_the_one_for_as_many_as_lead_already() -> None:
 def test_copies_within_rounding_follow_the_better_ranked_of_two_leaders() -> None:
     distance = np.array([[0, 0.5, 0.1000001], [0.5, 0, 0.1], [0.1000001, 0.1, 0]], np.float32)
     assert lead(distance, [0.2] * 3).tolist() == [0, 1, 0]
+
+
+@given(st.integers(1, 24), SEEDS, st.integers(0, 24))
+def test_of_leaders_that_a_rounding_error_tells_apart_the_better_ranked_is_followed(
+    n: int, seed: int, split: int
+) -> None:
+    """Invariant: a follower has the best-ranked of the leaders before it that are as near as the nearest, also among earlier ones."""
+    jitter = np.triu(np.random.default_rng(seed).integers(-4, 5, (n, n)), 1).astype(np.float32) * np.float32(NOISE / 3)
+    distance, cuts, split = distances(n, seed) + jitter + jitter.T, [0.4] * n, min(split, n)
+    before = lead(distance[:split, :split], cuts)
+    leaders = leading(before)
+    behind = lead(distance[split:, split:], cuts, distance[split:, leaders])
+    heads = [*before.tolist(), *(leaders[-1 - head] if head < 0 else split + head for head in behind.tolist())]
+    assert heads == lead(distance, cuts).tolist()
+    for candidate in [each for each in range(n) if heads[each] != each]:
+        choices = [each for each in range(candidate) if heads[each] == each]
+        apart = distance[candidate, choices]
+        assert heads[candidate] == choices[int((apart <= apart.min() + np.float32(NOISE)).argmax())]
 
 
 def test_nobody_leads_nobody() -> None:
