@@ -102,8 +102,7 @@ def from_one_template(texts: Texts, first: Indices, second: Indices, apart: Apar
     reader = _Reader(texts)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
     found = yield from _exchanged(reader, pairs)
-    if apart is not None:
-        found += yield from _substituted(reader, pairs, apart)
+    found += yield from _substituted(reader, pairs, apart)
     if len(texts.first_different) < 3:
         return sorted({*found})
     known = frozenset(found)
@@ -111,9 +110,7 @@ def from_one_template(texts: Texts, first: Indices, second: Indices, apart: Apar
     is_read = [one in (partners[other], heads.get(other)) for one, other in pairs]
     for pair in compress(range(len(pairs)), is_read):
         one, other = pairs[pair]
-        if pair in known:
-            continue
-        if reader.is_shown(other, one):
+        if pair not in known and reader.is_shown(other, one):
             found.append(pair)
         if reader.is_step():
             yield
@@ -143,9 +140,11 @@ def _exchanged(reader: _Reader, pairs: Sequence[tuple[int, int]]) -> Steps[list[
     return found
 
 
-def _substituted(reader: _Reader, pairs: Sequence[tuple[int, int]], apart: Apart) -> Steps[list[int]]:
-    """Which pairs have other words in a gap, and vectors that are far apart."""
+def _substituted(reader: _Reader, pairs: Sequence[tuple[int, int]], apart: Apart | None) -> Steps[list[int]]:
+    """Which pairs have other words in a gap, and vectors that are far apart; none where these are unknown."""
     found: list[int] = []
+    if apart is None:
+        return found
     for pair, (one, other) in enumerate(islice(pairs, MOST_PAIRS)):
         if reader.is_substitution(one, other):
             found.append(pair)
