@@ -99,6 +99,36 @@ def test_other_words_in_a_gap_count_where_vectors_differ_too(one: str, other: st
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Return all users of the group", "Return all active users of the group"),
+        (
+            "The bank charges a fee for transfers to a card",
+            "The bank charges a fee for international transfers to a card",
+        ),
+        ("Returns users that have access", "Returns all active users that have access"),
+    ],
+)
+def test_words_inside_a_short_text_that_another_lacks_count_where_vectors_differ_too(one: str, other: str) -> None:
+    assert chosen([one, other], apart=OTHERWISE).keep.tolist() == [0, 1]
+    assert chosen([other, one], apart=OTHERWISE).keep.tolist() == [0, 1]
+    assert 1 not in chosen([one, other]).keep.tolist()
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "Bees make honey from nectar - Alpha News",
+        "Alpha News: Bees make honey from nectar",
+        "Bees do make the honey from nectar",
+    ],
+    ids=["a source behind it", "a source before it", "words without a meaning"],
+)
+def test_words_at_an_end_name_a_source(edited: str) -> None:
+    assert Veto.TEMPLATE not in chosen(["Bees make honey from nectar", edited], apart=OTHERWISE).vetoes.tolist()
+
+
+@pytest.mark.parametrize(
     "edited",
     [
         RECIPE.replace("some bread", "some fresh bread"),
@@ -108,8 +138,10 @@ def test_other_words_in_a_gap_count_where_vectors_differ_too(one: str, other: st
     ],
     ids=["a word more", "words less", "words without a meaning", "a sentence more"],
 )
-def test_without_words_on_both_sides_of_a_gap_nothing_is_substituted(edited: str) -> None:
-    assert Veto.TEMPLATE not in chosen([RECIPE, edited], apart=OTHERWISE).vetoes.tolist()
+def test_beyond_short_texts_only_words_on_both_sides_of_a_gap_are_a_substitution(edited: str) -> None:
+    one, other = (f"{text} You will find more of our recipes in the book." for text in (RECIPE, edited))
+    assert min(len(one.split()), len(other.split())) > templates.SHORT
+    assert Veto.TEMPLATE not in chosen([one, other], apart=OTHERWISE).vetoes.tolist()
 
 
 def test_in_longer_texts_a_third_text_must_show_the_gap() -> None:
