@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vecsieve.adapters.contract import Pool
 
+from ...selection.geometry import median_of, pairs
 from ...selection.policy import Policy
 from ...selection.values import Metric, Selection
 from ...telemetry.reports import Figures
@@ -177,10 +178,10 @@ def is_coarse(rows: Matrix, squares: Matrix, scales: Matrix) -> bool:
     fine = (scales > 0.0).nonzero()[0]
     some = fine[:: -(-len(fine) // COMPARED) or 1]
     lengths = squares[some]
-    apart = (np.add.outer(lengths, lengths) - 2.0 * (rows[some] @ rows[some].T))[np.triu_indices(len(some), 1)]
+    apart = pairs(np.add.outer(lengths, lengths) - 2.0 * (rows[some] @ rows[some].T))
     error = rows.shape[1] * float(np.square(scales[fine]).max(initial=0.0)) / 12.0
     apart = apart[apart > error]  # copies do not say how far apart others are
-    return bool(len(apart) and error > COARSE * float(np.median(apart)))
+    return bool(len(apart) and error > COARSE * median_of(apart))
 
 
 # Keys and results of the memory.
