@@ -125,8 +125,9 @@ async def prove(scale: Scale) -> list[Finding]:
     """Every fault; what was counted; what is held afterwards; and searches beside a storm of faults."""
     async with FaultyUpstream(planned) as upstream, proxy(upstream.url, environment=ENVIRONMENT) as running:
         ports, pid = (upstream.port, running.port), running.command.process.pid
-        for _ in range(50):
-            await seen(running.port, asked())
+        # What is kept of each collection is bounded, and is to be full before anything is measured: all faults twice, 28,000 collections each
+        # time, took 26.3 MiB, then 0.1 MiB more.
+        await widened(running, upstream, ports, max(1, scale.fault_rounds // 5))
         await asyncio.sleep(SETTLED_SECONDS)
         before = held([pid])
         forget_peak(pid)
@@ -141,8 +142,10 @@ async def prove(scale: Scale) -> list[Finding]:
     descriptors, threads = after.descriptors - before.descriptors, after.threads - before.threads
     return [
         *found,
-        Finding("F4", "memory after all faults", "≤ start + 20 MiB", f"{grown:+.1f} MiB", grown <= 20),
-        Finding("F4", "peak of memory, bombs and 50 MB included", "≤ start + 64 MiB", f"{peak:+.1f} MiB", peak <= 64),
+        Finding(
+            "F4", "memory after all faults, a fifth of them before", "≤ + 20 MiB", f"{grown:+.1f} MiB", grown <= 20
+        ),
+        Finding("F4", "peak of memory, bombs and 50 MB included", "≤ + 64 MiB", f"{peak:+.1f} MiB", peak <= 64),
         Finding("F4", "descriptors after all faults", "± 2", f"{descriptors:+d}", abs(descriptors) <= 2),
         Finding("F4", "threads after all faults", "± 2", f"{threads:+d}", abs(threads) <= 2),
         *storm,
