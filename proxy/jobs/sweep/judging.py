@@ -2,7 +2,7 @@
 
 A sweep decides about deletion, so it is stricter than a search. Two points are copies if their canonical texts are equal, if they share
 nearly all word 3-grams, or if their vectors are nearly equal and their texts do not contradict. The guards of searches (selection/guards)
-apply here, too.
+apply here, too. Of two texts that differ in the words at one place, vectors that are nearly equal must say that this is an edit.
 
 Families have a leader, and each member is a copy of the leader itself. Chains are no families: A may be near B, and B near C, while A and C
 have little in common.
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...selection.geometry import NOISE
+from ...selection.guards.templates import are_exchanged, gaps, is_substituted, words_of
 from ...selection.guards.veto import vetoes
 from ...selection.policy import Guards
 from ...selection.text.features import RECORD, Form, Text, complete
@@ -105,6 +106,8 @@ def _evidence(
     evidence[unread[first] | unread[second]] = Evidence.NONE  # such a text may say anything
     asked = np.flatnonzero((evidence != Evidence.NONE) & ~same)
     forbidden = _forbidden(read, forms, first[asked], second[asked], terms.guards)
+    if terms.guards.templates:
+        forbidden |= _say_otherwise(forms, first[asked], second[asked], near[asked])
     evidence[asked[forbidden]] = Evidence.NONE
     return evidence, int(forbidden.sum())
 
@@ -165,6 +168,19 @@ def _forbidden(
         canonical: Sequence[Hashable] = [_number(forms[place], place) for place in places]
         codes = finished(vetoes(both, Metadata(), *pair, guards, counts, canonical.__getitem__))
         found[number] = bool(codes[0])
+    return found
+
+
+def _say_otherwise(
+    forms: Sequence[Form | None], first: Indices, second: Indices, near: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Which pairs (p,) exchange two words, or have other words in a gap although their vectors are not ``near`` (p,) or not known."""
+    found = np.zeros(len(first), np.bool_)
+    for pair, (one, other) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        mine, theirs = forms[one], forms[other]
+        if mine is not None and theirs is not None:
+            words = words_of(mine.body), words_of(theirs.body)
+            found[pair] = are_exchanged(*words) or (not near[pair] and any(is_substituted(gap) for gap in gaps(*words)))
     return found
 
 

@@ -298,6 +298,11 @@ class _Reader:
         return found
 
 
+def is_substituted(gap: Gap) -> bool:
+    """Whether each of two texts has words in a gap that the other has not there."""
+    return bool(gap.mine - gap.theirs and gap.theirs - gap.mine)
+
+
 def words_of(body: str) -> list[str]:
     """The words of a text in lower case, with their punctuation, and two end marks."""
     body = body.lower() if body.isascii() else _SPACELESS.sub(r" \1 ", body.lower())
