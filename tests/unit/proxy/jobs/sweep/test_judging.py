@@ -13,7 +13,12 @@ from vecsieve.proxy.search.policy import guards_of
 
 GUARDS = guards_of(PolicySettings().guards)
 LONG = " ".join(f"word{number}" for number in range(60))
-PAGE = " ".join(f"word{number}" for number in range(150))
+WORDS = [
+    f"{one}{two}"
+    for one in "bcdfghjklmnp"
+    for two in ("ale", "ore", "ine", "ast", "umb", "eck", "oat", "irl", "ush", "end", "ark", "olt", "ibe")
+]
+PAGE = " ".join(WORDS)
 
 
 def verdict(
@@ -47,12 +52,11 @@ def verdict(
         ((None, None), None, Evidence.NONE),
         (("", ""), 0.5, Evidence.NONE),
         (("", ""), None, Evidence.NONE),
-        ((PAGE, PAGE.replace("word30", "other")), 0.99, Evidence.NEAR_TEXT),
-        ((PAGE, PAGE.replace("word30", "other")), 0.97, Evidence.NONE),
-        ((PAGE, PAGE.replace("word30", "other")), None, Evidence.NONE),
-        ((PAGE, PAGE.replace("word30 ", "")), 0.97, Evidence.NEAR_TEXT),
-        ((PAGE, PAGE.replace("word30", "the")), 0.97, Evidence.NONE),
-        ((PAGE, PAGE.replace("word30 word31", "word31 word30")), 1.0, Evidence.NEAR_TEXT),
+        ((PAGE, PAGE.replace(WORDS[70], "other")), 0.99, Evidence.NEAR_TEXT),
+        ((PAGE, PAGE.replace(WORDS[70], "other")), 0.97, Evidence.NONE),
+        ((PAGE, PAGE.replace(WORDS[70], "other")), None, Evidence.NONE),
+        ((PAGE, PAGE.replace(f"{WORDS[70]} ", "")), 0.97, Evidence.NEAR_TEXT),
+        ((PAGE.replace(WORDS[70], "this"), PAGE.replace(WORDS[70], "the")), 0.97, Evidence.NEAR_TEXT),
         ((f"{LONG} from Oslo to Rome today", f"{LONG} from Rome to Oslo today"), 1.0, Evidence.NONE),
         (("the cat sat on the mat", "a dog lay in the garden today"), 0.999, Evidence.NONE),
         (("Rename 3 files of the report", "Rename 4 files of the report"), 1.0, Evidence.NONE),
