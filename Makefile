@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality other-words clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -72,6 +72,10 @@ fuzz: .venv/.installed
 # The labelled sets' tables; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
 quality: .venv/.installed
 	$(BIN)/vecsieve evaluate "$${VECSIEVE_EVAL_DATA:-../shared/data}"
+
+# Pairs of sentences that differ at one place: how many lose one. EMBED=module:function embeds a list of texts; EMBEDDINGS: the same of the labelled sets.
+other-words: .venv/.installed
+	PYTHONPATH=tests:.:$${PYTHONPATH:-.} $(BIN)/python -m quality.other_words $${EMBED:?names module:function} $(EMBEDDINGS)
 
 # Every major of Pinecone's Python and TypeScript clients, each in an environment of its own; needs npm. An older Chroma.
 clients: .venv/.installed
