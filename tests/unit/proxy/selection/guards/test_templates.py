@@ -166,6 +166,28 @@ def test_which_pairs_are_far_apart_is_asked_for_substitutions_alone() -> None:
     assert asked == [([0, 1], [1, 2])]
 
 
+def test_many_pairs_are_measured_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps and their size change no verdict, and the pairs beyond the most are not compared."""
+    texts = [f"the {word} of the old house is painted anew today" for word in ("door", "roof", "wall", "gate", "barn")]
+    known = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(known.reading(range(len(texts))))
+    pairs = np.triu_indices(len(texts), 1)
+    sizes: list[int] = []
+
+    def apart(first: Indices, second: Indices) -> FloatMatrix:
+        sizes.append(len(first))
+        return np.where(first % 2 == 0, 1.0, 0.0).astype(np.float32)
+
+    monkeypatch.setattr(templates, "MEASURED", 3)
+    reader = templates._Reader(known)
+    each = list(zip(*map(np.ndarray.tolist, pairs), strict=True))
+    found = finished(templates._substituted(reader, each, apart))
+    assert sizes == [3, 3, 3, 1]
+    assert found == [place for place, (one, _) in enumerate(each) if one % 2 == 0]
+    monkeypatch.setattr(templates, "MOST_DIRECT", 2)
+    assert finished(templates._substituted(reader, each, apart)) == [0, 1]
+
+
 def test_without_vectors_other_words_in_a_gap_count() -> None:
     texts = ["Press the green button to start the machine.", "Press the yellow button to start the machine."]
     known = Metadata(texts=as_texts([*texts, texts[0]]))
