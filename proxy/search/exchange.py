@@ -267,13 +267,7 @@ class CollectionInfo:
         if self._describer is None:
             return None
         question = self._describer.describe(exchange.operation, exchange.plain)
-        return None if question is None else await self.told(exchange, question)
-
-    async def told(self, exchange: Questioner, question: Question) -> object | None:
-        """The parsed answer to a description request; None if there is none, or if the adapter needs no description."""
-        if self._describer is None:
-            return None
-        if len(question.target) + len(question.body) > QUESTION_BYTES:
+        if question is None or len(question.target) + len(question.body) > QUESTION_BYTES:
             return None
         key = (exchange.operation.collection, question.target + question.body.decode("latin-1"))
         description = self._held.get(key)
