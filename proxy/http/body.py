@@ -18,6 +18,7 @@ from ..search.errors import ClientBodyError, ClientFault
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # What aiohttp buffers of an unread body; a search of 1,536 floats has half of it.
 GATHERED_BYTES = 65_536
+LOOKS = 4  # checks whether a short body goes on arriving, within the time allowed
 
 
 class RequestBody:
@@ -54,6 +55,7 @@ class RequestBody:
         size = sum(map(len, self._held))
         try:
             async with asyncio.timeout(deadline_seconds):
+                await self._short()
                 while not self._is_over and size <= limit_bytes:
                     size += await self._hold()
         except TimeoutError:
@@ -90,6 +92,7 @@ class RequestBody:
 
     async def gathered(self) -> None:
         """Wait until the body has arrived, or GATHERED_BYTES of it. Raises ClientBodyError."""
+        await self._short()
         size = sum(map(len, self._held))
         while not self._is_over and size < GATHERED_BYTES and self.arrived() is None:
             size += await self._hold()
@@ -117,6 +120,27 @@ class RequestBody:
                 self._keep(piece)
                 yield piece
 
+    async def _short(self) -> None:
+        """Wait until a short body has arrived or failed, without a step for each segment of it: 2,000 clients that sent a byte a second
+        delayed others by 8 ms at the 99th percentile.
+        """
+        content = self._request.content
+        if not 0 < (self.content_length or 0) <= GATHERED_BYTES or content.is_eof():
+            return
+        await self._begin()
+        silent, arrived = 0, content.total_bytes
+        while not content.is_eof() and content.exception() is None and silent < LOOKS:
+            try:
+                async with asyncio.timeout(self._idle_seconds / LOOKS):
+                    await content.wait_eof()
+            except TimeoutError:
+                silent = silent + 1 if content.total_bytes == arrived else 0
+                arrived = content.total_bytes
+            except (RequestPayloadError, ConnectionError):
+                return  # `_read` raises it
+        if silent == LOOKS:
+            raise ClientBodyError(ClientFault.TOO_SLOW)
+
     async def _hold(self) -> int:
         piece = await self._read()
         self._held.append(piece)
@@ -131,9 +155,7 @@ class RequestBody:
         try:
             piece = content.read_nowait()
             if not piece and not content.at_eof():
-                await self._continue()
-                if self._request.transport is None:
-                    raise ClientBodyError(ClientFault.GONE)
+                await self._begin()
                 async with asyncio.timeout(self._idle_seconds):
                     piece = await content.readany()
         except TimeoutError:
@@ -145,8 +167,10 @@ class RequestBody:
         self._is_over = not piece
         return piece
 
-    async def _continue(self) -> None:
-        """Answer `Expect: 100-continue` when the body is first read (RFC 9110 10.1.1)."""
+    async def _begin(self) -> None:
+        """Before a wait: answer `Expect: 100-continue` once (RFC 9110 10.1.1). Raises ClientBodyError when the client is gone."""
+        if self._request.transport is None:
+            raise ClientBodyError(ClientFault.GONE)
         if not self._owes_continue:
             return
         self._owes_continue = False

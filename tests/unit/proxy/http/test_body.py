@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 
 import pytest
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from support.faultup import RawClient
 from support.relay_server import Invalidation, PlainDialect
@@ -20,11 +21,15 @@ LENGTH = b"POST / HTTP/1.1\r\nHost: c\r\nContent-Length: 10\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-async def looked_at(look: SendVectorFetch, *sent: bytes, idle_seconds: float = 5.0, leave: bool = False) -> object:
-    """What ``look`` makes of the body of one request that arrives in these pieces."""
+async def looked_at(
+    look: SendVectorFetch, *sent: bytes, idle_seconds: float = 5.0, fails: Exception | None = None
+) -> object:
+    """What ``look`` makes of the body of one request that arrives in these pieces, or ``fails`` so after the last."""
     results: asyncio.Queue[object] = asyncio.Queue()
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        if fails is not None:
+            asyncio.get_running_loop().call_later(0.05, request.content.set_exception, fails)
         try:
             results.put_nowait(await look(RequestBody(request, idle_seconds=idle_seconds)))
         except ClientBodyError as error:
@@ -39,8 +44,6 @@ async def looked_at(look: SendVectorFetch, *sent: bytes, idle_seconds: float = 5
     for piece in sent:
         await client.send(piece)
         await asyncio.sleep(0.01)
-    if leave:
-        client.reset()
     result = await asyncio.wait_for(results.get(), 5)
     await client.close()
     await listener.close(grace_seconds=0)
@@ -87,6 +90,42 @@ async def test_who_has_sent_as_much_as_is_gathered_is_not_waited_for() -> None:
 
 async def test_a_body_that_stops_while_it_is_gathered_is_too_slow() -> None:
     assert await looked_at(gathered_first, LENGTH, b"0", idle_seconds=0.05) is ClientFault.TOO_SLOW
+
+
+async def test_a_short_body_that_keeps_arriving_is_waited_for_beyond_the_idle_time() -> None:
+    pieces = [bytes([48 + number]) for number in range(10)]  # 10 ms and more apart
+    assert await looked_at(gathered_first, LENGTH, *pieces, idle_seconds=0.06) == b"0123456789"
+    assert await looked_at(whole(), LENGTH, *pieces, idle_seconds=0.06) == b"0123456789"
+
+
+@pytest.mark.parametrize("look", [gathered_first, whole()])
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [(RequestPayloadError(), ClientFault.MALFORMED), (ConnectionResetError(), ClientFault.GONE)],
+)
+async def test_a_short_body_that_breaks_off_fails_at_once(
+    look: SendVectorFetch, error: Exception, fault: ClientFault
+) -> None:
+    assert await looked_at(look, LENGTH, b"01234", fails=error) is fault
+
+
+@pytest.mark.parametrize("look", [RequestBody.gathered, whole()])
+async def test_a_short_body_in_many_segments_wakes_its_reader_once(look: SendVectorFetch) -> None:
+    class Counted:
+        def __init__(self, body: RequestBody) -> None:
+            self.body, self.wakes = body, 0
+
+        def __await__(self) -> Generator[object, None, int]:
+            reading = look(self.body).__await__()
+            for waited in reading:
+                self.wakes += 1
+                yield waited
+            return self.wakes
+
+    async def counted(body: RequestBody) -> int:
+        return await Counted(body)
+
+    assert await looked_at(counted, LENGTH, *[b"0"] * 10) == 1
 
 
 async def test_a_request_without_a_body_has_nothing_to_gather() -> None:
