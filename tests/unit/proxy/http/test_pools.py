@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -260,3 +261,21 @@ async def test_a_closed_pool_ends_its_connections_and_gives_none() -> None:
                 await attempt
             assert caught.value.kind is FailureKind.CONNECT
         assert connections.census() == Census(busy=0, idle=0, waiting=0, opened=0)
+
+
+async def test_requests_that_come_together_end_one_slow_clients_answer_each() -> None:
+    """A client is cut in one turn of the loop, and its connection is gone some turns later."""
+    cut: list[UpstreamConnection] = []
+
+    def end(connection: UpstreamConnection) -> None:
+        cut.append(connection)
+        asyncio.get_running_loop().call_later(0.02, connection.abort)
+
+    async with FaultyUpstream(answering(OK)) as upstream, pool(pool_connections=8) as connections:
+        busy = [await connections.connection(at(upstream)) for _ in range(8)]
+        for each in busy:
+            connections.lend(each, lambda: 0.0, partial(end, each))
+        await asyncio.gather(*(connections.connection(at(upstream)) for _ in range(3)))
+        assert cut == busy[:3]
+        await connections.connection(at(upstream))
+        assert cut == busy[:4]
