@@ -223,9 +223,9 @@ class LimitSettings(Model):
     )
     answers_bytes_waiting: Count = setting(
         64 * 1024 * 1024,
-        "passed-through answers buffered for slow clients, each at most a 32nd of this; an answer that does not fit keeps its "
-        "connection to the database. The slowest client is disconnected while other requests lack a connection, or while "
-        "the total is above the limit",
+        "passed-through answers buffered for slow clients, each at most a 32nd of this, and half of it by what is read ahead; "
+        "an answer that does not fit keeps its connection to the database. The slowest client is disconnected while other "
+        "requests lack a connection, or while the total is above the limit",
     )
     request_body_bytes: Count = setting(
         4 * 1024 * 1024, "larger request bodies pass through; they are never refused with 413"

@@ -186,7 +186,9 @@ class Pool:
         # idle connection, or None: then they may open one.
         self._waiting: dict[tuple[_Host, bool], dict[asyncio.Future[UpstreamConnection | None], None]] = {}
         self._loans = Loans()
-        self._ending: set[UpstreamConnection] = set()  # their loans were ended; they are in use for some turns of the loop
+        self._ending: set[UpstreamConnection] = (
+            set()
+        )  # their loans were ended; they are in use for some turns of the loop
         self._sweeping: asyncio.TimerHandle | None = None
         self._opened = 0
         self._is_closed = False

@@ -34,9 +34,6 @@ BODIES = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 100
 SEARCHES = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
 READERS = b"GET /large HTTP/1.1\r\nHost: db\r\n\r\n"
 LIMIT = 4096  # limits.connections
-# After a collection has freed the memory of the flood before. A virtual machine gives such pages back to its host two seconds later; each of its
-# processes then ran at a third of its speed for a quarter of a second.
-SETTLED_SECONDS = 4.0
 PACE = 200.0  # new connections a second: what slowhttptest's manual shows
 SLOWEST_SECONDS, TIMES = 0.5, 10  # of any answer, and of the median: as for S11's floods
 TOOL_SECONDS = 16
@@ -154,7 +151,6 @@ class Slow:
             ) as crowd,
         ):
             with no_collections():
-                await asyncio.sleep(SETTLED_SECONDS)
                 crowd.begin()
                 served = await asking.served()
             await crowd.connected()

@@ -6,17 +6,17 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.http.outflow import ANSWER_SHARE, TURN_BYTES, Backlog, LargeAnswers
+from vecsieve.proxy.http.outflow import AHEAD_SHARE, ANSWER_SHARE, TURN_BYTES, Backlog, LargeAnswers
 from vecsieve.proxy.http.pools import Loan
 
 
-def test_one_answer_has_a_share_of_the_memory_and_all_together_the_whole() -> None:
+def test_one_answer_has_a_share_of_the_memory_and_all_that_are_read_ahead_half_of_it() -> None:
     backlog = Backlog(ANSWER_SHARE * 10)
     assert not backlog.grew(0, 11)
-    for _ in range(ANSWER_SHARE):
+    for _ in range(int(AHEAD_SHARE * ANSWER_SHARE)):
         assert backlog.grew(0, 10)
     assert not backlog.grew(0, 1)
-    assert backlog.total_bytes == ANSWER_SHARE * 10
+    assert backlog.total_bytes == AHEAD_SHARE * ANSWER_SHARE * 10
     backlog.changed(-10)
     assert backlog.grew(0, 9)
     assert backlog.grew(9, 10)
