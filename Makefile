@@ -39,10 +39,10 @@ prove: .venv/.installed
 memory-soak: .venv/.installed
 	PYTHONPATH=tests:. $(BIN)/python -m prove.memory_soak $(or $(SECONDS),600)
 
-# `vecsieve sweep` over planted copies: what it finds, and what it takes; POINTS=1000000 for more. RUNNERS="local ray", after `make runners`:
-# the join of both, which must find the same.
+# `vecsieve sweep` over planted copies: what it finds, and what it takes; POINTS=1000000 for more, KILLS=4 for kills on the way.
+# RUNNERS="local ray", after `make runners`: the join of both, which must find the same.
 sweep: .venv/.installed
-	PYTHONPATH=tests:.:.clients/daft $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000) $(or $(KEEP),newest) $(RUNNERS)
+	KILLS=$(or $(KILLS),0) PYTHONPATH=tests:.:.clients/daft $(BIN)/python -m prove.planted_sweep $(or $(POINTS),200000) $(or $(KEEP),newest) $(RUNNERS)
 
 # `vecsieve analyze` over the same planted copies; POINTS=1000000 for more.
 analyze: .venv/.installed

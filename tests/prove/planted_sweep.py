@@ -1,5 +1,6 @@
 """`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000 KEEP=first`.
-With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same.
+With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same. With `KILLS=4` as many processes
+that sweep it are killed before.
 
 The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
 equal ones, with a word more, with a word changed, and without a text.
@@ -7,8 +8,10 @@ equal ones, with a word more, with a word changed, and without a text.
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -30,6 +33,7 @@ from vecsieve.proxy.runtime.files import Advance
 
 DIMENSION, WORDS = 384, 40
 COPIED = 5  # one point in so many is a copy
+LIFE_SECONDS = 45e-6  # of a process that is killed, for each point: a fifth of what the sweep takes on two cores
 
 
 def planted(count: int) -> tuple[list[Point], npt.NDArray[np.intp]]:
@@ -76,7 +80,22 @@ def until_read(title: str, total: int | None) -> Iterator[Advance]:
         yield advance
 
 
-def main(count: int, keep: Keep, runners: Sequence[Runner]) -> None:
+def killed(source: MemorySource, asked: Asked, seconds: float) -> None:
+    """A process that sweeps it goes on for so long, where the one before was killed."""
+    child = os.fork()
+    if child == 0:
+        with opened_store(source, asked) as store:
+            sweep(source, asked, store, bar=timed)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "it was over before it was killed"
+    read = (asked.work / "vectors.f32").stat().st_size // (4 * DIMENSION)
+    print(f"killed after {seconds:.0f} s, with {read} points read", flush=True)
+
+
+def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
     points, labels = planted(count)
     source = MemorySource(points)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -92,6 +111,8 @@ def main(count: int, keep: Keep, runners: Sequence[Runner]) -> None:
             tenants=(),
             work=work,
         )
+        for _ in range(kills):
+            killed(source, asked, LIFE_SECONDS * count)
         with suppress(HasReadError), opened_store(source, asked) as store:
             sweep(source, asked, store, bar=until_read)
         found: list[tuple[Report, list[bytes]]] = []
@@ -121,4 +142,5 @@ def main(count: int, keep: Keep, runners: Sequence[Runner]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Keep(sys.argv[2]), [Runner(each) for each in sys.argv[3:]] or [Runner.LOCAL])
+    chosen = [Runner(each) for each in sys.argv[3:]] or [Runner.LOCAL]
+    main(int(sys.argv[1]), Keep(sys.argv[2]), chosen, int(os.environ.get("KILLS", "0")))
