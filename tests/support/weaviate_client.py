@@ -21,14 +21,16 @@ INTERPRETER = HOME / "bin" / "python"
 SCENARIO = Path(__file__).with_name("weaviate_scenario.py")
 SECONDS = 300.0
 
-NEEDS_CLIENT = pytest.mark.skipif(
-    not INTERPRETER.exists(),
-    reason=f"no client of Weaviate here: python -m venv {HOME.name} in .clients, pip install weaviate-client=={VERSION} there",
+MISSING = (
+    f"no client of Weaviate here: python -m venv .clients/{HOME.name}, and pip install weaviate-client=={VERSION} there"
 )
+NEEDS_CLIENT = pytest.mark.skipif(not INTERPRETER.exists(), reason=MISSING)
 
 
 def told(place: Place, what: str, program: Path = SCENARIO) -> Any:
     """What the client saw, the words of errors settled. ``what``: the program's part, such as fill or ask."""
+    if not INTERPRETER.exists():
+        raise SystemExit(MISSING)
     command = [str(INTERPRETER), str(program), str(urlsplit(place.rest).port), place.grpc.rpartition(":")[2], what]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     done = subprocess.run(
