@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from collections import deque
@@ -345,14 +346,23 @@ class Pool:
                     raise BrokenExchangeError(kind, None if kind is FailureKind.TLS else error.errno) from None
 
     async def _dialled(self, host: _Host, addresses: list[AddrInfoType]) -> UpstreamConnection:
-        raw = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop)
-        _, made = await self._loop.create_connection(
-            lambda: UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end()),
-            sock=raw,
-            ssl=host.tls,
-            # The names in a certificate have no final dot.
-            server_hostname=None if host.tls is None else host.name.rstrip("."),
-        )
+        def made_of() -> UpstreamConnection:
+            return UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end())
+
+        # The names in a certificate have no final dot.
+        server_hostname = None if host.tls is None else host.name.rstrip(".")
+        family, _, _, _, (address, port, *_) = addresses[0]
+        if (
+            len(addresses) == 1 and family == socket.AF_INET
+        ):  # without a socket of Python's: 65 µs of CPU instead of 160
+            _, made = await self._loop.create_connection(
+                made_of, address, port, ssl=host.tls, server_hostname=server_hostname
+            )
+        else:
+            raw = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop)
+            _, made = await self._loop.create_connection(
+                made_of, sock=raw, ssl=host.tls, server_hostname=server_hostname
+            )
         return made
 
     def _sweep(self) -> None:
