@@ -19,7 +19,7 @@ demo: .venv/.demo
 	$(BIN)/vecsieve demo
 
 test: .venv/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/.installed
 	$(BIN)/ruff check .
