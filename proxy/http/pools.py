@@ -399,8 +399,8 @@ class Pool:
         self._ending.discard(connection)
 
     def _call_in(self, host: object) -> None:
-        """End as many loans as requests to a host wait for a connection, without those that are ending already: thirty requests that came in
-        one turn ended 465, and all these clients' successors opened connections at once.
+        """End as many loans as requests to a host wait for a connection, without those that are ending already: thirty requests that come in
+        one turn would end 465.
         """
         is_full = bool(self._most) and self._in_use >= self._most  # any loan that ends makes room
         waiting = sum(len(queue) for (each, _), queue in self._waiting.items() if each is host)
