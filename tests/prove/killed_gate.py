@@ -44,7 +44,6 @@ PAUSE_SECONDS = 0.03
 AGAIN_SECONDS = 0.02
 # After the faults: the gate rests for ten seconds at most.
 JUDGES_AGAIN_SECONDS = 60.0
-MANY = 1000  # points, of which a quarter of the copies is found on any machine
 OUTCOME = re.compile(r'vecsieve_writes_total\{backend="\w+",outcome="(\w+)"\} ([0-9.]+)')
 
 
@@ -204,11 +203,6 @@ def survives(number: int, stored: Mapping[int, str], survivors: Mapping[int, int
     return number in stored
 
 
-def least(count: int) -> float:
-    """How many copies of so many points the gate finds at least: a quarter. Of few points on a busy machine most may be late, and are stored."""
-    return count * COPIES / 4 if count >= MANY else 0
-
-
 def check(world: World, count: int) -> dict[str, int]:
     settled = rows(world, "done")
     survivors = {one: other for one, other, kind in settled if kind != "changed"}
@@ -219,7 +213,7 @@ def check(world: World, count: int) -> dict[str, int]:
     ]
     assert not lost, f"lost: {lost[:9]}"
     assert not twice, f"twice in the journal: {twice[:9]}"
-    assert len(survivors) > least(count), f"only {len(survivors)} in the journal: the gate was hardly at work"
+    assert len(survivors) > count * COPIES / 4, f"only {len(survivors)} in the journal: the gate was hardly at work"
     # A point that was left out, and not acknowledged, may be stored when it comes again and cannot be judged: undo leaves it.
     both = [one for one, _, kind in settled if kind == "left_out" and one in stored]
     found = {"stored": len(stored), "lost": 0, "doubled": 0, "stored and left out": len(both)}
@@ -236,7 +230,7 @@ def check_refused(world: World, upserts: Upserts) -> dict[str, int]:
     assert not lost, f"acknowledged and not stored: {lost[:9]}"
     assert not held, f"refused and stored: {held[:9]}"
     assert not unknown, f"refused without a stored original in the journal: {unknown[:9]}"
-    assert len(refused) > least(len(stored)), f"only {len(refused)} were refused: the gate was hardly at work"
+    assert len(refused) > len(stored) * COPIES / 4, f"only {len(refused)} were refused: the gate was hardly at work"
     wait_until_it_judges(world, min(upserts.acknowledged))
     before = world.outcomes()
     again = {each for each in sorted(refused - stored.keys()) if world.upsert([each]) != REFUSED}
