@@ -345,7 +345,7 @@ class Pool:
                     raise BrokenExchangeError(kind, None if kind is FailureKind.TLS else error.errno) from None
 
     async def _dialled(self, host: _Host, addresses: list[AddrInfoType]) -> UpstreamConnection:
-        def made_of() -> UpstreamConnection:
+        def protocol() -> UpstreamConnection:
             return UpstreamConnection(host, stall_seconds=self._stall_seconds, ends_at=self._ages.end())
 
         # The names in a certificate have no final dot.
@@ -354,12 +354,12 @@ class Pool:
         if len(addresses) == 1 and family == socket.AF_INET:
             # Without a socket of Python's: 65 µs of CPU instead of 160. An IPv6 address may have a scope, which this loses.
             _, made = await self._loop.create_connection(
-                made_of, address, port, ssl=host.tls, server_hostname=server_hostname
+                protocol, address, port, ssl=host.tls, server_hostname=server_hostname
             )
         else:
             raw = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, loop=self._loop)
             _, made = await self._loop.create_connection(
-                made_of, sock=raw, ssl=host.tls, server_hostname=server_hostname
+                protocol, sock=raw, ssl=host.tls, server_hostname=server_hostname
             )
         return made
 

@@ -16,7 +16,7 @@ from support.commands import command_line
 from vecsieve.proxy.demo.corpus import load
 
 COPIED = 4  # one chunk in so many is copied
-NOISE = 0.006  # of each of 384 numbers: a cosine of 0.993 to the vector before
+NOISE = 0.01  # of each of 384 numbers: a cosine of 0.98 to the vector before, the sweep's own threshold
 EDITS = ("equal", "capitals", "blanks", "more")
 COLLECTION = "demo"
 

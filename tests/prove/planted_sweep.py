@@ -1,6 +1,6 @@
 """`vecsieve sweep` over planted copies: what it finds, and what it takes. Alone: `make sweep`, or `make sweep POINTS=1000000 KEEP=first`.
-With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same. With `KILLS=4` as many processes
-that sweep it are killed before.
+With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same. With `KILLS=4` the
+sweep is killed four times first; each run continues the one before.
 
 The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
 equal ones, with a word more, with a word changed, and without a text.
@@ -81,7 +81,7 @@ def until_read(title: str, total: int | None) -> Iterator[Advance]:
 
 
 def killed(source: MemorySource, asked: Asked, seconds: float) -> None:
-    """A process that sweeps it goes on for so long, where the one before was killed."""
+    """Sweep in a process of its own, and kill it after so long. It continues what the one before has read."""
     child = os.fork()
     if child == 0:
         with opened_store(source, asked) as store:

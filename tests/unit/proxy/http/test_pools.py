@@ -93,6 +93,7 @@ async def test_one_that_the_database_closes_is_forgotten() -> None:
     async with FaultyUpstream(script) as upstream, pool() as connections:
         await ask(await connections.connection(at(upstream)))
         await until(Census(busy=0, idle=0, waiting=0, opened=1), connections)
+        assert connections.idle(at(upstream)) is None
 
 
 async def test_requests_wait_in_turn_and_get_what_is_freed() -> None:
