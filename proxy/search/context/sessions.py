@@ -114,10 +114,13 @@ class Shared:
     async def given(self, key: bytes) -> Given:
         name = _name(key)
         pipe = self._client.pipeline(transaction=False)
-        pipe.zrange(name, 0, -1, withscores=True)
+        pipe.zrange(name, -self._results, -1, withscores=True)
         pipe.get(name + b":turn")
         rows, turn = await self._sent(pipe)
-        return Given(int(turn or 0), {bytes(each): int(score) for each, score in rows})
+        try:
+            return Given(int(turn or 0), {bytes(each): int(score) for each, score in rows})
+        except (ValueError, OverflowError) as error:  # another program wrote it
+            raise ConnectionError("the session store has no number of a turn where one belongs") from error
 
     async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
         name, milliseconds = _name(key), max(1, int(seconds * 1000))

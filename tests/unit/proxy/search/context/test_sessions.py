@@ -75,6 +75,31 @@ async def test_a_session_in_redis_is_bounded(url: str) -> None:
     await store.close()
 
 
+@NEEDS_REDIS
+async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time(url: str) -> None:
+    """A million results of a session would hold the loop for seconds; words in place of a number are no session."""
+    from redis import Redis
+
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    await store.add(KEY, [A], 1, seconds=60.0)
+    with Redis.from_url(url) as other:
+        (name,) = other.keys("*:turn")
+        other.zadd(name.removesuffix(b":turn"), {str(each): 0 for each in range(1000)})
+        assert (await store.given(KEY)).turns == {A: 1, b"999": 0}, "no more than were asked for"
+        for foreign in (b"x", b"1.5", b"\xff", b"9" * 5000):
+            other.set(name, foreign)
+            with pytest.raises(OSError, match="no number of a turn"):
+                await store.given(KEY)
+        other.set(name, 1)
+        other.zadd(name.removesuffix(b":turn"), {"x": float("inf")})
+        with pytest.raises(OSError, match="no number of a turn"):
+            await store.given(KEY)
+        other.set(name.removesuffix(b":turn"), "another kind")
+        with pytest.raises(OSError, match="refused"):
+            await store.given(KEY)
+    await store.close()
+
+
 async def test_a_session_in_memory_expires_and_is_bounded() -> None:
     clock = ManualClock(0.0)
     store = in_process(clock, sessions=2, results=2)
