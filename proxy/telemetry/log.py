@@ -261,15 +261,15 @@ class Access(NamedTuple):
 
     @property
     def is_trouble(self) -> bool:
-        """Whether an operator should look at it: no answer, a 5xx, an answer of the proxy, or a search that fell back.
+        """Whether an operator should look at it: no answer, a 5xx, a refusal by the proxy, or a search that fell back.
 
-        A 4xx of the database is its answer to the client, which no operator can fix.
+        A 4xx of the database is its answer to the client, which no operator can fix. A 2xx of the proxy answers a write of which it left out
+        everything.
         """
         return (
             self.status is None
-            or self.status >= 500
+            or self.status >= (400 if self.origin is Origin.PROXY else 500)
             or self.outcome is Outcome.FAIL_OPEN
-            or self.origin is Origin.PROXY
         )
 
 

@@ -87,13 +87,20 @@ def test_what_nobody_knows_is_null() -> None:
         ACCESS._replace(status=500),
         ACCESS._replace(status=503),
         ACCESS._replace(status=404, origin=Origin.PROXY),
-        ACCESS._replace(origin=Origin.PROXY),
+        ACCESS._replace(status=499, origin=Origin.PROXY),
         ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=REPORT._replace(fail_open=FailOpen.MALFORMED)),
     ],
 )
 def test_every_trouble_is_logged_as_a_warning_though_no_success_is(trouble: Access) -> None:
     lines = logged(ACCESS, trouble, ACCESS, trouble, share=0.0)
     assert [line["level"] for line in lines] == ["warning", "warning"]
+
+
+def test_a_success_of_the_proxys_own_is_a_success() -> None:
+    """A feed that repeats itself has its copies left out, write by write."""
+    own = ACCESS._replace(origin=Origin.PROXY)
+    assert not logged(own, own, share=0.0)
+    assert [line["level"] for line in logged(own, share=1.0)] == ["info"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 499])
