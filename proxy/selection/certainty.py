@@ -24,7 +24,7 @@ from .calibrated import TEXTS, VECTORS
 from .geometry import Mask
 from .policy import Certain, Model
 from .text import bounds
-from .text.pairs import DIFFERENCES, SHARED, differences, keys_of, most_shared, sentences
+from .text.pairs import differences, keys_of, most_shared, sentences, shared
 from .text.rare_words import rare_overlaps
 from .text.reading import Texts
 from .values import FloatMatrix, Indices, Steps, finished
@@ -218,8 +218,8 @@ def _by_text(
     if bounded:
         bound = logit
         if compared is None or compared.any():
-            shared = most_shared(texts, first, second)
-            more = _overlaps(texts, shared if compared is None else shared * compared, first, second)
+            most = most_shared(texts, first, second)
+            more = _overlaps(texts, most if compared is None else most * compared, first, second)
             bound = bound + _logit(more, coefficients)
         open_pairs = (bound >= least).nonzero()[0]
         if not len(open_pairs):
@@ -231,8 +231,8 @@ def _by_text(
     keys = keys_of(texts, first, second)
     is_contained, likely = contained.take(open_pairs), np.arange(len(open_pairs), dtype=np.intp)
     if compared is None or compared.any():
-        shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
-        more = _overlaps(texts, shared if compared is None else shared * compared.take(open_pairs), first, second)
+        common = shared(texts, keys, first, second)
+        more = _overlaps(texts, common if compared is None else common * compared.take(open_pairs), first, second)
         logit += _logit(more, coefficients)
         contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING
         likely = (logit >= least).nonzero()[0]
@@ -262,15 +262,15 @@ def pair_features(texts: Texts, first: Indices, second: Indices, distance: Pairs
     columns, short = _kinds(texts, first, second, distance)
     compared = _compared(texts, first, second, short)
     keys = keys_of(texts, first, second)
-    shared = SHARED.of(texts, keys, first, second)[:, 0].astype(np.float64)
-    columns |= _overlaps(texts, shared if compared is None else shared * compared, first, second)
+    common = shared(texts, keys, first, second)
+    columns |= _overlaps(texts, common if compared is None else common * compared, first, second)
     partly = _is_partly_covered(texts, columns[_COVERED], first, second).nonzero()[0]
     if len(partly):
         rows = first[partly], second[partly]
         has = finished(sentences(texts, *rows))
         columns[_SENTENCES] = np.zeros(len(first))
         columns[_SENTENCES][partly] = _sentences(has, columns[_COVERED][partly])
-    columns |= _differences(DIFFERENCES.of(texts, keys, first, second), short) | {_ONE: np.ones(len(first))}
+    columns |= _differences(finished(differences(texts, keys, first, second)), short) | {_ONE: np.ones(len(first))}
     return np.stack([columns.get(place, np.zeros(len(first))) for place in range(len(FEATURES))], axis=1)
 
 
@@ -354,7 +354,7 @@ def _sentences(has: FloatMatrix, covered: Pairs) -> Pairs:
 
 
 def _differences(apart: FloatMatrix, short: Mask | None) -> Columns:
-    """``apart``: of p pairs, as in pairs.DIFFERENCES. ``short``: which pairs are of short texts, None: none is."""
+    """``apart``: of p pairs, as of pairs.differences. ``short``: which pairs are of short texts, None: none is."""
     figures, both_figures, names, both_names, opening = apart.T.astype(np.float64)
     if short is None:
         return {_FIGURES: figures, _BOTH_FIGURES: both_figures, _NAMES: names, _BOTH_NAMES: both_names}

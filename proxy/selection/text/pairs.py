@@ -6,21 +6,21 @@ Candidates that are close to one another occur together in other pools. Cached v
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from ..values import FloatMatrix, FloatVector, Indices, Steps
-from .bounds import LONGEST_WORD, STEP_WORDS
+from .bounds import LONGEST_WORD, portions
 from .features import Tokens
 from .reading import Texts, ones
 from .sentences import sentence_shares
 from .shingles import counted
 
-# Pairs of long texts in one step: two sets of 2,048 tokens take up to 0.2 ms.
-PAIRS_A_STEP = 32
+# The cost of comparing two texts beside their tokens, of which each costs 1, as a share of the cost of a step: two sets of 2,048 tokens take up to
+# 0.2 ms, two short texts 5 µs.
+PAIR_COST = 64
 # Characters of a text that are compared with the beginning of another. By default short texts have no more.
 BEGINNING = 30 * LONGEST_WORD
 # The most pairs that are cached of each of three kinds: some 22 MB in all.
@@ -56,31 +56,30 @@ class _Memory:
         return True
 
 
-Compare = Callable[[Texts, Indices, Indices], FloatMatrix]
-
-
 class _Remembered:
-    """The results of ``compare`` for pairs, cached."""
+    """The rows of pairs, cached."""
 
-    __slots__ = ("_columns", "_compare", "_memory")
+    __slots__ = ("_columns", "_memory")
 
-    def __init__(self, compare: Compare, columns: int) -> None:
-        self._compare, self._columns = compare, columns
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
         self._memory = _Memory(columns)
 
-    def of(self, texts: Texts, keys: Keys, first: Indices, second: Indices) -> FloatMatrix:
-        """The rows (p, columns)."""
-        memory = self._memory
-        found, missing = memory.get(keys)
-        if len(missing):
-            found[missing] = self._compare(texts, first[missing], second[missing])
-            if not memory.keep(keys[missing], found[missing]):
-                self.forget()
-        return found
+    def get(self, keys: Keys) -> tuple[FloatMatrix, Indices]:
+        """The rows (p, columns), and which of them are unknown."""
+        return self._memory.get(keys)
+
+    def keep(self, keys: Keys, rows: FloatMatrix) -> None:
+        """Store rows."""
+        if not self._memory.keep(keys, rows):
+            self.forget()
 
     def forget(self) -> None:
         """Forget all pairs."""
         self._memory = _Memory(self._columns)
+
+
+SHARED, DIFFERENCES, SENTENCES = _Remembered(1), _Remembered(5), _Remembered(1)
 
 
 def keys_of(texts: Texts, first: Indices, second: Indices) -> Keys:
@@ -103,8 +102,17 @@ def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
     return ones(both).astype(np.float64) + np.minimum(texts.doubled.take(first), texts.doubled.take(second))
 
 
+def shared(texts: Texts, keys: Keys, first: Indices, second: Indices) -> FloatVector:
+    """How many different 3-grams p pairs share (p,)."""
+    found, missing = SHARED.get(keys)
+    if len(missing):
+        found[missing] = _shared(texts, first[missing], second[missing])
+        SHARED.keep(keys[missing], found[missing])
+    return found[:, 0].astype(np.float64)
+
+
 def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
-    """How many different 3-grams p pairs share (p, 1)."""
+    """The same, (p, 1)."""
     used, places = np.unique(np.concatenate((first, second)), return_inverse=True)
     values, lengths = texts.grams_of(used.tolist())
     owners = np.repeat(np.arange(len(used), dtype=np.uint64), lengths)
@@ -115,21 +123,39 @@ def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
     return found[places[: len(first)], places[len(first) :]][:, None]
 
 
-def _differences(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
+def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
     """The differences of the figures and then of the names of p pairs (p, 5): 1 - Jaccard similarity of both texts', 0 if neither has any,
-    and whether each has one that the other lacks. Last, the share of the shorter text that is a common opening.
+    and whether each has one that the other lacks. Last, the share of the shorter text that is a common opening. In steps.
     """
-    involved = {*first.tolist(), *second.tolist()}
-    marks = {place: texts.marks(place) for place in involved}
+    found, missing = DIFFERENCES.get(keys)
+    if len(missing):
+        found[missing] = yield from _differences(texts, first[missing], second[missing])
+        DIFFERENCES.keep(keys[missing], found[missing])
+    return found
+
+
+def _differences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
     found = np.zeros((len(first), 5), np.float32)
-    beginnings = {place: (texts.canonical(place) or "")[:BEGINNING] for place in involved}
-    for row, one, other in zip(found, first.tolist(), second.tolist(), strict=True):
-        row[4] = _begins_alike(beginnings[one], beginnings[other])
-    if any(figures or names for figures, names in marks.values()):
-        for row, one, other in zip(found, first.tolist(), second.tolist(), strict=True):
-            (figures, names), (their_figures, their_names) = marks[one], marks[other]
-            if figures != their_figures or names != their_names:
-                row[:4] = *_difference(figures, their_figures), *_difference(names, their_names)
+    marks, beginnings = dict[int, tuple[Tokens, Tokens]](), dict[int, str]()
+    readings = list(texts.portions(np.union1d(first, second).tolist()))
+    for reading in readings:
+        if len(readings) > 1:
+            yield
+        for place in reading:
+            marks[place] = texts.marks(place)
+            beginnings[place] = (texts.canonical(place) or "")[:BEGINNING]
+    sizes = {place: len(figures) + len(names) for place, (figures, names) in marks.items()}
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    costs = [PAIR_COST + sizes[one] + sizes[other] for one, other in pairs]
+    for number, part in enumerate(portions(costs, range(len(pairs)))):
+        if number or len(readings) > 1:
+            yield
+        for place in part:
+            one, other = pairs[place]
+            found[place, 4] = _begins_alike(beginnings[one], beginnings[other])
+            if sizes[one] or sizes[other]:
+                (figures, names), (their_figures, their_names) = marks[one], marks[other]
+                found[place, :4] = *_difference(figures, their_figures), *_difference(names, their_names)
     return found
 
 
@@ -151,35 +177,11 @@ def _begins_alike(one: str, other: str) -> float:
     return alike / shorter if shorter else 0.0
 
 
-SHARED = _Remembered(_shared, 1)
-DIFFERENCES = _Remembered(_differences, 5)
-SENTENCES = _Remembered(sentence_shares, 1)
-
-
-def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
-    """The differences of p pairs, as in ``_differences``; in steps if the texts are long."""
-    if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
-        return DIFFERENCES.of(texts, keys, first, second)
-    for portion in texts.portions(np.union1d(first, second).tolist()):
-        for place in portion:
-            texts.marks(place)
-        yield
-    found = []
-    for start in range(0, len(first), PAIRS_A_STEP):
-        part = slice(start, start + PAIRS_A_STEP)
-        found.append(DIFFERENCES.of(texts, keys[part], first[part], second[part]))
-        yield
-    return np.concatenate(found)
-
-
 def sentences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
-    """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps if the texts are long."""
+    """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps."""
     keys = keys_by_rank(texts, first, second)
-    if texts.words <= STEP_WORDS or texts.words_of(first, second) <= STEP_WORDS:
-        return SENTENCES.of(texts, keys, first, second)
-    found = []
-    for start in range(0, len(first), PAIRS_A_STEP):
-        part = slice(start, start + PAIRS_A_STEP)
-        found.append(SENTENCES.of(texts, keys[part], first[part], second[part]))
-        yield
-    return np.concatenate(found)
+    found, missing = SENTENCES.get(keys)
+    if len(missing):
+        found[missing] = yield from sentence_shares(texts, first[missing], second[missing])
+        SENTENCES.keep(keys[missing], found[missing])
+    return found

@@ -337,6 +337,44 @@ def test_what_is_remembered_changes_nothing(texts: list[str], is_known: bool) ->
     assert chosen(texts).keep.tolist() == list(range(len(texts)))
 
 
+@pytest.mark.parametrize("letters", [6, 60, 300])
+def test_a_step_reads_a_bounded_number_of_characters(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of 300 letters in eight gaps cost fifty times as much as those of six."""
+    draw = np.random.default_rng(0)
+    frame = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(300)]
+    texts = []
+    for _ in range(60):
+        words = [*frame]
+        for place in range(5, 290, 40):
+            words[place] = "".join(chr(97 + each) for each in draw.integers(26, size=letters))
+        texts.append(" ".join(words))
+    known = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(known.reading(range(len(texts))))
+    templates._kept.clear()
+    read_characters = [0]
+
+    def counted(one: list[str], other: list[str]) -> templates.Gaps:
+        read_characters[-1] += sum(map(len, (*one, *other)))
+        return gaps(one, other)
+
+    monkeypatch.setattr(templates, "gaps", counted)
+    for _ in from_one_template(known, *np.triu_indices(len(texts), 1)):
+        read_characters.append(0)
+    # Behind the last pair of a step third texts are read.
+    thirds = 1 + templates.MOST_THIRDS
+    assert max(read_characters) <= STEP_WORK * templates.CHARACTERS + thirds * 2 * max(map(len, texts))
+    assert sum(read_characters) > 59 * min(map(len, texts))
+
+
+@pytest.mark.parametrize(("letters", "pairs"), [(60, [0, 1, 2]), (70, [])])
+def test_a_text_with_more_characters_than_sentences_have_is_of_no_template(letters: int, pairs: list[int]) -> None:
+    frame = [chr(97 + number) * letters for number in range(20)]
+    texts = [" ".join([*frame[:9], word, *frame[9:]]) for word in ("amber", "coral", "ivory")]
+    known = read(Metadata(texts=as_texts(texts)), TEXT)
+    finished(known.reading(range(3)))
+    assert finished(from_one_template(known, *np.triu_indices(3, 1))) == pairs
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.texts import forget, texts
+from vecsieve.proxy.selection.text import pairs
+from vecsieve.proxy.selection.text.bounds import STEP_COST
 from vecsieve.proxy.selection.text.features import Tokens
-from vecsieve.proxy.selection.text.pairs import DIFFERENCES, PAIRS_A_STEP, differences, keys_of
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, PAIR_COST, differences, keys_of
 from vecsieve.proxy.selection.text.reading import Texts
-from vecsieve.proxy.selection.values import FloatMatrix, Indices, finished
+from vecsieve.proxy.selection.values import finished
 
 COUNT = 24
 
@@ -44,18 +44,18 @@ def test_long_texts_are_compared_in_steps_of_few_texts_and_few_pairs(
     known = long_texts(digits)
     first, second = np.triu_indices(COUNT, 1)
     steps, compared, read = 0, [0], [0]
-    of, marks = type(DIFFERENCES).of, Texts.marks
+    begins_alike, marks = pairs._begins_alike, Texts.marks
 
-    def counted_of(self: Any, known: Texts, keys: npt.NDArray[np.uint64], one: Indices, other: Indices) -> FloatMatrix:
-        compared[-1] += len(one)
-        return of(self, known, keys, one, other)
+    def counted_pairs(one: str, other: str) -> float:
+        compared[-1] += 1
+        return begins_alike(one, other)
 
     def counted_marks(self: Texts, i: int) -> tuple[Tokens, Tokens]:
         form = self.form(i)
         read[-1] += form is not None and form._marks is None
         return marks(self, i)
 
-    monkeypatch.setattr(type(DIFFERENCES), "of", counted_of)
+    monkeypatch.setattr(pairs, "_begins_alike", counted_pairs)
     monkeypatch.setattr(Texts, "marks", counted_marks)
     working = differences(known, keys_of(known, first, second), first, second)
     while True:
@@ -68,14 +68,25 @@ def test_long_texts_are_compared_in_steps_of_few_texts_and_few_pairs(
         compared.append(0)
         read.append(0)
     assert steps > 3
-    assert max(compared) <= PAIRS_A_STEP
+    tokens = min(len(known.marks(place)[0]) for place in range(COUNT))
+    assert max(compared) <= STEP_COST // (PAIR_COST + 2 * tokens)
     assert sum(compared) == len(first)
     assert sum(read) == COUNT
     assert max(read) < COUNT
     DIFFERENCES.forget()
-    at_once = DIFFERENCES.of(known, keys_of(known, first, second), first, second)
-    assert np.array_equal(found, at_once)
+    for row, one, other in zip(found, first, second, strict=True):
+        DIFFERENCES.forget()
+        some = np.array([one]), np.array([other])
+        assert np.array_equal(finished(differences(known, keys_of(known, *some), *some)), row[None])
     assert (found[:, 0] > 0.0).all()
+
+
+def test_texts_of_few_words_and_many_characters_are_read_in_steps() -> None:
+    """Their words alone would be one step's."""
+    known = texts(*(f"{number} " + "letters" * 2000 for number in range(COUNT)))
+    finished(known.reading(range(COUNT)))
+    first, second = np.triu_indices(COUNT, 1)
+    assert sum(1 for _ in differences(known, keys_of(known, first, second), first, second)) > 2
 
 
 def test_short_texts_are_compared_at_once() -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from support.policies import TEXT_RULES
 from support.texts import as_texts, hostile_text, passages
+from vecsieve.proxy.selection.text import sentences as sentences_module
+from vecsieve.proxy.selection.text.bounds import STEP_COST
 from vecsieve.proxy.selection.text.features import Form
 from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.text.sentences import MOST_CHARACTERS, sentence_shares, sentences_of
-from vecsieve.proxy.selection.values import Metadata, finished
+from vecsieve.proxy.selection.text.sentences import (
+    MOST_CHARACTERS,
+    MOST_SENTENCES,
+    SENTENCE_COST,
+    sentence_shares,
+    sentences_of,
+)
+from vecsieve.proxy.selection.values import FloatMatrix, Indices, Metadata, finished
 
 FIRST = "The old harbour was closed in spring because the wall had sunk."
 SECOND = "Ships that bring timber land at the new pier behind the station now."
@@ -26,7 +36,7 @@ def texts_of(*texts: str) -> Texts:
 
 
 def share(later: str, earlier: str) -> float:
-    return float(sentence_shares(texts_of(earlier, later), np.array([0]), np.array([1]))[0, 0])
+    return float(finished(sentence_shares(texts_of(earlier, later), np.array([0]), np.array([1])))[0, 0])
 
 
 @pytest.mark.parametrize(
@@ -73,19 +83,56 @@ def test_pairs_are_told_together_as_they_are_alone() -> None:
     texts = texts_of(*known)
     first, second = np.triu_indices(len(known), 1)
     first, second = first[(first != 3) & (second != 3)], second[(first != 3) & (second != 3)]
-    together = sentence_shares(texts, first, second).ravel().tolist()
+    together = finished(sentence_shares(texts, first, second)).ravel().tolist()
     assert together == [share(known[later], known[earlier]) for earlier, later in zip(first, second, strict=True)]
 
 
 def test_the_later_ranked_one_is_meant_whichever_is_named_first() -> None:
     texts = texts_of(f"{FIRST} {SECOND} {THIRD}", FIRST)
     first, second = np.array([0, 1]), np.array([1, 0])
-    assert sentence_shares(texts, first, second).ravel().tolist() == [1.0, 1.0]
+    assert finished(sentence_shares(texts, first, second)).ravel().tolist() == [1.0, 1.0]
 
 
 def test_of_a_very_long_text_the_beginning_is_read() -> None:
     lines = "".join(f"line {number} of many in a file that has no end at all.\n" for number in range(20_000))
     assert len(sentences_of([Form(lines)]).weights) < MOST_CHARACTERS / 40
+
+
+def test_of_a_text_of_very_short_sentences_the_first_ones_are_read() -> None:
+    known = sentences_of([Form("A b. " * 9_000), Form("C d! " * 9_000)])
+    assert known.borders.tolist() == [0, MOST_SENTENCES, 2 * MOST_SENTENCES]
+
+
+@pytest.mark.parametrize("text", ["Aa. " * 9_000, "a b " * 9_000], ids=["sentences", "words"])
+def test_a_step_reads_a_bounded_number_of_sentences_and_looks_up_a_bounded_number_of_grams(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty texts of the shortest sentences held the loop for 200 ms."""
+    known = texts_of(*(f"{number} {text}" for number in range(20)))
+    first, second = np.triu_indices(20, 1)
+    read, looked_up = [0], [0]
+    sentences, shares = sentences_module.sentences_of, sentences_module._shares
+
+    def counted(forms: Sequence[Form]) -> sentences_module.Sentences:
+        found = sentences(forms)
+        read[-1] += len(found.weights)
+        return found
+
+    def counted_shares(
+        known: sentences_module.Sentences, which: Indices, texts: Texts, earlier: Indices
+    ) -> FloatMatrix:
+        looked_up[-1] += int(known.sizes[which].sum())
+        return shares(known, which, texts, earlier)
+
+    monkeypatch.setattr(sentences_module, "sentences_of", counted)
+    monkeypatch.setattr(sentences_module, "_shares", counted_shares)
+    for _ in sentence_shares(known, first, second):
+        read.append(0)
+        looked_up.append(0)
+    assert max(read) <= STEP_COST // SENTENCE_COST
+    assert sum(read) >= 19, "each text once"
+    assert sum(read) <= 19 * (MOST_SENTENCES + 1)
+    assert max(looked_up) <= STEP_COST
 
 
 @given(passages().filter(str.strip), passages().filter(str.strip))
