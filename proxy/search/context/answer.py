@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from ...runtime.loop import LongWork
 from ...selection.policy import Require, TextRules
 from ...selection.text.reading import read
 from ...selection.text.seams import overlaps
-from ...selection.values import Fate, Metadata, Selection
+from ...selection.values import Fate, Metadata, Selection, Steps
 from ..candidates import QUOTE, TEXT_BYTES, Columns, asked_for, from_pool, string
 from ..fetch import Attempt, Overlap
 from ..policy import ResolvedPolicy
@@ -26,7 +27,7 @@ async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
     if attempt.renewed:
         attempt.selections = attempt.renewed
     if attempt.policy.marks_overlaps:
-        attempt.overlapping = await work.done(partial(_overlapping, attempt), is_long=is_long)
+        attempt.overlapping = await work.finished(_overlapping(attempt), nullcontext(), is_long=is_long)
     budget = attempt.policy.budget
     if budget.tokens is not None:
         paid = partial(_paid, attempt, budget, budget.tokens)
@@ -37,8 +38,8 @@ async def surround(attempt: Attempt, work: LongWork, *, is_long: bool) -> None:
 _ANY = TextRules(identical=False, near=(), require=Require.ANY, span=None, reach=None, short_words=0, stitch=0.0)
 
 
-def _overlapping(attempt: Attempt) -> tuple[tuple[Overlap, ...], ...]:
-    """Which results of each search are overlapping chunks."""
+def _overlapping(attempt: Attempt) -> Steps[tuple[tuple[Overlap, ...], ...]]:
+    """Which results of each search are overlapping chunks, in steps."""
     assert attempt.reply is not None  # noqa: S101 - a selection was made of it
     policy = attempt.policy
     found: list[tuple[Overlap, ...]] = []
@@ -47,16 +48,17 @@ def _overlapping(attempt: Attempt) -> tuple[tuple[Overlap, ...], ...]:
         fields = tuple([pool.fields[row] for row in keep]) if pool.fields else ()
         page = Pool(scores=pool.scores[keep], vectors=pool.vectors[keep], fields=fields)
         known = from_pool(page, search, tenant_keys=policy.tenant_keys, fields=policy.fields).metadata
-        found.append(overlaps_of(known, keep))
+        found.append((yield from overlaps_of(known, keep)))
     return tuple(found)
 
 
-def overlaps_of(known: Metadata, rows: list[int]) -> tuple[Overlap, ...]:
-    """The overlaps of these candidates; ``known``: their metadata."""
+def overlaps_of(known: Metadata, rows: list[int]) -> Steps[tuple[Overlap, ...]]:
+    """The overlaps of these candidates, in steps; ``known``: their metadata."""
     if known.texts is None and known.documents is None:
         return ()
-    each = np.arange(len(rows), dtype=np.intp)
-    shares = overlaps(read(known, _ANY), each, each).shares
+    each, texts = np.arange(len(rows), dtype=np.intp), read(known, _ANY)
+    yield from texts.reading(range(len(texts)))
+    shares = (yield from overlaps(texts, each, each)).shares
     pairs = np.argwhere(np.triu(~np.isnan(shares), 1)).tolist()
     return tuple(Overlap(rows[one], rows[other], float(shares[one, other])) for one, other in pairs)
 

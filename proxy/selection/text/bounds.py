@@ -45,8 +45,8 @@ UNPRICED = -2
 TEXT_COST = 3 * LONGEST
 # Words of one pool that are compared by n-grams: 90 ns each, in one step. 50 chunks of 20,000 Latin characters have 170,000.
 POOL_WORDS = 3 << 16
-# Words that are fingerprinted by MinHash or SimHash: 500 ns each.
-FINGERPRINTED_WORDS = 1 << 16
+# Words that are fingerprinted by MinHash or SimHash: 500 to 800 ns each, in one step.
+FINGERPRINTED_WORDS = 1 << 15
 # The budget for comparing texts by their longest common subsequence, in steps (one word with another) of 0.08 ns.
 POOL_STEPS = 3 << 27
 

@@ -60,7 +60,7 @@ def weigh(
     rules = policy.text
     assert rules is not None  # noqa: S101 - or no text would have been read
     yield from texts.reading(rows.tolist() if rows is columns else np.union1d(rows, columns).tolist())
-    overlap = None if rules.stitch is None else overlaps(texts, rows, columns)
+    overlap = None if rules.stitch is None else (yield from overlaps(texts, rows, columns))
     also = None if overlap is None else overlap.shares >= np.float32(rules.stitch or 0.0)
     pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical, also)
     links, similarities = yield from _by_text(texts, pairs, rules)

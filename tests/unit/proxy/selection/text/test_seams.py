@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from support.policies import TEXT_RULES
 from vecsieve.proxy.selection.policy import TextRules
+from vecsieve.proxy.selection.text import seams as seams_module
+from vecsieve.proxy.selection.text.bounds import STEP_COST
 from vecsieve.proxy.selection.text.features import text_of
 from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.text.seams import SEAM_WORDS, of_spans, overlaps, seams
-from vecsieve.proxy.selection.text.tokens import hashed
-from vecsieve.proxy.selection.values import FloatMatrix, Metadata
+from vecsieve.proxy.selection.text.seams import COMPARED, PLACES, SEAM_WORDS, of_spans, overlaps, seams
+from vecsieve.proxy.selection.text.tokens import Hashes, hashed
+from vecsieve.proxy.selection.values import FloatMatrix, Metadata, finished
 
 RULES = TextRules(
     identical=True, near=(), require=TEXT_RULES.require, span=None, reach=None, short_words=30, stitch=0.0
@@ -30,7 +32,7 @@ def shares(
         spans=None if spans is None else np.array(spans, np.float64),
     )
     each = np.arange(len(texts or documents or ()), dtype=np.intp)
-    return overlaps(read(known, RULES), each, each).shares
+    return finished(overlaps(read(known, RULES), each, each)).shares
 
 
 def chunk(start: int, end: int) -> str:
@@ -115,7 +117,42 @@ def test_texts_of_two_documents_have_no_seam_and_spans_are_believed_where_both_a
 @pytest.mark.parametrize("words", [["x"] * 3000, ["x", "y"] * 1500, ["a", "b", "c"] * 900])
 def test_a_text_that_repeats_itself_costs_no_more_than_its_length(words: list[str]) -> None:
     many = hashed([" ".join(words)] * 20)
-    assert len(seams(many)) <= 20 * 19
+    assert len(finished(seams(many))) == 20 * 19
+
+
+def test_a_step_compares_a_bounded_number_of_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty texts of "1, 1, 1" held the loop for 850 ms. No end of a text is the beginning of another here, so that all places are tried."""
+    many = hashed(["1 " * 2000 + f"a{number} b{number}" for number in range(30)])
+    compared, compare = [0], seams_module._seam
+
+    def counted(first: Hashes, second: Hashes, start: int) -> float | None:
+        compared[-1] += 1
+        return compare(first, second, start)
+
+    monkeypatch.setattr(seams_module, "_seam", counted)
+    for _ in seams(many):
+        compared.append(0)
+    assert max(compared) <= STEP_COST // COMPARED + 1
+    assert sum(compared) == 30 * 29 * PLACES
+
+
+@given(st.lists(st.lists(st.sampled_from("ab"), max_size=40).map(" ".join), min_size=1, max_size=4))
+def test_the_first_places_of_a_beginning_are_those_that_a_search_finds(texts: list[str]) -> None:
+    """Invariant: for each two texts the longest seam among the first places, as looking at each place in turn finds it."""
+    hashes = hashed(texts)
+    found = finished(seams(hashes))
+    wanted = {}
+    for first, mine in enumerate(hashes):
+        for second, theirs in enumerate(hashes):
+            if first == second or len(theirs) <= SEAM_WORDS:
+                continue
+            beginning = theirs[1 : 1 + SEAM_WORDS].tolist()
+            runs = range(len(mine) - SEAM_WORDS + 1)
+            places = [start for start in runs if mine[start : start + SEAM_WORDS].tolist() == beginning][:PLACES]
+            shares = [share for start in places if (share := seams_module._seam(mine, theirs, start)) is not None]
+            if shares:
+                wanted[first, second] = shares[0]
+    assert found == wanted
 
 
 def test_a_batch_of_texts_finds_what_each_pair_finds_alone() -> None:
