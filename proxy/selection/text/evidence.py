@@ -17,6 +17,7 @@ from ..certainty import SHIPPED, by_vectors, judged
 from ..geometry import Mask, ahead
 from ..policy import Caps, Certain, Policy, Strategy, TextRules
 from ..values import FloatMatrix, Indices, Link, Steps
+from .bounds import STEP_PAIRS
 from .matching import equal, matches
 from .reading import Texts
 from .seams import overlaps
@@ -60,6 +61,9 @@ def weigh(
     rules = policy.text
     assert rules is not None  # noqa: S101 - or no text would have been read
     yield from texts.reading(rows.tolist() if rows is columns else np.union1d(rows, columns).tolist())
+    are_many = len(rows) * len(columns) > STEP_PAIRS
+    if are_many:
+        yield
     overlap = None if rules.stitch is None else (yield from overlaps(texts, rows, columns))
     also = None if overlap is None else overlap.shares >= np.float32(rules.stitch or 0.0)
     pairs = _near(distance, rows, columns, math.inf if rules.reach is None else rules.reach * typical, also)
@@ -71,6 +75,8 @@ def weigh(
         similarities[stitched] = overlap.shares.reshape(-1).take(places)
     if not isinstance(policy.threshold, Certain):
         return pairs.evidence(pairs.laid(distance.copy(), np.float32(0.0), links.nonzero()[0]), links, similarities)
+    if are_many:
+        yield
     doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=typical or 1.0, largest=largest)
     doubts = np.ones(distance.shape, np.float32)
     is_forbidden = np.isinf(distance)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..values import FloatMatrix, FloatVector, Indices, Steps
-from .bounds import LONGEST_WORD, portions
+from .bounds import LONGEST_WORD, STEP_PAIRS, portions
 from .features import Tokens
 from .reading import Texts, ones
 from .sentences import sentence_shares
@@ -102,25 +102,29 @@ def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
     return ones(both).astype(np.float64) + np.minimum(texts.doubled.take(first), texts.doubled.take(second))
 
 
-def shared(texts: Texts, keys: Keys, first: Indices, second: Indices) -> FloatVector:
-    """How many different 3-grams p pairs share (p,)."""
+def shared(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatVector]:
+    """How many different 3-grams p pairs share (p,). In steps."""
     found, missing = SHARED.get(keys)
     if len(missing):
+        if len(missing) > STEP_PAIRS:
+            yield
         found[missing] = _shared(texts, first[missing], second[missing])
+        if len(missing) > STEP_PAIRS:
+            yield
         SHARED.keep(keys[missing], found[missing])
     return found[:, 0].astype(np.float64)
 
 
 def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
     """The same, (p, 1)."""
-    used, places = np.unique(np.concatenate((first, second)), return_inverse=True)
+    used, places = texts.numbered(first, second)
     values, lengths = texts.grams_of(used.tolist())
     owners = np.repeat(np.arange(len(used), dtype=np.uint64), lengths)
     packed = (values.astype(np.uint64) << np.uint64(32)) | owners
     packed.sort()
     found = counted(packed >> np.uint64(32), (packed & np.uint64(0xFFFFFFFF)).astype(np.intp), len(used))
     np.fill_diagonal(found, lengths)
-    return found[places[: len(first)], places[len(first) :]][:, None]
+    return found[places[first], places[second]][:, None]
 
 
 def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatMatrix]:
@@ -129,6 +133,8 @@ def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> St
     """
     found, missing = DIFFERENCES.get(keys)
     if len(missing):
+        if len(missing) > STEP_PAIRS:
+            yield
         found[missing] = yield from _differences(texts, first[missing], second[missing])
         DIFFERENCES.keep(keys[missing], found[missing])
     return found
@@ -182,6 +188,8 @@ def sentences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatri
     keys = keys_by_rank(texts, first, second)
     found, missing = SENTENCES.get(keys)
     if len(missing):
+        if len(missing) > STEP_PAIRS:
+            yield
         found[missing] = yield from sentence_shares(texts, first[missing], second[missing])
         SENTENCES.keep(keys[missing], found[missing])
     return found

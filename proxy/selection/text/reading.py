@@ -215,6 +215,13 @@ class Texts:
         found: npt.NDArray[np.bool_] = within[first] & within[second]
         return found
 
+    def numbered(self, first: Indices, second: Indices) -> tuple[Indices, Indices]:
+        """The candidates of these pairs (u,), ascending, and of each candidate its place among them (n,), 0 for others."""
+        used = self._involved(first, second)
+        places = np.zeros(len(self), np.intp)
+        places[used] = np.arange(len(used))
+        return used, places
+
     def _involved(self, first: Indices, second: Indices) -> Indices:
         used = np.zeros(len(self), np.bool_)
         used[first] = used[second] = True

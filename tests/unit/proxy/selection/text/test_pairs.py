@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from support.texts import forget, texts
 from vecsieve.proxy.selection.text import pairs
-from vecsieve.proxy.selection.text.bounds import STEP_COST
+from vecsieve.proxy.selection.text.bounds import STEP_COST, STEP_PAIRS
 from vecsieve.proxy.selection.text.features import Tokens
-from vecsieve.proxy.selection.text.pairs import DIFFERENCES, PAIR_COST, differences, keys_of
+from vecsieve.proxy.selection.text.pairs import DIFFERENCES, PAIR_COST, SHARED, differences, keys_of, shared
 from vecsieve.proxy.selection.text.reading import Texts
 from vecsieve.proxy.selection.values import finished
 
@@ -87,6 +87,34 @@ def test_texts_of_few_words_and_many_characters_are_read_in_steps() -> None:
     finished(known.reading(range(COUNT)))
     first, second = np.triu_indices(COUNT, 1)
     assert sum(1 for _ in differences(known, keys_of(known, first, second), first, second)) > 2
+
+
+def test_the_pairs_of_many_candidates_are_compared_in_steps_and_as_alone() -> None:
+    """200 candidates have 20,000 pairs: their stages together held the loop for 60 ms, those of 500 for 120 ms."""
+    forget()
+    SHARED.forget()
+    each = [f"the {number % 7} of {number} words that are said here {number % 3}" for number in range(200)]
+    known = texts(*each)
+    finished(known.reading(range(200)))
+    first, second = np.triu_indices(200, 1)
+    keys = keys_of(known, first, second)
+    working, steps = shared(known, keys, first, second), 0
+    while True:
+        try:
+            next(working)
+        except StopIteration as end:
+            found = end.value
+            break
+        steps += 1
+    assert len(first) > STEP_PAIRS
+    assert steps == 2
+    assert len(list(differences(known, keys, first, second))) > 2
+    SHARED.forget()
+    some = np.array([3, 190]), np.array([10, 197])
+    alone = finished(shared(known, keys_of(known, *some), *some))
+    places = [np.flatnonzero((first == one) & (second == other)).item() for one, other in zip(*some, strict=True)]
+    assert alone.tolist() == found[places].tolist()
+    assert alone.min() > 0
 
 
 def test_short_texts_are_compared_at_once() -> None:
