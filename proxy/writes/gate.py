@@ -283,6 +283,7 @@ class WriteGate:
                 for each, point in victims.items()
                 if each in now and json.loads(now[each]) == json.loads(point)
             },
+            now.values(),
         )
 
     async def _known(
@@ -299,7 +300,7 @@ class WriteGate:
         questions = verbs.ask_stored(exchange.operation, points, ids, whole=whole) if ids else ()
         bodies = await self._reads.answers(exchange, questions, until)
         return await self._reads.done(
-            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(points, body).items()}
+            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(points, body).items()}, bodies
         )
 
     def _stored(self, change: Change, write: Operation) -> None:

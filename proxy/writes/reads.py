@@ -6,7 +6,7 @@ The reads have the client's credentials. Each ends within the time of its write,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -92,9 +92,12 @@ class Reads:
         finally:
             self._services.metrics.upstream_done(AttemptKind.LOOKUP, self._services.clock() - started)
 
-    async def done(self, exchange: Questioner, work: Callable[[], T]) -> T:
-        """Work on a write: a long one in the thread."""
-        return await self._work.done(work, is_long=is_long(exchange))
+    async def done(self, exchange: Questioner, work: Callable[[], T], replies: Iterable[bytes] = ()) -> T:
+        """Work on a write, and on ``replies`` of the database: where these are large, in the thread. The neighbours of a small write may have
+        16 MiB of texts, which took 57 ms.
+        """
+        is_long = _is_long(len(exchange.plain) + sum(map(len, replies)))
+        return await self._work.done(work, is_long=is_long)
 
     async def near(
         self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
@@ -119,7 +122,7 @@ class Reads:
         if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         bodies = await self.answers(exchange, questions, until)
-        return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies)), is_cosine
+        return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies), bodies), is_cosine
 
     async def answers(self, exchange: Questioner, questions: Sequence[Question], until: float) -> Sequence[bytes]:
         """Of some questions at a time. The first failure ends all."""
@@ -197,7 +200,11 @@ class Reads:
 
 def is_long(exchange: Questioner) -> bool:
     """Whether work on a write does not belong on the loop."""
-    return len(exchange.plain) > INLINE_BYTES
+    return _is_long(len(exchange.plain))
+
+
+def _is_long(size: int) -> bool:
+    return size > INLINE_BYTES
 
 
 def _no_neighbours(points: NewPoints) -> Neighbours:

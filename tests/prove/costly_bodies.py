@@ -111,7 +111,7 @@ class Watch:
 
 async def prove(_scale: Scale) -> list[Finding]:
     """Each body with selection off and on: off, bytes are passed through and nothing is read."""
-    return [*await requests(), *await replies(), *await pages(), *await large_pool()]
+    return [*await requests(), *await replies(), *await pages(), *await large_pool(), await neighbours()]
 
 
 @dataclass
@@ -202,6 +202,37 @@ async def large_pool() -> list[Finding]:
     what = f"200 of 1,000 candidates, {LARGE_DIMENSIONS:,} dimensions, {len(ranking(made(0))) >> 20} MiB"
     wide = {"VECSIEVE_POLICY_FETCH_CAP": "1000"}
     return [await compared(what, made, HELD_SECONDS, environment=wide, limit=200)]
+
+
+async def neighbours() -> Finding:
+    """A small write whose neighbours are large."""
+    near = points([b'{"text":"%d %s"}' % (rank, b'\\"' * 650_000) for rank in range(11)], vectors_of(11, 4))
+    asked_for = b'{"result":[{"points":[' + b",".join(near) + b']}],"status":"ok","time":0.001}'
+    described = {"result": {"config": {"params": {"vectors": {"size": 4, "distance": "Cosine"}}}}, "status": "ok"}
+    stored = b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.001}'
+
+    def answer(received: Received) -> bytes:
+        if received.line.startswith(b"GET "):
+            return reply(json.dumps(described).encode(), headers=[JSON])
+        return reply(asked_for if b"/query" in received.line else stored, headers=[JSON])
+
+    waits, judged = dict[str, float](), 0.0
+    async with FaultyUpstream(answering(answer)) as upstream:
+        for mode in ("off", "annotate"):
+            async with proxy(upstream.url, environment={"VECSIEVE_POLICY_WRITE_MODE": mode}) as running:
+                waits[mode] = min([await slowest(running, written(number)) for number in range(ROUNDS)])
+                judged = await running.metric(r'writes_total\{[^}]*outcome="judged"\}')
+    what = f"a write whose neighbours have {len(asked_for) >> 20} MiB of texts"
+    finding = held(what, waits["off"], waits["annotate"], HELD_SECONDS)
+    return finding if judged == ROUNDS else replace(finding, measured=f"{judged:.0f} writes were judged", met=False)
+
+
+def written(number: int) -> bytes:
+    """A write of one point."""
+    point = {"id": number, "vector": [1, 2, 3, number], "payload": {"text": f"a text {number}"}}
+    body = json.dumps({"points": [point]}).encode()
+    head = b"PUT /collections/c%d/points?wait=true HTTP/1.1\r\nHost: db\r\nContent-Type: application/json\r\n" % number
+    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 def held(what: str, off: float, on: float, most: float) -> Finding:

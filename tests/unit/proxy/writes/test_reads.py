@@ -1,0 +1,50 @@
+"""What the gate asks the database for is read beside the loop where it is large, however small the write is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+
+from vecsieve.proxy.writes.reads import INLINE_BYTES, Reads
+
+T = TypeVar("T")
+
+
+@dataclass
+class Work:
+    """Runs everything at once, and notes where it belongs."""
+
+    long: list[bool] = field(default_factory=list)
+
+    async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
+        self.long.append(is_long)
+        return work()
+
+
+@dataclass(frozen=True)
+class Write:
+    plain: bytes
+
+
+@pytest.mark.parametrize(
+    ("write", "replies", "is_long"),
+    [
+        (10, [], False),
+        (INLINE_BYTES, [], False),
+        (INLINE_BYTES + 1, [], True),
+        (10, [INLINE_BYTES], True),
+        (10, [INLINE_BYTES // 2, INLINE_BYTES // 2], True),
+        (10, [100, 100], False),
+    ],
+)
+async def test_large_replies_are_read_beside_the_loop(write: int, replies: list[int], is_long: bool) -> None:
+    work, unused = Work(), None
+    parts: Any = (unused, unused, unused)
+    anything: Any = work
+    reads = Reads(*parts, breaker=parts[0], work=anything)
+    exchange: Any = Write(bytes(write))
+    assert await reads.done(exchange, lambda: 7, [bytes(size) for size in replies]) == 7
+    assert work.long == [is_long]
