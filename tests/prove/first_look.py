@@ -98,7 +98,7 @@ async def _demo(place: Path, command: str) -> AsyncIterator[str]:
                 raise AssertionError("the demo ended without an address")
         yield said[1]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # SIGINT is ignored by what a shell runs in the background
         await process.communicate()
 
 
