@@ -120,6 +120,9 @@ async def away(running: Stack, scale: Scale) -> list[Finding]:
 async def knocking(seconds: float) -> list[Finding]:
     """How often a proxy knocks at an upstream that hangs up: while nobody asks, and while ten searches a second do."""
     async with ToxicRelay(0, toxic=Toxic.DOWN) as relay, proxy(f"http://127.0.0.1:{relay.port}") as running:
+        async with asyncio.timeout(10.0):
+            while not relay.connections:  # at its start a proxy looks once whether the database accepts connections
+                await asyncio.sleep(0.01)
         before = relay.connections
         await asyncio.sleep(seconds)
         alone = (relay.connections - before) / seconds
