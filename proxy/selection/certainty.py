@@ -226,15 +226,12 @@ def _by_text(
             return doubt, contained
     first, second = first.take(open_pairs), second.take(open_pairs)
     logit, distance = logit.take(open_pairs), distance.take(open_pairs)
-    are_many = len(first) > bounds.STEP_PAIRS
-    if are_many or (texts.words > bounds.STEP_WORDS and texts.words_of(first, second) > bounds.STEP_WORDS):
+    if texts.words > bounds.STEP_WORDS and texts.words_of(first, second) > bounds.STEP_WORDS:
         yield
     keys = keys_of(texts, first, second)
     is_contained, likely = contained.take(open_pairs), np.arange(len(open_pairs), dtype=np.intp)
     if compared is None or compared.any():
         common = yield from shared(texts, keys, first, second)
-        if are_many:
-            yield
         more = _overlaps(texts, common if compared is None else common * compared.take(open_pairs), first, second)
         logit += _logit(more, coefficients)
         contained[open_pairs] = is_contained = more[_CONTAINED] >= CONTAINED - OVERLAPPING

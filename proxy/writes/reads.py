@@ -96,8 +96,7 @@ class Reads:
         """Work on a write, and on ``replies`` of the database: where these are large, in the thread. The neighbours of a small write may have
         16 MiB of texts, which took 57 ms.
         """
-        is_long = _is_long(len(exchange.plain) + sum(map(len, replies)))
-        return await self._work.done(work, is_long=is_long)
+        return await self._work.done(work, is_long=is_long(exchange, replies))
 
     async def near(
         self, exchange: Questioner, points: NewPoints, policy: ResolvedPolicy, until: float
@@ -198,13 +197,9 @@ class Reads:
         return body
 
 
-def is_long(exchange: Questioner) -> bool:
-    """Whether work on a write does not belong on the loop."""
-    return _is_long(len(exchange.plain))
-
-
-def _is_long(size: int) -> bool:
-    return size > INLINE_BYTES
+def is_long(exchange: Questioner, replies: Iterable[bytes] = ()) -> bool:
+    """Whether work on a write, and on replies to it, does not belong on the loop."""
+    return len(exchange.plain) + sum(map(len, replies)) > INLINE_BYTES
 
 
 def _no_neighbours(points: NewPoints) -> Neighbours:

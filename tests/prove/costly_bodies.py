@@ -116,7 +116,7 @@ async def prove(_scale: Scale) -> list[Finding]:
 
 @dataclass
 class Stored:
-    """A database that answers each search with the first of these points. ``widened``: how many searches it has answered that were."""
+    """A database that answers each search with the first of these points. ``widened``: the number of widened searches among them."""
 
     points: list[bytes] = field(default_factory=list)
     widened: int = 0

@@ -52,8 +52,8 @@ POOL_STEPS = 3 << 27
 
 # The work of one step, between which other tasks run (``Steps``): 3 to 7 ms of reading, 3 ms of comparing.
 STEP_COST, STEP_WORDS = POOL_COST // 8, POOL_WORDS // 8
-# With more pairs, as 180 candidates have, each stage of comparing them is a step of its own: 0.1 to 0.4 µs a pair.
-STEP_PAIRS = 1 << 14
+# With more pairs, as 130 candidates have, each stage of comparing them is a step of its own: 0.1 to 0.4 µs a pair.
+STEP_PAIRS = 1 << 13
 # A text with more characters per word is no sentence, whatever the number of its words.
 LONGEST_WORD = 64
 

@@ -6,6 +6,7 @@ Candidates that are close to one another occur together in other pools. Cached v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count, islice, repeat
 
 import numpy as np
@@ -65,14 +66,22 @@ class _Remembered:
         self._columns = columns
         self._memory = _Memory(columns)
 
-    def get(self, keys: Keys) -> tuple[FloatMatrix, Indices]:
-        """The rows (p, columns), and which of them are unknown."""
-        return self._memory.get(keys)
-
-    def keep(self, keys: Keys, rows: FloatMatrix) -> None:
-        """Store rows."""
-        if not self._memory.keep(keys, rows):
+    def of(self, keys: Keys, compare: Callable[[Indices], Steps[FloatMatrix]]) -> Steps[FloatMatrix]:
+        """The rows (p, columns). ``compare``: computes those of the pairs at these places. With many pairs each stage is a step."""
+        found, missing = self._memory.get(keys)
+        if not len(missing):
+            return found
+        are_many = len(missing) > STEP_PAIRS
+        if are_many:
+            yield
+        found[missing] = yield from compare(missing)
+        if are_many:
+            yield
+        if not self._memory.keep(keys[missing], found[missing]):
             self.forget()
+        if are_many:
+            yield
+        return found
 
     def forget(self) -> None:
         """Forget all pairs."""
@@ -104,19 +113,13 @@ def most_shared(texts: Texts, first: Indices, second: Indices) -> FloatVector:
 
 def shared(texts: Texts, keys: Keys, first: Indices, second: Indices) -> Steps[FloatVector]:
     """How many different 3-grams p pairs share (p,). In steps."""
-    found, missing = SHARED.get(keys)
-    if len(missing):
-        if len(missing) > STEP_PAIRS:
-            yield
-        found[missing] = _shared(texts, first[missing], second[missing])
-        if len(missing) > STEP_PAIRS:
-            yield
-        SHARED.keep(keys[missing], found[missing])
+    found = yield from SHARED.of(keys, lambda pairs: _shared(texts, first[pairs], second[pairs]))
     return found[:, 0].astype(np.float64)
 
 
-def _shared(texts: Texts, first: Indices, second: Indices) -> FloatMatrix:
-    """The same, (p, 1)."""
+def _shared(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
+    """The same (p, 1), in a single step: each text's 3-grams are sorted once for all pairs."""
+    yield from ()
     used, places = texts.numbered(first, second)
     values, lengths = texts.grams_of(used.tolist())
     owners = np.repeat(np.arange(len(used), dtype=np.uint64), lengths)
@@ -131,13 +134,7 @@ def differences(texts: Texts, keys: Keys, first: Indices, second: Indices) -> St
     """The differences of the figures and then of the names of p pairs (p, 5): 1 - Jaccard similarity of both texts', 0 if neither has any,
     and whether each has one that the other lacks. Last, the share of the shorter text that is a common opening. In steps.
     """
-    found, missing = DIFFERENCES.get(keys)
-    if len(missing):
-        if len(missing) > STEP_PAIRS:
-            yield
-        found[missing] = yield from _differences(texts, first[missing], second[missing])
-        DIFFERENCES.keep(keys[missing], found[missing])
-    return found
+    return (yield from DIFFERENCES.of(keys, lambda pairs: _differences(texts, first[pairs], second[pairs])))
 
 
 def _differences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
@@ -186,10 +183,4 @@ def _begins_alike(one: str, other: str) -> float:
 def sentences(texts: Texts, first: Indices, second: Indices) -> Steps[FloatMatrix]:
     """The share of the later-ranked text's sentences that the earlier one has (p, 1), in steps."""
     keys = keys_by_rank(texts, first, second)
-    found, missing = SENTENCES.get(keys)
-    if len(missing):
-        if len(missing) > STEP_PAIRS:
-            yield
-        found[missing] = yield from sentence_shares(texts, first[missing], second[missing])
-        SENTENCES.keep(keys[missing], found[missing])
-    return found
+    return (yield from SENTENCES.of(keys, lambda pairs: sentence_shares(texts, first[pairs], second[pairs])))

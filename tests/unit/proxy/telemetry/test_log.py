@@ -87,7 +87,6 @@ def test_what_nobody_knows_is_null() -> None:
         ACCESS._replace(status=500),
         ACCESS._replace(status=503),
         ACCESS._replace(status=404, origin=Origin.PROXY),
-        ACCESS._replace(status=499, origin=Origin.PROXY),
         ACCESS._replace(outcome=Outcome.FAIL_OPEN, report=REPORT._replace(fail_open=FailOpen.MALFORMED)),
     ],
 )

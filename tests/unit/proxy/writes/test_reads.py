@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
+from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.search.exchange import Questioner
 from vecsieve.proxy.writes.reads import INLINE_BYTES, Reads
 
 T = TypeVar("T")
@@ -41,10 +43,9 @@ class Write:
     ],
 )
 async def test_large_replies_are_read_beside_the_loop(write: int, replies: list[int], is_long: bool) -> None:
-    work, unused = Work(), None
-    parts: Any = (unused, unused, unused)
-    anything: Any = work
-    reads = Reads(*parts, breaker=parts[0], work=anything)
-    exchange: Any = Write(bytes(write))
+    work = Work()
+    unused: Any = None
+    reads = Reads(unused, unused, unused, breaker=unused, work=cast("LongWork", work))
+    exchange = cast("Questioner", Write(bytes(write)))
     assert await reads.done(exchange, lambda: 7, [bytes(size) for size in replies]) == 7
     assert work.long == [is_long]
