@@ -39,8 +39,10 @@ WRITERS, COLLECTION, CONTROL = 4, "chaos", "control"
 # A fault in every so many points, one after another; of each kind so many parts of all.
 BETWEEN = 40
 KINDS = {"drop": 20, "client drop": 20, "kill": 4, "restart": 2}
-# A client waits up to so long before each point. After a restart of the database the gate rests for seconds: points should come then, and after.
+# A client waits up to so long before each write. After a restart of the database the gate rests, for ten seconds at most: few writes should come
+# then, and most after.
 PAUSE_SECONDS = 0.03
+RESTING_PAUSE_SECONDS = 10.0
 AGAIN_SECONDS = 0.02
 # After the faults: the gate rests for ten seconds at most.
 JUDGES_AGAIN_SECONDS = 60.0
@@ -118,7 +120,7 @@ class World:
 
 class Upserts:
     """The numbers of points in writes of one to ``together``, and what became of each. ``doubtful``: a write that was not answered may have been
-    carried out.
+    carried out. ``judges``: cleared while the gate rests.
     """
 
     def __init__(self, count: int, together: int) -> None:
@@ -129,6 +131,8 @@ class Upserts:
         self.refused: set[int] = set()
         self.doubtful: set[int] = set()
         self.attempts = 0
+        self.judges = threading.Event()
+        self.judges.set()
 
     def next(self) -> list[int]:
         """Of the next write; none at the end."""
@@ -157,7 +161,7 @@ def faults(world: World, upserts: Upserts, chance: random.Random, done: Counter[
                 "drop": partial(world.relay.drop, chance),
                 "client drop": partial(world.front.drop, chance),
                 "kill": world.kill_proxy,
-                "restart": world.restart_database,
+                "restart": partial(restart, world, upserts, over),
             }
             doing[kind]()
             done[kind] += 1
@@ -171,11 +175,22 @@ def faults(world: World, upserts: Upserts, chance: random.Random, done: Counter[
         raging.result()
 
 
+def restart(world: World, upserts: Upserts, over: threading.Event) -> None:
+    """Of the database. From before it until the gate has judged a write again, or all have come, few writes come."""
+    upserts.judges.clear()
+    world.restart_database()
+    before = world.outcomes()["judged"]
+    while world.outcomes()["judged"] == before and not over.wait(AGAIN_SECONDS):
+        pass
+    upserts.judges.set()
+
+
 def send(world: World, upserts: Upserts, *, may_be_refused: bool) -> None:
     """Each write until it is acknowledged or refused."""
     chance = random.Random()
     while numbers := upserts.next():
         time.sleep(chance.uniform(0.0, PAUSE_SECONDS))
+        upserts.judges.wait(chance.uniform(0.0, RESTING_PAUSE_SECONDS))
         while (status := world.upsert(numbers)) is None or status >= 500:
             upserts.attempts += 1
             upserts.doubtful.update(numbers)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from prove import killed_gate
 from prove.killed_databases import DATABASES
-from prove.killed_gate import prove, survives
+from prove.killed_gate import Upserts, World, prove, restart, survives
 from prove.planted_points import COPIES, made
 
 QUICK = ("weaviate", "merge", "keep-newest")
@@ -40,6 +42,38 @@ def test_a_point_survives_by_the_last_of_those_that_took_its_place() -> None:
     assert survives(1, {3: ""}, took)
     assert not survives(1, {9: ""}, took)
     assert not survives(4, {3: ""}, took)
+
+
+class RestingWorld:
+    """The gate judges nothing for so many looks after a restart."""
+
+    def __init__(self, upserts: Upserts, looks: int) -> None:
+        self._upserts, self._looks = upserts, looks
+        self.seen: list[bool] = []
+
+    def restart_database(self) -> None:
+        self.seen.append(self._upserts.judges.is_set())
+
+    def outcomes(self) -> Counter[str]:
+        self.seen.append(self._upserts.judges.is_set())
+        self._looks -= 1
+        return Counter(judged=7 if self._looks >= 0 else 8)
+
+
+def test_clients_wait_from_before_a_restart_until_the_gate_judges_again() -> None:
+    upserts = Upserts(9, 1)
+    world = RestingWorld(upserts, 3)
+    assert upserts.judges.is_set()
+    restart(cast(World, world), upserts, threading.Event())
+    assert world.seen == [False] * 5  # the restart, and the looks of which the last sees a judged write
+    assert upserts.judges.is_set()
+
+
+def test_nobody_waits_for_a_gate_that_gets_no_more_writes() -> None:
+    upserts, over = Upserts(9, 1), threading.Event()
+    over.set()
+    restart(cast(World, RestingWorld(upserts, 1_000_000)), upserts, over)
+    assert upserts.judges.is_set()
 
 
 @pytest.mark.parametrize(
