@@ -23,10 +23,16 @@ from vecsieve.config.schema import RuleSettings
 from ..search.policy import resolved
 from ..selection.certainty import SHIPPED, Weighed, by_vectors, pair_features, vector_features, weighed
 from ..selection.clustering import cluster
-from ..selection.distances import CosineDistances, RelativeDistances, cosine_distances
+from ..selection.distances import (
+    CosineDistances,
+    RelativeDistances,
+    bare_bounds,
+    cosine_distances,
+    neighbourhoods,
+)
 from ..selection.diversifiers.choice import Choice, diversify
 from ..selection.diversifiers.relevance import query_distance
-from ..selection.geometry import NOISE, Mask, rows_of
+from ..selection.geometry import NOISE, SCALE_FROM, Mask, rows_of
 from ..selection.grouping import NOBODY, Grouped, counts_length, cuts, distances_of, group_by, settle
 from ..selection.guards.templates import from_one_template
 from ..selection.metric import is_implausible, may_be_restrained
@@ -49,8 +55,8 @@ from ..selection.values import (
 
 # Bits of a pair: equal texts or overlapping spans make them copies; tenants or a guard keep them apart; near by the signals of the policy
 # that selected, near by those of the preset exact; equal texts, which do not fill a page; one text contains most of the other by the
-# calibrated rule, which then needs no close vectors.
-COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL, INSIDE = 1, 2, 4, 8, 16, 32, 64
+# calibrated rule, which then needs no close vectors; one has no text, so that vectors alone decide.
+COPY, TENANT, VETO, NEAR, CONTAINED, EQUAL, INSIDE, BARE = 1, 2, 4, 8, 16, 32, 64, 128
 _LEVELS = 65534  # levels of a doubt; the number above means "not compared"
 _EXACT = resolved(policy_of(PolicySettings(), RuleSettings(preset="exact")), mode=None).selection.text
 
@@ -206,6 +212,7 @@ def _bits(
     bits[links == Link.CONTAINMENT] |= INSIDE
     texts, each = read(candidates.metadata, policy.text), np.arange(candidates.size, dtype=np.intp)
     yield from texts.reading(each.tolist())
+    bits[(texts.numbers[pairs[0]] == 0) | (texts.numbers[pairs[1]] == 0)] |= BARE
     reach = np.inf if policy.text.reach is None else policy.text.reach
     compared = np.triu((grouped.raw <= reach) | np.isinf(grouped.raw), 1)
     if policy.guards.templates:
@@ -326,7 +333,8 @@ def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) ->
         pairs, slack = pool.relative.copy(), 0.0
         cut = cuts(threshold, 1.0, max(n, 1), largest=largest, unit=shown_unit)
     if isinstance(threshold, Certain):
-        pairs = _doubts(pool, largest) if reads else by_vectors(pairs, largest, threshold.model or SHIPPED)
+        bare = _bare(pool, largest)
+        pairs = _doubts(pool, largest, bare) if reads else by_vectors(pairs, bare, threshold.model or SHIPPED)
     elif reads:
         pairs = np.where(np.isinf(pairs), UNKNOWN, pairs)
     if reads:
@@ -335,11 +343,19 @@ def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) ->
     return _square(n, pairs), cut, slack
 
 
-def _doubts(pool: KeptPool, largest: float) -> FloatMatrix:
-    """The doubts of its pairs (p,) with the bound ``largest`` for closeness by chance."""
+def _bare(pool: KeptPool, largest: float) -> FloatMatrix:
+    """How near its pairs (p,) must be to be copies by their vectors alone, with the bound ``largest`` for closeness by chance."""
+    n = len(pool.scores)
+    near = neighbourhoods(_square(n, pool.relative)[:, :SCALE_FROM])
+    return bare_bounds(near, near, largest)[_triangle(n)]
+
+
+def _doubts(pool: KeptPool, largest: float, bare: FloatMatrix) -> FloatMatrix:
+    """The doubts of its pairs (p,) with the bounds for closeness by chance: ``largest``, and ``bare`` (p,) without two texts."""
     apart = np.where(np.isinf(pool.relative), np.float32(1.0), pool.relative)
     doubt = (pool.doubt / np.float32(_LEVELS)).astype(np.float32)
-    return np.where((apart > largest) & (pool.bits & INSIDE == 0) & (pool.doubt > 0), np.float32(1.0), doubt)
+    beyond = apart > np.where(pool.bits & BARE, bare, np.float32(largest))
+    return np.where(beyond & (pool.bits & INSIDE == 0) & (pool.doubt > 0), np.float32(1.0), doubt)
 
 
 def _linking(pool: KeptPool, policy: Policy) -> int:

@@ -124,6 +124,26 @@ def adjusted(shift: float, coefficients: Mapping[str, float]) -> Model | None:
     return replace(SHIPPED, texts=tuple(texts[name] for name in FEATURES))
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Distances beyond which two candidates may be near by chance.
+
+    ``largest``: of two texts, one of which must then contain the other. ``bare``: of two of which one has no text, which are then not merged;
+    one number for all pairs, or one for each (any shape).
+    """
+
+    largest: float
+    bare: FloatMatrix | float
+
+    def per(self, unit: float) -> Bounds:
+        """As shares of this distance."""
+        return self if unit == 1.0 else Bounds(self.largest / unit, self.bare / unit)
+
+    def at(self, places: Indices | Mask | slice) -> Bounds:
+        """Of some of the pairs, which are laid flat."""
+        return Bounds(self.largest, self.bare.reshape(-1)[places]) if isinstance(self.bare, np.ndarray) else self
+
+
 # How far the certainty has fallen after 0, 1, 2… kept results: 0 is not at all, 1 is completely.
 _FALL = [max(0, stand - 1) / FALLS_OVER for stand in range(FALLS_OVER + 2)]
 
@@ -138,15 +158,16 @@ def doubts_allowed(rule: Certain, count: int) -> list[float]:
     return _doubts_allowed(rule.first, rule.last)[:count] + [1.0 - rule.last] * (count - len(_FALL))
 
 
-def by_vectors(distance: FloatMatrix, largest: float, model: Model = SHIPPED) -> FloatMatrix:
-    """The doubt (n, m) from relative distances (n, m) only. ``largest``: the distance beyond which vectors may be close by chance.
+def by_vectors(distance: FloatMatrix, largest: FloatMatrix | float, model: Model = SHIPPED) -> FloatMatrix:
+    """The doubt (n, m) from relative distances (n, m) only. ``largest``: the distance beyond which vectors may be close by chance, one of all
+    or one of each pair.
 
     Equal vectors are copies. An infinite distance stays infinite.
     """
-    near = distance <= min(largest, reach_of_vectors(model.vectors))
+    near = distance <= np.minimum(largest, np.float32(reach_of_vectors(model.vectors)))
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
     if near.any():
-        doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), largest, model)
+        doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), math.inf, model)
         doubt[distance == 0.0] = 0.0
     return doubt.astype(np.float32, copy=False)
 
@@ -169,29 +190,29 @@ def judged(
     first: Indices,
     second: Indices,
     *,
-    largest: float,
+    bounds: Bounds,
     rule: Certain,
     bounded: bool = True,
 ) -> Steps[tuple[Pairs, Mask]]:
     """The doubt (p,) of p pairs of candidates, 1 - probability, and whether one text contains most of the smaller one.
 
-    ``distance``: (p,) relative to the typical one; 1.0 for pairs that vectors cannot compare. ``largest``: beyond this distance a pair
-    needs a contained text. For a pair that ``rule`` cannot merge at any rank, the doubt may be too low; with ``bounded`` it is 1.0 if the
-    pair could not merge even with as many shared 3-grams as the bit maps allow.
+    ``distance``: (p,) relative to the typical one, as ``bounds``; 1.0 for pairs that vectors cannot compare. For a pair that ``rule`` cannot
+    merge at any rank, the doubt may be too low; with ``bounded`` it is 1.0 if the pair could not merge even with as many shared 3-grams as
+    the bit maps allow.
     """
     has_text = texts.numbers != 0
     known = None if np.count_nonzero(has_text) == len(has_text) else has_text.take(first) & has_text.take(second)
     if known is None or known.all():
-        return (yield from _by_text(distance, texts, first, second, rule, largest, bounded))
+        return (yield from _by_text(distance, texts, first, second, rule, bounds.largest, bounded))
     doubt, is_contained = np.empty(len(first)), np.zeros(len(first), np.bool_)
-    doubt[~known] = 1.0 - _by_vector(distance[~known], largest, rule.model or SHIPPED)
+    doubt[~known] = 1.0 - _by_vector(distance[~known], bounds.at(~known).bare, rule.model or SHIPPED)
     doubt[known], is_contained[known] = yield from _by_text(
-        distance[known], texts, first[known], second[known], rule, largest, bounded
+        distance[known], texts, first[known], second[known], rule, bounds.largest, bounded
     )
     return doubt, is_contained
 
 
-def _by_vector(distance: Pairs, largest: float, model: Model) -> Pairs:
+def _by_vector(distance: Pairs, largest: FloatMatrix | float, model: Model) -> Pairs:
     """The probability (p,) that pairs are copies by their vectors alone; 0 if it is too low to remove anything."""
     bare = _probability(_logit(dict(enumerate(vector_features(distance).T)), model.vectors))
     return np.where((bare >= VECTORS_LEAST) & (distance <= largest), bare, 0.0)

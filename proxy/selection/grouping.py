@@ -13,10 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .certainty import doubts_allowed
+from .certainty import Bounds, doubts_allowed
 from .clustering import cluster, lead, separate
-from .distances import CosineDistances, Distances, RelativeDistances, cosine_distances, relative_distances
-from .geometry import Mask, above
+from .distances import (
+    CosineDistances,
+    Distances,
+    RelativeDistances,
+    bare_bounds,
+    cosine_distances,
+    neighbourhoods,
+    relative_distances,
+)
+from .geometry import SCALE_FROM, Mask, above
 from .guards.templates import Apart, from_one_template
 from .guards.veto import vetoes
 from .policy import Certain, Distance, Fixed, Guards, Linkage, Policy, Threshold, When
@@ -158,6 +166,12 @@ def distances_of(candidates: Candidates, policy: Policy) -> Distances:
     )
 
 
+def lacks_texts(candidates: Candidates, policy: Policy) -> bool:
+    """Whether vectors alone decide some pair."""
+    texts = candidates.metadata.texts
+    return policy.text is None or texts is None or None in texts
+
+
 def apart_in(candidates: Candidates, policy: Policy, measured: Distances) -> Apart:
     """What tells how far pairs are apart, as a share of the typical distance. ``measured``: of the policy."""
     if isinstance(measured, RelativeDistances):
@@ -251,22 +265,24 @@ def group_by(
     if candidates.tenants is not None:
         distance = separate(distance, candidates.tenants, candidates.tenants)
     evidence = None
+    bounds = Bounds(measured.largest, measured.largest)
+    if is_certain and lacks_texts(candidates, policy):
+        near = neighbourhoods(raw[:, :SCALE_FROM])
+        bounds = replace(bounds, bare=bare_bounds(near, near, measured.largest))
     if texts is not None and (
         yield from _is_distinct_page(distance[:top_k, :top_k], texts, policy, measured, typical=typical, cut=cut)
     ):
         texts = None
     if texts is not None:
         each = np.arange(candidates.size, dtype=np.intp)
-        evidence = yield from weigh(
-            distance, texts, each, each, policy=policy, typical=typical, largest=measured.largest
-        )
+        evidence = yield from weigh(distance, texts, each, each, policy=policy, typical=typical, bounds=bounds)
         distance = evidence.distance
     elif is_certain and policy.text is not None and candidates.metadata.texts is not None:
         distance = np.where(
             np.isinf(distance), distance, np.float32(1.0)
         )  # no pair of the page is close enough for copies
     else:
-        distance = by_vectors_alone(distance, policy, typical=typical, largest=measured.largest)
+        distance = by_vectors_alone(distance, policy, typical=typical, bounds=bounds)
     shown = distance if is_certain else raw * np.float32(measured.shown_unit)
     linkage = Linkage.LEADER if is_certain else policy.linkage
     ask = asker(candidates, policy.guards, texts, apart_in(candidates, policy, measured))
@@ -307,7 +323,8 @@ def _is_distinct_page(
     page = each[:count]
     if len(set(texts.numbers[:count].tolist())) < count or np.count_nonzero(distance <= NEAR * typical) > count:
         return False
-    found = yield from weigh(distance, texts, page, page, policy=policy, typical=typical, largest=measured.largest)
+    bounds = Bounds(measured.largest, measured.largest)
+    found = yield from weigh(distance, texts, page, page, policy=policy, typical=typical, bounds=bounds)
     return bool((lead(found.distance, cut, slack=measured.slack) == page).all())
 
 

@@ -5,7 +5,7 @@ processed in blocks of 50 raw ranks. In each block, candidates within the cut of
 are collapsed into the nearest one; the others are clustered, and the best-ranked member of each cluster is emitted. The scale and repeated
 header lines are learned from the first block.
 
-Pages are stable for two reasons. Block b reads only its own candidates and those emitted by earlier blocks. So D does not change when more
+Pages are stable for two reasons. Block b reads only its own candidates, those of the first block and those emitted by earlier blocks. So D does not change when more
 candidates are fetched after a complete block; an incomplete block is used only when the backend has no more. Neither top_k nor offset
 enters the recurrence, so every page size slices the same D. For this reason there is no diversifier (its choice depends on top_k), there
 are no caps (they count per page), and the representative is always the best rank.
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .certainty import Bounds
 from .clustering import cluster, lead, separate
-from .distances import CosineDistances, Distances
+from .distances import CosineDistances, Distances, bare_bounds, neighbourhoods
 from .geometry import NOISE, SCALE_FROM, Mask
 from .grouping import (
     Ask,
@@ -29,6 +30,7 @@ from .grouping import (
     asker,
     cuts_of,
     distances_of,
+    lacks_texts,
     linked,
     required,
     standing_vetoes,
@@ -51,7 +53,7 @@ MANY = 2 * BLOCK
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Values for all blocks. Everything measured comes from the first block."""
+    """Values for all blocks. Everything measured comes from the first block. ``is_bare``: vectors alone decide some pair."""
 
     policy: Policy
     measured: Distances
@@ -59,6 +61,7 @@ class _Reading:
     cuts: Sequence[float]
     texts: Texts | None
     ask: Ask | None
+    is_bare: bool
 
     @property
     def linkage(self) -> Linkage:
@@ -79,13 +82,14 @@ class _Reading:
 
 @dataclass(slots=True)
 class _Walk:
-    """The state of the recurrence. ``emitted`` is D; the arrays have one entry per candidate, as in Selection."""
+    """The state of the recurrence. ``emitted`` is D; the arrays have one entry per candidate, as in Selection. ``near``: neighbourhoods."""
 
     emitted: Indices
     representative: Indices
     links: Codes
     similarities: FloatMatrix
     held: Codes
+    near: FloatMatrix
     restrained: bool
 
     def leave_alone(self, ranks: int) -> None:
@@ -195,6 +199,7 @@ def _read(candidates: Candidates, policy: Policy, scale: float | None, texts: Te
         cuts=cuts_of(measured, policy, scale, candidates.size),
         texts=texts,
         ask=asker(candidates, policy.guards, texts, apart_in(candidates, policy, measured)),
+        is_bare=isinstance(policy.threshold, Certain) and lacks_texts(candidates, policy),
     )
 
 
@@ -207,6 +212,7 @@ def _begun(candidates: Candidates) -> _Walk:
         links=np.zeros(n, np.int8),
         similarities=np.full(n, np.nan, np.float32),
         held=np.zeros(n, np.int8),
+        near=np.full(n, np.inf, np.float32),
         restrained=False,
     )
 
@@ -216,7 +222,7 @@ def _walked(candidates: Candidates, reading: _Reading, walk: _Walk, *, ranks: in
     for start in range(0, ranks, BLOCK):
         if len(walk.emitted) >= enough:
             break
-        block = yield from _block(candidates, reading, walk.emitted, start, min(start + BLOCK, ranks))
+        block = yield from _block(candidates, reading, walk, start, min(start + BLOCK, ranks))
         if len(walk.emitted) > MANY:
             yield
         yield from _consume(reading, block, walk)
@@ -235,8 +241,9 @@ def _is_implausible(candidates: Candidates, reading: _Reading, first: _Block, wa
     return is_implausible(stands, distance, candidates.scores[: first.stop], candidates.metric)
 
 
-def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: int, stop: int) -> Steps[_Block]:
+def _block(candidates: Candidates, reading: _Reading, walk: _Walk, start: int, stop: int) -> Steps[_Block]:
     """Measure one block."""
+    emitted = walk.emitted
     # The shapes of both products depend only on earlier candidates: BLAS rounds by shape, and a distance that changed in its last digit
     # with the number of fetched candidates could change a page.
     inside = reading.measured.inside(start, stop).distance
@@ -245,30 +252,36 @@ def _block(candidates: Candidates, reading: _Reading, emitted: Indices, start: i
     back = reading.measured.back(start, stop, emitted)
     unit = np.float32(reading.measured.shown_unit)
     raw = inside, back
+    among, to_emitted = _bounds(reading, walk, inside, start, stop)
     each = np.arange(start, stop, dtype=np.intp)
     if reading.texts is not None:
         inside, back = opened(inside), opened(back)
     if candidates.tenants is not None:
         own, theirs = candidates.tenants[each], candidates.tenants[emitted]
         inside, back = separate(inside, own, own), separate(back, own, theirs)
-    evidence = None
-    largest = reading.measured.largest
+    policy, typical, evidence = reading.policy, reading.typical, None
     if reading.texts is not None:
-        here = yield from weigh(
-            inside, reading.texts, each, each, policy=reading.policy, typical=reading.typical, largest=largest
-        )
+        here = yield from weigh(inside, reading.texts, each, each, policy=policy, typical=typical, bounds=among)
         if len(emitted) > MANY:
             yield
-        there = yield from weigh(
-            back, reading.texts, each, emitted, policy=reading.policy, typical=reading.typical, largest=largest
-        )
+        there = yield from weigh(back, reading.texts, each, emitted, policy=policy, typical=typical, bounds=to_emitted)
         evidence, inside, back = (here, there), here.distance, there.distance
     else:
-        inside, back = (
-            by_vectors_alone(part, reading.policy, typical=reading.typical, largest=largest) for part in (inside, back)
-        )
+        inside = by_vectors_alone(inside, policy, typical=typical, bounds=among)
+        back = by_vectors_alone(back, policy, typical=typical, bounds=to_emitted)
     shown = (inside, back) if reading.is_certain else (raw[0] * unit, raw[1] * unit)
     return _Block(start, stop, inside.copy(), back.copy(), shown, evidence)
+
+
+def _bounds(reading: _Reading, walk: _Walk, inside: FloatMatrix, start: int, stop: int) -> tuple[Bounds, Bounds]:
+    """Of closeness by chance: among a block's candidates, and of them to the emitted ones."""
+    largest = reading.measured.largest
+    if not reading.is_bare:
+        return Bounds(largest, largest), Bounds(largest, largest)
+    firsts = reading.measured.back(start, stop, np.arange(SCALE_FROM, dtype=np.intp)) if start else inside
+    walk.near[start:stop] = own = neighbourhoods(firsts, start)
+    emitted = walk.near[walk.emitted]
+    return Bounds(largest, bare_bounds(own, own, largest)), Bounds(largest, bare_bounds(own, emitted, largest))
 
 
 def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:

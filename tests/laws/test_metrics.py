@@ -82,6 +82,40 @@ def test_clouds_of_other_shapes_are_never_merged(metric: Metric, cloud: str) -> 
         assert plain_pages(metric, 10.0, dimensions, cloud, known=True, pages=20) >= 19
 
 
+def clusters(random: np.random.Generator, spread: float, size: int, dimensions: int) -> FloatVector:
+    """Twelve clusters of so many points, ``spread`` times as wide as the clusters are far apart."""
+    centres = random.standard_normal((12, dimensions)).repeat(size, axis=0)
+    return centres + spread * random.standard_normal((12 * size, dimensions))
+
+
+@pytest.mark.parametrize("size", [12, 30])
+@pytest.mark.parametrize("spread", [0.15, 0.2, 0.5])
+@pytest.mark.parametrize("metric", METRICS)
+def test_of_tight_clusters_nothing_is_merged(metric: Metric, spread: float, size: int) -> None:
+    random, unchanged = np.random.default_rng((METRICS.index(metric), size)), 0
+    for dimensions in (32, 64, 384):
+        for _ in range(10):
+            rows = clusters(random, spread, size, dimensions)
+            query = rows[0] + 0.5 * spread * random.standard_normal(dimensions)
+            outcome = select(pool_of(metric, query, rows.astype(np.float32)), top_k=TOP_K, policy=DEFAULT)
+            unchanged += outcome.keep.tolist() == list(range(TOP_K))
+    assert unchanged >= 29
+
+
+@pytest.mark.parametrize(("copies", "noise", "stays"), [(8, 0.2, 1), (10, 0.2, 10), (30, 0.05, 1), (30, 0.0, 1)])
+def test_up_to_eight_near_copies_and_any_number_of_nearly_equal_ones_are_one_result(
+    copies: int, noise: float, stays: int
+) -> None:
+    random = np.random.default_rng(copies)
+    for _ in range(10):
+        rows = random.standard_normal((60, 384))
+        family = rows[0] + noise * random.standard_normal((copies, 384))
+        query = rows[0] + 0.5 * random.standard_normal(384)
+        pool = pool_of(Metric.COSINE, query, np.concatenate((family, rows[1:])).astype(np.float32))
+        outcome = select(pool, top_k=TOP_K, policy=DEFAULT)
+        assert np.count_nonzero(outcome.keep < copies) == stays
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("cloud", sorted(CLOUDS))
 @pytest.mark.parametrize("mean", MEANS)

@@ -214,17 +214,20 @@ def test_what_was_dropped_and_filled_is_counted_as_selection_counts_it() -> None
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.integers(0, 30),
+    n=st.integers(0, 70),
+    families=st.tuples(st.sampled_from([3, 10]), st.sampled_from([0.02, 0.2])),
     top_k=st.integers(1, 12),
     name=st.sampled_from(["default", "careful", "vectors", "lax", "always"]),
     damaged=st.booleans(),
     tenants=st.booleans(),
 )
-def test_without_texts_too(seed: int, n: int, top_k: int, name: str, damaged: bool, tenants: bool) -> None:
+def test_without_texts_too(
+    seed: int, n: int, families: tuple[int, float], top_k: int, name: str, damaged: bool, tenants: bool
+) -> None:
     """Invariant: for the calibrated rule, rejudged(keeping(pool), policy) keeps what select(pool, policy) keeps."""
-    random = np.random.default_rng(seed)
-    centres = random.standard_normal((max(1, n // 3), 600))  # no plane of fewer dimensions narrows a cut
-    vectors = centres[random.integers(0, len(centres), n)] + 0.02 * random.standard_normal((n, 600))
+    random, (size, spread) = np.random.default_rng(seed), families
+    centres = random.standard_normal((max(1, n // size), 600))  # no plane of fewer dimensions narrows a cut
+    vectors = centres[random.integers(0, len(centres), n)] + spread * random.standard_normal((n, 600))
     if damaged and n:
         vectors[random.integers(0, n)] = np.nan
     candidates = Candidates(
@@ -237,6 +240,23 @@ def test_without_texts_too(seed: int, n: int, top_k: int, name: str, damaged: bo
     chosen = select(candidates, top_k=top_k, policy=policy)
     page = rejudged(kept(candidates, policy, top_k), policy)
     assert page.keep.tolist() == chosen.keep.tolist()
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2])
+def test_where_some_have_no_text_too(spread: float) -> None:
+    """A tight cluster whose candidates partly have no text stays, of copies one result."""
+    random = np.random.default_rng(7)
+    vectors = random.standard_normal((5, 600)).repeat(10, axis=0) + spread * random.standard_normal((50, 600))
+    texts = [None if number % 2 else f"{number} bees {'hum ' * number}" for number in range(50)]
+    candidates = Candidates(
+        scores=np.linspace(1.0, 0.5, 50),
+        vectors=vectors.astype(np.float32),
+        metric=Metric.COSINE,
+        metadata=Metadata(texts=as_texts(texts)),
+    )
+    chosen = select(candidates, top_k=TOP_K, policy=DEFAULT)
+    assert rejudged(kept(candidates), DEFAULT).keep.tolist() == chosen.keep.tolist()
+    assert (chosen.keep.tolist() == list(range(TOP_K))) == (spread == 0.2)
 
 
 def test_a_pool_of_forty_is_kept_in_nine_thousand_bytes_and_no_text_is_in_it() -> None:

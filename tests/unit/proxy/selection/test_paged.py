@@ -244,7 +244,10 @@ def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: 
     assert not any(asked[5:])
 
 
-def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("texts", [True, False])
+def test_a_block_is_measured_against_what_was_emitted_and_without_texts_against_the_first(
+    texts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured: list[int] = []
 
     def counted(self: RelativeDistances, start: int, stop: int, others: Indices) -> FloatMatrix:
@@ -253,8 +256,13 @@ def test_a_block_is_measured_against_what_was_emitted_and_nothing_else(monkeypat
 
     back = RelativeDistances.back
     monkeypatch.setattr(RelativeDistances, "back", counted)
-    page(pool(copies(1000, 100)), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
-    assert measured == [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
+    known = Metadata(texts=as_texts([f"passage {number // 100}" for number in range(1000)]) if texts else None)
+    page(pool(copies(1000, 100), metadata=known), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
+    emitted = [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
+    if texts:
+        assert measured == emitted
+    else:
+        assert (measured[0], measured[1::2], measured[2::2]) == (0, emitted[1:], [BLOCK] * (len(emitted) - 1))
 
 
 def tickets(count: int) -> tuple[Candidates, Policy]:
