@@ -333,8 +333,7 @@ def _compared(pool: KeptPool, policy: Policy, largest: float, *, reads: bool) ->
         pairs, slack = pool.relative.copy(), 0.0
         cut = cuts(threshold, 1.0, max(n, 1), largest=largest, unit=shown_unit)
     if isinstance(threshold, Certain):
-        bare = _bare(pool, largest)
-        pairs = _doubts(pool, largest, bare) if reads else by_vectors(pairs, bare, threshold.model or SHIPPED)
+        pairs = _doubts(pool, largest) if reads else by_vectors(pairs, _bare(pool, largest), threshold.model or SHIPPED)
     elif reads:
         pairs = np.where(np.isinf(pairs), UNKNOWN, pairs)
     if reads:
@@ -350,11 +349,12 @@ def _bare(pool: KeptPool, largest: float) -> FloatMatrix:
     return bare_bounds(near, near, largest)[_triangle(n)]
 
 
-def _doubts(pool: KeptPool, largest: float, bare: FloatMatrix) -> FloatMatrix:
-    """The doubts of its pairs (p,) with the bounds for closeness by chance: ``largest``, and ``bare`` (p,) without two texts."""
+def _doubts(pool: KeptPool, largest: float) -> FloatMatrix:
+    """The doubts of its pairs (p,) with the bound ``largest`` for closeness by chance."""
     apart = np.where(np.isinf(pool.relative), np.float32(1.0), pool.relative)
     doubt = (pool.doubt / np.float32(_LEVELS)).astype(np.float32)
-    beyond = apart > np.where(pool.bits & BARE, bare, np.float32(largest))
+    is_bare = pool.bits & BARE != 0
+    beyond = apart > (np.where(is_bare, _bare(pool, largest), np.float32(largest)) if is_bare.any() else largest)
     return np.where(beyond & (pool.bits & INSIDE == 0) & (pool.doubt > 0), np.float32(1.0), doubt)
 
 

@@ -368,11 +368,10 @@ def bare_bounds(rows: FloatMatrix, columns: FloatMatrix, largest: float) -> Floa
 
     ``rows`` (n,), ``columns`` (m,): neighbourhoods. ``largest``: as in RelativeDistances.
     """
-    bound = np.float32(largest)
-    near = np.minimum(np.minimum(rows[:, None], columns), np.float32(FARTHEST))
-    return (
-        np.full(near.shape, bound) if np.isinf(bound) else np.minimum(np.maximum(near * bound, np.float32(FLAT)), bound)
-    )
+    near, bound = np.minimum(rows[:, None], columns), np.float32(largest)
+    if np.isinf(bound):
+        return np.full(near.shape, bound)
+    return np.minimum(np.maximum(np.minimum(near, np.float32(FARTHEST)) * bound, np.float32(FLAT)), bound)
 
 
 def _mean(halves: Reals | np.float32) -> float:

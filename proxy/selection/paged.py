@@ -5,10 +5,10 @@ processed in blocks of 50 raw ranks. In each block, candidates within the cut of
 are collapsed into the nearest one; the others are clustered, and the best-ranked member of each cluster is emitted. The scale and repeated
 header lines are learned from the first block.
 
-Pages are stable for two reasons. Block b reads only its own candidates, those of the first block and those emitted by earlier blocks. So D does not change when more
-candidates are fetched after a complete block; an incomplete block is used only when the backend has no more. Neither top_k nor offset
-enters the recurrence, so every page size slices the same D. For this reason there is no diversifier (its choice depends on top_k), there
-are no caps (they count per page), and the representative is always the best rank.
+Pages are stable for two reasons. Block b reads only its own candidates, those of the first block and those emitted by earlier blocks. So
+D does not change when more candidates are fetched after a complete block; an incomplete block is used only when the backend has no more.
+Neither top_k nor offset enters the recurrence, so every page size slices the same D. For this reason there is no diversifier (its choice
+depends on top_k), there are no caps (they count per page), and the representative is always the best rank.
 
 D ascends in rank, and the first 50 ranks without duplicates are emitted unchanged: a clean list is not changed.
 """
