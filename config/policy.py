@@ -406,8 +406,8 @@ class PolicySettings(Model):
     chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
         2.5e-6,
         "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "
-        "dimensions to 2 % of the usual squared distance, at 64 to 39 %), and without texts also in a tight cluster, by the distance to the "
-        "eighth nearest candidate; none: no bound",
+        "dimensions to 2 % of the usual squared distance, at 64 to 39 %). The calibrated rule also applies it among the neighbours of two "
+        "results without texts, up to the eighth nearest candidate; none: no bound",
     )
     when: Literal["redundant", "always"] = setting(
         "redundant",

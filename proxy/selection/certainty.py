@@ -125,23 +125,23 @@ def adjusted(shift: float, coefficients: Mapping[str, float]) -> Model | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ByChance:
     """Distances beyond which two candidates may be near by chance.
 
-    ``largest``: of two texts, one of which must then contain the other. ``bare``: of two of which one has no text, which are then not merged;
-    one number for all pairs, or one for each (any shape).
+    ``largest``: for two candidates with texts; beyond it they merge only if one text contains the other. ``bare``: for two of which one has no
+    text; beyond it they never merge. One number for all pairs, or one for each pair (any shape).
     """
 
     largest: float
     bare: FloatMatrix | float
 
-    def per(self, unit: float) -> Bounds:
+    def per(self, unit: float) -> ByChance:
         """As shares of this distance."""
-        return self if unit == 1.0 else Bounds(self.largest / unit, self.bare / unit)
+        return self if unit == 1.0 else ByChance(self.largest / unit, self.bare / unit)
 
-    def at(self, places: Indices | Mask | slice) -> Bounds:
-        """Of some of the pairs, which are laid flat."""
-        return Bounds(self.largest, self.bare.reshape(-1)[places]) if isinstance(self.bare, np.ndarray) else self
+    def at(self, places: Indices | Mask | slice) -> ByChance:
+        """For some of the pairs. ``places``: in the flattened array of all pairs."""
+        return ByChance(self.largest, self.bare.reshape(-1)[places]) if isinstance(self.bare, np.ndarray) else self
 
 
 # How far the certainty has fallen after 0, 1, 2… kept results: 0 is not at all, 1 is completely.
@@ -167,7 +167,7 @@ def by_vectors(distance: FloatMatrix, largest: FloatMatrix | float, model: Model
     near = distance <= np.minimum(largest, np.float32(reach_of_vectors(model.vectors)))
     doubt = np.where(np.isinf(distance), distance, np.float32(1.0))
     if near.any():
-        doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), math.inf, model)
+        doubt[near] = 1.0 - _by_vector(distance[near].astype(np.float64), model)
         doubt[distance == 0.0] = 0.0
     return doubt.astype(np.float32, copy=False)
 
@@ -190,32 +190,33 @@ def judged(
     first: Indices,
     second: Indices,
     *,
-    bounds: Bounds,
+    by_chance: ByChance,
     rule: Certain,
     bounded: bool = True,
 ) -> Steps[tuple[Pairs, Mask]]:
     """The doubt (p,) of p pairs of candidates, 1 - probability, and whether one text contains most of the smaller one.
 
-    ``distance``: (p,) relative to the typical one, as ``bounds``; 1.0 for pairs that vectors cannot compare. For a pair that ``rule`` cannot
+    ``distance``: (p,) relative to the typical one, as ``by_chance``; 1.0 for pairs that vectors cannot compare. For a pair that ``rule`` cannot
     merge at any rank, the doubt may be too low; with ``bounded`` it is 1.0 if the pair could not merge even with as many shared 3-grams as
     the bit maps allow.
     """
     has_text = texts.numbers != 0
     known = None if np.count_nonzero(has_text) == len(has_text) else has_text.take(first) & has_text.take(second)
     if known is None or known.all():
-        return (yield from _by_text(distance, texts, first, second, rule, bounds.largest, bounded))
+        return (yield from _by_text(distance, texts, first, second, rule, by_chance.largest, bounded))
     doubt, is_contained = np.empty(len(first)), np.zeros(len(first), np.bool_)
-    doubt[~known] = 1.0 - _by_vector(distance[~known], bounds.at(~known).bare, rule.model or SHIPPED)
+    bare = distance[~known]
+    doubt[~known] = 1.0 - _by_vector(bare, rule.model or SHIPPED) * (bare <= by_chance.at(~known).bare)
     doubt[known], is_contained[known] = yield from _by_text(
-        distance[known], texts, first[known], second[known], rule, bounds.largest, bounded
+        distance[known], texts, first[known], second[known], rule, by_chance.largest, bounded
     )
     return doubt, is_contained
 
 
-def _by_vector(distance: Pairs, largest: FloatMatrix | float, model: Model) -> Pairs:
+def _by_vector(distance: Pairs, model: Model) -> Pairs:
     """The probability (p,) that pairs are copies by their vectors alone; 0 if it is too low to remove anything."""
     bare = _probability(_logit(dict(enumerate(vector_features(distance).T)), model.vectors))
-    return np.where((bare >= VECTORS_LEAST) & (distance <= largest), bare, 0.0)
+    return np.where(bare >= VECTORS_LEAST, bare, 0.0)
 
 
 def _by_text(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .certainty import Bounds, doubts_allowed
+from .certainty import ByChance, doubts_allowed
 from .clustering import cluster, lead, separate
 from .distances import (
     CosineDistances,
@@ -265,24 +265,24 @@ def group_by(
     if candidates.tenants is not None:
         distance = separate(distance, candidates.tenants, candidates.tenants)
     evidence = None
-    bounds = Bounds(measured.largest, measured.largest)
+    by_chance = ByChance(measured.largest, measured.largest)
     if is_certain and lacks_texts(candidates, policy):
         near = neighbourhoods(raw[:, :SCALE_FROM])
-        bounds = replace(bounds, bare=bare_bounds(near, near, measured.largest))
+        by_chance = replace(by_chance, bare=bare_bounds(near, near, measured.largest))
     if texts is not None and (
         yield from _is_distinct_page(distance[:top_k, :top_k], texts, policy, measured, typical=typical, cut=cut)
     ):
         texts = None
     if texts is not None:
         each = np.arange(candidates.size, dtype=np.intp)
-        evidence = yield from weigh(distance, texts, each, each, policy=policy, typical=typical, bounds=bounds)
+        evidence = yield from weigh(distance, texts, each, each, policy=policy, typical=typical, by_chance=by_chance)
         distance = evidence.distance
     elif is_certain and policy.text is not None and candidates.metadata.texts is not None:
         distance = np.where(
             np.isinf(distance), distance, np.float32(1.0)
         )  # no pair of the page is close enough for copies
     else:
-        distance = by_vectors_alone(distance, policy, typical=typical, bounds=bounds)
+        distance = by_vectors_alone(distance, policy, typical=typical, by_chance=by_chance)
     shown = distance if is_certain else raw * np.float32(measured.shown_unit)
     linkage = Linkage.LEADER if is_certain else policy.linkage
     ask = asker(candidates, policy.guards, texts, apart_in(candidates, policy, measured))
@@ -323,8 +323,8 @@ def _is_distinct_page(
     page = each[:count]
     if len(set(texts.numbers[:count].tolist())) < count or np.count_nonzero(distance <= NEAR * typical) > count:
         return False
-    bounds = Bounds(measured.largest, measured.largest)
-    found = yield from weigh(distance, texts, page, page, policy=policy, typical=typical, bounds=bounds)
+    by_chance = ByChance(measured.largest, measured.largest)
+    found = yield from weigh(distance, texts, page, page, policy=policy, typical=typical, by_chance=by_chance)
     return bool((lead(found.distance, cut, slack=measured.slack) == page).all())
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .certainty import Bounds
+from .certainty import ByChance
 from .clustering import cluster, lead, separate
 from .distances import CosineDistances, Distances, bare_bounds, neighbourhoods
 from .geometry import NOISE, SCALE_FROM, Mask
@@ -252,7 +252,7 @@ def _block(candidates: Candidates, reading: _Reading, walk: _Walk, start: int, s
     back = reading.measured.back(start, stop, emitted)
     unit = np.float32(reading.measured.shown_unit)
     raw = inside, back
-    among, to_emitted = _bounds(reading, walk, inside, start, stop)
+    among, to_emitted = _by_chance(reading, walk, inside, start, stop)
     each = np.arange(start, stop, dtype=np.intp)
     if reading.texts is not None:
         inside, back = opened(inside), opened(back)
@@ -261,27 +261,29 @@ def _block(candidates: Candidates, reading: _Reading, walk: _Walk, start: int, s
         inside, back = separate(inside, own, own), separate(back, own, theirs)
     policy, typical, evidence = reading.policy, reading.typical, None
     if reading.texts is not None:
-        here = yield from weigh(inside, reading.texts, each, each, policy=policy, typical=typical, bounds=among)
+        here = yield from weigh(inside, reading.texts, each, each, policy=policy, typical=typical, by_chance=among)
         if len(emitted) > MANY:
             yield
-        there = yield from weigh(back, reading.texts, each, emitted, policy=policy, typical=typical, bounds=to_emitted)
+        there = yield from weigh(
+            back, reading.texts, each, emitted, policy=policy, typical=typical, by_chance=to_emitted
+        )
         evidence, inside, back = (here, there), here.distance, there.distance
     else:
-        inside = by_vectors_alone(inside, policy, typical=typical, bounds=among)
-        back = by_vectors_alone(back, policy, typical=typical, bounds=to_emitted)
+        inside = by_vectors_alone(inside, policy, typical=typical, by_chance=among)
+        back = by_vectors_alone(back, policy, typical=typical, by_chance=to_emitted)
     shown = (inside, back) if reading.is_certain else (raw[0] * unit, raw[1] * unit)
     return _Block(start, stop, inside.copy(), back.copy(), shown, evidence)
 
 
-def _bounds(reading: _Reading, walk: _Walk, inside: FloatMatrix, start: int, stop: int) -> tuple[Bounds, Bounds]:
+def _by_chance(reading: _Reading, walk: _Walk, inside: FloatMatrix, start: int, stop: int) -> tuple[ByChance, ByChance]:
     """Of closeness by chance: among a block's candidates, and of them to the emitted ones."""
     largest = reading.measured.largest
     if not reading.is_bare:
-        return Bounds(largest, largest), Bounds(largest, largest)
+        return ByChance(largest, largest), ByChance(largest, largest)
     firsts = reading.measured.back(start, stop, np.arange(SCALE_FROM, dtype=np.intp)) if start else inside
     walk.near[start:stop] = own = neighbourhoods(firsts, start)
     emitted = walk.near[walk.emitted]
-    return Bounds(largest, bare_bounds(own, own, largest)), Bounds(largest, bare_bounds(own, emitted, largest))
+    return ByChance(largest, bare_bounds(own, own, largest)), ByChance(largest, bare_bounds(own, emitted, largest))
 
 
 def _consume(reading: _Reading, block: _Block, walk: _Walk) -> Steps[None]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..certainty import SHIPPED, Bounds, by_vectors, judged
+from ..certainty import SHIPPED, ByChance, by_vectors, judged
 from ..geometry import Mask, ahead
 from ..policy import Caps, Certain, Policy, Strategy, TextRules
 from ..values import FloatMatrix, Indices, Link, Steps
@@ -32,7 +32,7 @@ _NONE, _IDENTICAL, _CONTAINMENT = np.int8(Link.NONE), np.int8(Link.IDENTICAL), n
 
 Codes = npt.NDArray[np.int8]
 
-ANY = Bounds(math.inf, math.inf)
+ANY = ByChance(math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ def weigh(
     *,
     policy: Policy,
     typical: float,
-    bounds: Bounds = ANY,
+    by_chance: ByChance = ANY,
 ) -> Steps[Evidence]:
     """Combine text evidence with the ``distance`` (n, m) of candidates ``rows`` to candidates ``columns``.
 
     Infinite distances of missing vectors must be replaced before, to tell them from forbidden pairs: see ``opened``. ``typical``: the
-    pool's typical distance. ``bounds``: of closeness by chance. Under the calibrated rule the result is a doubt, 1 - probability, instead of a
+    pool's typical distance. ``by_chance``: for its pairs. Under the calibrated rule the result is a doubt, 1 - probability, instead of a
     distance.
     """
     rules = policy.text
@@ -80,8 +80,8 @@ def weigh(
     if are_many:
         yield
     unit = typical or 1.0
-    near = bounds.at(pairs.places).per(unit)
-    doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=unit, bounds=near)
+    near = by_chance.at(pairs.places).per(unit)
+    doubt = yield from _doubted(pairs, texts, links, similarities, policy, typical=unit, by_chance=near)
     doubts = np.ones(distance.shape, np.float32)
     is_forbidden = np.isinf(distance)
     if np.count_nonzero(is_forbidden):  # a third of the time of any()
@@ -98,10 +98,10 @@ def _doubted(
     policy: Policy,
     *,
     typical: float,
-    bounds: Bounds,
+    by_chance: ByChance,
 ) -> Steps[FloatMatrix]:
     """The doubt of each pair (p,) under the calibrated rule, 0 if texts alone link it already. Pairs in which one text contains the other
-    are added to ``links`` and ``similarities``. ``bounds``: of the pairs, as shares of the typical distance.
+    are added to ``links`` and ``similarities``. ``by_chance``: for these pairs, as shares of the typical distance.
     """
     assert isinstance(policy.threshold, Certain)  # noqa: S101 - nobody else asks
     relative = pairs.apart if typical == 1.0 else pairs.apart / np.float32(typical)
@@ -115,7 +115,7 @@ def _doubted(
         texts,
         pairs.first[open_pairs],
         pairs.second[open_pairs],
-        bounds=bounds.at(open_pairs),
+        by_chance=by_chance.at(open_pairs),
         rule=policy.threshold,
         bounded=policy.representative is Strategy.RANK and counts_clusters_alone(policy.caps),
     )
@@ -213,12 +213,12 @@ def _near(distance: FloatMatrix, rows: Indices, columns: Indices, reach: float, 
     )
 
 
-def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, bounds: Bounds) -> FloatMatrix:
+def by_vectors_alone(distance: FloatMatrix, policy: Policy, *, typical: float, by_chance: ByChance) -> FloatMatrix:
     """The matrix to cluster when no text is read: the distance (n, m), or under the calibrated rule the doubt."""
     if not isinstance(policy.threshold, Certain):
         return distance
     unit = typical or 1.0
-    return by_vectors(distance / np.float32(unit), bounds.per(unit).bare, policy.threshold.model or SHIPPED)
+    return by_vectors(distance / np.float32(unit), by_chance.per(unit).bare, policy.threshold.model or SHIPPED)
 
 
 def opened(distance: FloatMatrix) -> FloatMatrix:

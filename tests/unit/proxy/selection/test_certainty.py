@@ -22,7 +22,7 @@ from vecsieve.proxy.selection.certainty import (
     SUBJECTS,
     VECTOR_FEATURES,
     VECTORS_LEAST,
-    Bounds,
+    ByChance,
     by_vectors,
     doubts_allowed,
     judged,
@@ -62,7 +62,7 @@ def judge(*texts: str | None, distance: float = 0.3, largest: float = 2.0, rule:
     first, second = np.triu_indices(n, 1)
     apart = np.full(len(first), distance)
     doubt, contained = finished(
-        judged(apart, texts_of(*texts), first, second, bounds=Bounds(largest, largest), rule=rule)
+        judged(apart, texts_of(*texts), first, second, by_chance=ByChance(largest, largest), rule=rule)
     )
     found = Judged(np.ones((n, n)), np.zeros((n, n), np.bool_))
     for matrix, values in ((found.doubt, doubt), (found.contained, contained)):
@@ -152,7 +152,7 @@ def test_a_copy_of_a_candidate_changes_no_other_pair(texts: list[str]) -> None:
 def test_the_earlier_of_two_may_be_named_second() -> None:
     texts = texts_of(LONG, OTHER, f"{LONG} and more")
     later, earlier = np.array([2, 2]), np.array([0, 1])
-    found = finished(judged(np.full(2, 0.3), texts, later, earlier, bounds=Bounds(2.0, 2.0), rule=RULE))[0]
+    found = finished(judged(np.full(2, 0.3), texts, later, earlier, by_chance=ByChance(2.0, 2.0), rule=RULE))[0]
     assert found.tolist() == pytest.approx(judge(LONG, OTHER, f"{LONG} and more").doubt[2, :2].tolist())
 
 
@@ -165,7 +165,7 @@ def test_what_is_not_counted_exactly_could_not_be_merged(known: list[tuple[str, 
     first, second = np.triu_indices(len(known), 1)
     apart, rule = np.full(len(first), distance), Certain(first=0.85, last=0.4)
     (quick, near), (exact, contained) = (
-        finished(judged(apart, texts, first, second, bounds=Bounds(2.0, 2.0), rule=rule, bounded=bounded))
+        finished(judged(apart, texts, first, second, by_chance=ByChance(2.0, 2.0), rule=rule, bounded=bounded))
         for bounded in (True, False)
     )
     merged = exact <= 0.6
@@ -220,8 +220,8 @@ def test_of_two_of_which_one_has_no_text_vectors_alone_decide_within_bounds_of_t
     first, second = np.triu_indices(4, 1)
     bare: FloatMatrix = np.array([0.01, 0.2, 0.01, 0.2, 0.01, 0.01], np.float32)
     apart = np.full(6, 0.05)
-    doubt, _ = finished(judged(apart, texts, first, second, bounds=Bounds(2.0, bare), rule=RULE))
-    free, _ = finished(judged(apart, texts, first, second, bounds=Bounds(2.0, 2.0), rule=RULE))
+    doubt, _ = finished(judged(apart, texts, first, second, by_chance=ByChance(2.0, bare), rule=RULE))
+    free, _ = finished(judged(apart, texts, first, second, by_chance=ByChance(2.0, 2.0), rule=RULE))
     assert (free < 1.0).all()
     # With a text on both sides, as the first and the last have, the bound does not count.
     assert doubt.tolist() == [1.0, free[1], free[2], free[3], 1.0, 1.0]
@@ -231,7 +231,9 @@ def test_of_short_texts_the_doubt_of_a_pair_that_is_not_merged_counts_all_its_fe
     texts = texts_of("close 7 accounts", "the weather was fine on the 9th day")
     first, second, apart = np.array([0]), np.array([1]), np.array([0.9])
     doubt, _ = finished(
-        judged(apart, texts, first, second, bounds=Bounds(2.0, 2.0), rule=Certain(first=0.85, last=0.4), bounded=False)
+        judged(
+            apart, texts, first, second, by_chance=ByChance(2.0, 2.0), rule=Certain(first=0.85, last=0.4), bounded=False
+        )
     )
     logit = pair_features(texts, first, second, apart) @ np.array([TEXTS[name] for name in FEATURES])
     assert doubt.tolist() == pytest.approx((1.0 / (1.0 + np.exp(logit))).tolist())

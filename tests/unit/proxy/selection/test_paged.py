@@ -244,6 +244,18 @@ def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: 
     assert not any(asked[5:])
 
 
+@pytest.mark.parametrize("offset", [0, 60])
+def test_without_texts_a_tight_cluster_is_listed_whole(offset: int) -> None:
+    random, rank = np.random.default_rng(0), np.arange(150)
+    rows = random.standard_normal((150, 384))
+    # Twelve of one cluster in the first block, and twelve more behind it.
+    is_tight = (rank < 12) | ((rank >= 60) & (rank < 72))
+    rows[is_tight] = random.standard_normal(384) + 0.2 * rows[is_tight]
+    policy = replace(DEFAULT, chance=2.5e-6)
+    found = page(pool(rows), top_k=10, offset=offset, policy=policy, exhausted=True)
+    assert found.keep.tolist() == list(range(offset, offset + 10))
+
+
 @pytest.mark.parametrize("texts", [True, False])
 def test_a_block_is_measured_against_what_was_emitted_and_without_texts_against_the_first(
     texts: bool, monkeypatch: pytest.MonkeyPatch
