@@ -54,7 +54,8 @@ from .values import FloatMatrix, Indices, Metric
 # more copies, the fewer would be found.
 #
 # The reference is a normal cloud, because its differences are normal too, whatever its mean. Pages over normal, uniform and Laplace clouds
-# come back unchanged (tests/laws/test_metrics.py). Of clouds with very heavy tails (Cauchy) some pages lose a result.
+# come back unchanged (tests/laws/test_metrics.py). Of clouds with very heavy tails (Cauchy) or with dimensions of very unequal variance some
+# pages lose a result.
 #
 # A collection is rarely one cloud. Where it has many tight clusters, as of products by class, the pool's typical distance is that between
 # clusters, and everything within one is near by comparison. So a pair without texts must also be nearer than by chance in its
