@@ -22,8 +22,8 @@ from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
 
 from ..selection.metric import metric_of
-from ..selection.text.bounds import LONGEST, POOL_COST
-from ..selection.text.features import Text, text_of
+from ..selection.reading.bounds import LONGEST, POOL_COST
+from ..selection.reading.text import UNREAD, Text, text_of
 from ..selection.values import Candidates, Metadata, Metric
 from .policy import Fields
 
@@ -222,7 +222,6 @@ class Record(NamedTuple):
     text: Text | None = None
     text_bytes: int = 0
     is_cut: bool = False
-    title: str | None = None
     document: str | None = None
     source: str | None = None
     start: float | None = None
@@ -244,7 +243,7 @@ class Record(NamedTuple):
     def nbytes(self) -> int:
         """Approximate memory use after a comparison: the text, its 3-grams and other cached features."""
         taken = 250 if self.text is None else 950 + self.text_bytes * 3 // 2
-        for each in (self.title, self.document, self.source):
+        for each in (self.document, self.source):
             if each is not None:
                 taken += len(each) + 60
         return taken
@@ -253,17 +252,16 @@ class Record(NamedTuple):
         """A compact form from which the record can be restored without parsing its text. Only for records without a tenant."""
         moment = None if self.updated is None else (int(self.updated[0]), self.updated[1])
         text = None if self.text is None else self.text.essence
-        names = (self.title, self.document, self.source)
+        names = (self.document, self.source)
         return marshal.dumps((text, self.text_bytes, names, (self.start, self.end, self.chunk), moment, self.citations))
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Record:
         """The record that ``packed`` encoded in this process."""
-        text, text_bytes, (title, document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
+        text, text_bytes, (document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
         return cls(
             text=None if text is None else Text.of_essence(text),
             text_bytes=text_bytes,
-            title=title,
             document=document,
             source=source,
             start=start,
@@ -321,7 +319,6 @@ def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> t
             Record._make,
             zip(
                 *_texts(columns, fields.text),
-                _firsts(columns, fields.title, string),
                 _firsts(columns, fields.document, name),
                 _firsts(columns, fields.source, name),
                 _firsts(columns, fields.span_start, position),
@@ -364,12 +361,9 @@ def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
     if not records or not fields.top_level():
         return Metadata()
-    texts, spent, _, titles, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(
-        *records, strict=True
-    )
+    texts, spent, _, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(*records, strict=True)
     return Metadata(
         texts=_any(_afforded(texts, spent, allowance)),
-        titles=_any(titles),
         documents=_any(documents),
         sources=_any(sources),
         spans=_spans(starts, ends, chunks, fields),
@@ -391,7 +385,7 @@ def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance:
         return texts
     own = Allowance(POOL_BYTES)
     return tuple(
-        text if own.covers(size) and allowance.covers(size) else None for text, size in zip(texts, spent, strict=True)
+        text if own.covers(size) and allowance.covers(size) else UNREAD for text, size in zip(texts, spent, strict=True)
     )
 
 
@@ -420,10 +414,11 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
             if raw is None or raw[:1] != QUOTE:
                 continue
             if len(raw) > TEXT_BYTES:
+                found[row] = UNREAD
                 break
             spent[row] += len(raw)
             if not own.covers(len(raw)):
-                is_cut[row] = True
+                is_cut[row], found[row] = True, UNREAD
                 break
             text = string(raw, most_bytes=TEXT_BYTES)
             if text is not None:

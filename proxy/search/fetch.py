@@ -10,7 +10,6 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
@@ -159,14 +158,6 @@ Plan = tuple[int | None, ...]
 """The first pool's size for each search; None for a search that cannot be widened and is sent unchanged."""
 
 
-class Overlap(NamedTuple):
-    """Two results that are overlapping chunks, by their rows in the pool. ``share``: of the shorter one; 0.0 if they only touch."""
-
-    first: int
-    second: int
-    share: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
     """The lists of a divided fusion. ``distinct``: for each list, the places of its representatives; ``is_long``: whether the replies were
@@ -204,7 +195,7 @@ class Attempt:
     ``deadline``: of the last widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: the request's entry
     in memory. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it. ``held``: reads
     that the budget reserves for what memory may lack. ``is_noted``: the answer itself lists the copies of its results. ``given``: digests
-    of results of earlier turns of the session. ``overlapping``: per search, if overlaps are reported.
+    of results of earlier turns of the session.
     """
 
     call: SearchCall
@@ -248,7 +239,6 @@ class Attempt:
     deadline: float = 0.0
     held: HeldReads | None = None
     is_noted: bool = False
-    overlapping: tuple[tuple[Overlap, ...], ...] = ()
     given: frozenset[bytes] = frozenset()
     room: Hold | None = None
 

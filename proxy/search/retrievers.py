@@ -154,7 +154,7 @@ class Retrievers:
                 chosen, scale = self._scaling.of(
                     collection, pool.compared_by, of_lists, dimension=pool.vectors.shape[1]
                 )
-            steps = selecting(candidates, top_k=page.offset + page.top_k, policy=chosen, scale=scale)
+            steps = selecting(candidates, top_k=page.offset + page.top_k, policy=chosen, scale=scale, whole=True)
             timed = attempt.watch.stage(Stage.CLUSTER)
             selection = await self._work.finished(steps, timed, is_long=pool.size > LONG_POOL)
             distinct.append(np.flatnonzero(selection.representative == np.arange(pool.size)).tolist())

@@ -425,7 +425,8 @@ class Searcher:
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
             return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
         laps = attempt.watch.laps()
-        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over)
+        whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
+        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
@@ -452,7 +453,10 @@ class Searcher:
                         attempt.asked.key.vector,
                         attempt.asked.key.dimension,
                     )  # its rows may not have been read
-                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
+                if selection.median:
+                    self._scaling.observe(
+                        collection, vector, dimension=dimension, median=selection.median, size=pool.size
+                    )
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

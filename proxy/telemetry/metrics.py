@@ -43,7 +43,6 @@ from .labels import (
     EventSink,
     FailOpen,
     FusionOutcome,
-    Guard,
     LocalError,
     MemoryRecall,
     Named,
@@ -160,9 +159,6 @@ class Metrics(Instruments):
     collapsed_ratio = HistogramSpec("Share of a search's candidates removed as duplicates.", REDUCTION, BACKEND)
     score_loss_ratio = HistogramSpec("Relative change of a search's mean score by selection.", LOSS, BACKEND)
     candidates_collapsed_total = CounterSpec("Candidates removed as duplicates.", BACKEND, Label.of("reason", Collapse))
-    candidates_vetoed_total = CounterSpec(
-        "Candidates that a guard kept from being collapsed.", BACKEND, Label.of("guard", Guard)
-    )
     results_capped_total = CounterSpec("Candidates removed by a cap on their document or source.", BACKEND)
     results_over_budget_total = CounterSpec("Results removed because the budget for texts was spent.", BACKEND)
     results_shown_before_total = CounterSpec(
@@ -396,8 +392,6 @@ class Metrics(Instruments):
         self.score_loss_ratio.observe(each.score_loss)
         for reason, count in each.collapsed_by:
             self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
-        for guard, count in each.vetoed_by:
-            self.candidates_vetoed_total.labels(self.backend, guard).inc(count)
         self._noted(each)
 
     def _noted(self, each: Figures) -> None:

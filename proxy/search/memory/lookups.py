@@ -24,8 +24,8 @@ from vecsieve.adapters.contract import (
 )
 
 from ...selection.policy import Certain, Linkage, Policy, Strategy
-from ...selection.text.evidence import counts_clusters_alone
-from ...selection.text.memo import Memo
+from ...selection.reading.memo import Memo
+from ...selection.single import counts_clusters_alone
 from ...selection.values import FloatVector, Indices, Metric, Selection
 from ...telemetry.labels import MemoryRecall, Stage
 from ..candidates import Record, records_of
@@ -309,7 +309,7 @@ def candidates_needed(selection: Selection, scores: FloatVector, policy: Policy)
     Which candidate leads a cluster does not depend on those behind it. So candidates behind the last result only affect the typical
     distance, which is reused for a while (``Repeats``).
     """
-    is_by_rank = isinstance(policy.threshold, Certain) or policy.linkage is Linkage.LEADER
+    is_by_rank = policy.threshold is None or isinstance(policy.threshold, Certain) or policy.linkage is Linkage.LEADER
     if (
         not (is_by_rank and policy.representative is Strategy.RANK and policy.diversifier is None)
         or not (policy.caps.per_cluster == 1 and counts_clusters_alone(policy.caps))
@@ -369,6 +369,6 @@ def arranged(decided: Decided, order: Sequence[int] | Indices) -> Decided:
         links=chosen.links[taken],
         similarities=chosen.similarities[taken],
         cuts=chosen.cuts[taken],
-        vetoes=chosen.vetoes[taken],
+        also=np.where(chosen.also[taken] >= 0, places[chosen.also[taken]], -1),
     )
     return decided._replace(selection=selection, slots=decided.slots[taken])
