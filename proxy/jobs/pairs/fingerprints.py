@@ -15,7 +15,8 @@ import numpy.typing as npt
 import xxhash
 
 from ...selection.judging.covering import LONG, RUN, grams_of, short_sentences
-from ...selection.reading.text import MOST_TOKENS, Passage, Text, text_of
+from ...selection.reading.text import Passage, Text, text_of
+from ...writes.holding import is_readable
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -27,13 +28,9 @@ _OF_WHOLE = 2  # added to these for a hash of the whole text, which is no finger
 
 
 def readable(raw: str | None) -> Text | None:
-    """A text that has tokens and is read to its end; None for any other: it may say anything, so it is no copy, and has none."""
+    """A text that the judge can compare; None for any other, which has no fingerprints."""
     text = None if raw is None else text_of(raw)
-    if text is None or text.cost() < 0:
-        return None
-    plain, laid = text.passages(exact=True)
-    longest = max(len(plain.tokens), 0 if laid is None else len(laid.tokens))
-    return text if plain.tokens and longest <= MOST_TOKENS else None
+    return text if text is not None and is_readable(text) else None
 
 
 def exact_hash(raw: str, text: Text | None) -> int:

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from ...selection.judging.judge import Judge
 from ...selection.policy import Tier
-from ...selection.reading.text import Text
+from ...selection.reading.text import Text, text_of
 from ...selection.values import FloatMatrix, Indices, Link
+from ...writes.holding import Holder
 from ..pairs.comparing import are_equal
 from ..pairs.comparing import similarities as similarities_of
 from ..pairs.fingerprints import readable
@@ -115,16 +116,11 @@ def _held(
 
 
 def are_held(leaving: Sequence[str | None], staying: str | None) -> list[bool]:
-    """Whether each text is one run of the one that stays, read exactly, or equal if it is not read. Without texts there is nothing to compare."""
-    judge = Judge(Tier.EXACT)
-    other = readable(staying)
-    if other is not None:
-        judge.keep(0, other)
-    found = []
-    for text in leaving:
-        one = readable(text)
-        found.append(text == staying or (one is not None and bool(judge.verdict(one).holders)))
-    return found
+    """Whether each text is one run of the one that stays, read exactly. Without texts there is nothing to compare."""
+    if staying is None:
+        return [text is None for text in leaving]
+    holder = Holder(text_of(staying))
+    return [text is not None and holder.link(text_of(text)) is not Link.NONE for text in leaving]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
