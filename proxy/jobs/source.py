@@ -322,10 +322,17 @@ USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
     """The first of ``fields`` that holds a non-blank string; None without one."""
+    path = text_path(payload, fields)
+    value = None if path is None else value_at(payload, path)
+    return value if isinstance(value, str) else None
+
+
+def text_path(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
+    """Which of ``fields`` has the text."""
     for field in fields:
         value = value_at(payload, field)
         if isinstance(value, str) and value.strip():
-            return value
+            return field
     return None
 
 

@@ -1,0 +1,66 @@
+"""Whether one text says all of another, as strictly as a final deletion asks (selection/judging, ``Tier.EXACT``): the text is equal, or one unbroken
+run of the one that stays, read exactly. A text that is not read to its end may say anything: it holds and is held by an equal one alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+
+from ..selection.judging.judge import Judge
+from ..selection.policy import Tier
+from ..selection.reading.text import MOST_TOKENS, Text
+from ..selection.values import Link
+
+# Words that the text that stays must have. In a run of it each stands as it is, but for case, unless markup or a line's end divides it there.
+_WORD = re.compile(r"[A-Za-z]{5,}", re.ASCII)
+SCREENED = 8
+
+
+def is_readable(text: Text) -> bool:
+    """Whether a text has tokens, and is read to its end."""
+    if text.cost() < 0:
+        return False
+    plain, laid = text.passages(exact=True)
+    longest = max(len(plain.tokens), 0 if laid is None else len(laid.tokens))
+    return len(plain.tokens) > 0 and longest <= MOST_TOKENS
+
+
+class Holder:
+    """A text that stays. It is read when it is first needed."""
+
+    __slots__ = ("_judge", "_lower", "text")
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self._lower: str | None = None
+        self._judge: Judge | None = None
+
+    def link(self, other: Text) -> Link:
+        """EQUAL or CONTAINED if it holds the other one, else NONE."""
+        if other.raw == self.text.raw:
+            return Link.EQUAL
+        if not self._may_hold(other) or not is_readable(other) or not is_readable(self.text):
+            return Link.NONE
+        if self._judge is None:
+            self._judge = Judge(Tier.EXACT)
+            self._judge.keep(0, self.text)
+        return self._judge.verdict(other).link
+
+    def _may_hold(self, other: Text) -> bool:
+        """Whether some words of the other one stand here: of most neighbours they do not, and reading takes a hundred times as long."""
+        if other.cost() < 0 or self.text.cost() < 0:
+            return False
+        if self._lower is None:
+            self._lower = self.text.raw.lower()
+        words = (found[0].lower() for found in _WORD.finditer(other.raw))
+        return all(word in self._lower for word in islice(words, SCREENED))
+
+
+def holds(staying: Text | None, leaving: Iterable[Text]) -> bool:
+    """Whether a text holds all of these."""
+    if staying is None:
+        return False
+    holder = Holder(staying)
+    return all(holder.link(each) is not Link.NONE for each in leaving)
