@@ -153,7 +153,8 @@ class Decided:
         ]
 
     def _repeat(self, place: int, link: Link, similarity: float, representative: Indices) -> Repeat:
-        head, also = int(self.grouped.heads[place]), int(self.grouped.walked.also[place])
+        by = self.grouped.heads if link is Link.DISTANCE else self.grouped.walked.representative
+        head, also = int(by[place]), int(self.grouped.walked.also[place])
         holders: tuple[int, ...] = (head,) if also < 0 else (head, also)
         verdict = self._verdicts.get(place)
         if verdict is None or verdict.link != link:
