@@ -249,10 +249,10 @@ class Walk:
             but = passed_over(verdict, text, self._judge.kept[verdict.holders[0]])
             of = tuple(dict.fromkeys(self._heads[each] for each in verdict.holders))
             self._heads.append(of[0])
-            return Repeat(verdict.link, of, verdict.share, but)
+            return Repeat(verdict.link, of, float(np.float32(verdict.share)), but)
         head, distance = self._led(number, has_text=self._judge is not None and text is not None, vector=vector)
         self._heads.append(head)
-        return None if head == number else Repeat(Link.DISTANCE, (head,), 1.0 - distance)
+        return None if head == number else Repeat(Link.DISTANCE, (head,), float(np.float32(1.0 - distance)))
 
     def _verdict(self, number: int, text: Text | None) -> Verdict | None:
         """The verdict by which a text leaves; None if it stays."""

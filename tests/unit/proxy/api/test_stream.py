@@ -12,7 +12,6 @@ from vecsieve.proxy.api.walk import Stage
 from vecsieve.proxy.search.context.tokens import estimated
 from vecsieve.proxy.selection.policy import Linkage, Strategy
 
-
 HALVES = ("Orders may be returned within thirty days of delivery.", "Refunds are paid to the card that was charged.")
 SENTENCES = [
     f"The depot in the {place} sends parcels by {way} and closes at {hour} on working days."
@@ -85,11 +84,11 @@ def test_a_chunk_behind_target_k_is_told_as_such_and_a_copy_as_a_copy() -> None:
 def test_two_chunks_that_say_all_of_a_third_cover_it_and_differences_are_named() -> None:
     """A stream has the holders and the differences at hand; a whole list must find the same."""
     windows = [" ".join(SENTENCES[first : first + 6]) for first in (0, 4)]
-    pool = of(*windows, LONG, windows[0].replace("sends parcels by van", "also sends parcels by van"))
+    pool = of(*windows, LONG, windows[0].replace("van and", "van &"))
     stream, _ = streamed(pool, STABLE)
     joined, edited = stream.outcome().removed
     assert (joined.stage, joined.repeat and set(joined.repeat.of)) == (Stage.JOINED, {0, 1})
-    assert (edited.stage, edited.repeat and edited.repeat.but) == (Stage.EDITED, "'also' added")
+    assert (edited.stage, edited.repeat and edited.repeat.but) == (Stage.EDITED, "'&' for 'and'")
     assert stream.outcome() == optimize(pool, STABLE, estimated)
 
 
