@@ -70,6 +70,12 @@ class RequestHead:
     database: str = ""  # from the client's metadata (Milvus)
 
 
+# Methods that only read (RFC 9110, 9.2.1).
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Paths of gRPC's own services, health and reflection, which know nothing of stored points.
+GRPC_SERVICES = "/grpc."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
     """A collection that a request may change. ``collection``: as ``Operation.collection``; None: any."""
