@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
@@ -151,8 +151,12 @@ def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
     return _ceiling(policy.fetch.page_cap, cap) // BLOCK * BLOCK
 
 
-Fetch = Callable[[bytes], Awaitable[bytes]]
-"""Sends a widened request and returns the body of a 2xx answer; raises RejectedReplyError for everything else."""
+class Fetch(Protocol):
+    async def __call__(self, body: bytes, *, reads: int = 1) -> bytes:
+        """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else. ``reads``: as how many
+        searches the database counts each of its searches.
+        """
+        ...
 
 
 Plan = tuple[int | None, ...]

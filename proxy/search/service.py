@@ -13,7 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
+from vecsieve.adapters.contract import (
+    Adapter,
+    DeclinedError,
+    Dialect,
+    FetchesAgain,
+    Operation,
+    Reason,
+    SearchCall,
+    UnsupportedError,
+)
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..runtime.memory import Pressure
@@ -208,9 +217,8 @@ class SearchService:
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 is_repeat = repeat is not None and repeat.is_known
-                if lean is not None and not (
-                    is_spare or services.own.has(operation, len(call.searches), is_repeat=is_repeat)
-                ):
+                reads = self._recall_reads(call, is_repeat=is_repeat)
+                if lean is not None and not services.own.has(operation, reads, is_repeat=is_repeat):
                     call, lean = whole(), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
@@ -228,7 +236,7 @@ class SearchService:
             call=call,
             spare=None if lean is None else whole,
             repeat=repeat,
-            held=None if lean is None else services.own.hold(operation, len(call.searches), is_repeat=is_repeat),
+            held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
             policy=policy,
             plan=planned,
             watch=watch,
@@ -237,6 +245,15 @@ class SearchService:
             ahead=ahead if sum(ahead) <= most else (),
             enough=enough,
         )
+
+    def _recall_reads(self, call: SearchCall, *, is_repeat: bool) -> int:
+        """The reads to reserve for what memory may lack: a lookup for a single search, or all with vectors. A request that repeats an earlier one
+        seldom lacks anything.
+        """
+        adapter, searches = self._adapter, len(call.searches)
+        if searches > 1 or is_repeat or not isinstance(adapter, FetchesAgain):
+            return searches
+        return adapter.lookup_reads
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer to a prepared search, and its report."""
@@ -358,13 +375,13 @@ class SearchService:
         return answered
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
-        async def fetch(body: bytes) -> bytes:
+        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
             def granted() -> None:
                 if attempt.reply is not None:
                     kind, searches = OwnRead.GROW if attempt.rounds else OwnRead.RECALL, attempt.call.searches
                     is_paged = any(search.pages for search in searches)
                     self._services.own.grant(
-                        exchange.operation, kind, len(searches), held=attempt.held, is_paged=is_paged
+                        exchange.operation, kind, reads * len(searches), held=attempt.held, is_paged=is_paged
                     )
 
             send = partial(self._fetch, exchange, attempt)

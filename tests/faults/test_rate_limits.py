@@ -120,3 +120,16 @@ async def test_over_grpc_a_refusal_of_another_call_to_the_collection_counts_as_w
         assert scrolled.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await query(proxy.port)).code is grpc.StatusCode.OK
         assert widened(database) == []
+
+
+async def test_a_client_who_keeps_a_tenth_below_the_limit_is_not_refused_because_of_lookups() -> None:
+    """A lookup has a condition of its own, and so costs Qdrant's limit two tokens."""
+    database = Limited(reads=100)
+    async with limited(database, mode="on") as (_, proxy):
+        for first in range(90):  # each pool has three new points
+            database.first = 3 * first
+            assert await status(proxy.port) == 200
+        assert database.refused == 0
+        assert database.looked_up > 0
+        own = sum(proxy.count("own_reads_total", kind=kind) for kind in ("recall", "grow"))
+        assert database.spent == 90 + own <= 90 + 1 + 90 // 10
