@@ -54,6 +54,15 @@ def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
     return replace(needs, vectors=False, values=not has_records)
 
 
+def recall_reads(adapter: Adapter, call: SearchCall, *, is_repeat: bool) -> int:
+    """The reads to reserve for what memory may lack: a lookup for a single search, or all with vectors. A request that repeats an earlier one
+    (``is_repeat``) seldom lacks anything.
+    """
+    if len(call.searches) > 1 or is_repeat or not isinstance(adapter, FetchesAgain):
+        return len(call.searches)
+    return adapter.lookup_reads
+
+
 class Read(NamedTuple):
     """What is compared of a ``pool``: its rows, a record of each payload, and what is known of all rows, as in Candidates."""
 

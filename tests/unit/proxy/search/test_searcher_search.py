@@ -239,13 +239,6 @@ async def test_a_search_that_names_its_own_most_is_widened_no_further() -> None:
     assert plan(replace(parsed, searches=(replace(parsed.searches[0], most=4),)), policy(), None) is None
 
 
-def test_a_factor_for_now_replaces_the_policys_own_of_a_search_that_is_not_paged() -> None:
-    asked = call((20, None), (20, 0))
-    assert plan(asked, policy(), None) == (100, 50)
-    assert plan(asked, policy(), None, factor=2.0) == (40, 50)
-    assert plan(asked, policy(), None, factor=9.0) == (100, 50), "never more than the policy's"
-
-
 class Watched(ToyAdapter):
     """Notes in which thread it reads and cuts replies."""
 
