@@ -129,7 +129,7 @@ def test_a_batch_is_asked_for_what_each_of_its_searches_needs() -> None:
 
 async def test_a_search_that_is_sent_unchanged_teaches_nothing() -> None:
     depths = Depths()
-    attempt = prepared(depths, call((250, None), (10, None)), policy())
+    attempt = prepared(depths, call((256, None), (10, None)), policy())
     assert attempt.plan == (None, 50)
     upstream = ToyUpstream(ranking([0] * 260), ranking(CLEAN))
     await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)

@@ -60,7 +60,7 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, lookups=False),
+        fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
         selection=Policy(
             linkage=Linkage.LEADER,
             threshold=Certain(first=0.85, last=0.4),
@@ -89,7 +89,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, lookups=False)
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
     assert found.selection == Policy(
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),

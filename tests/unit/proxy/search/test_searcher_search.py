@@ -133,13 +133,13 @@ async def test_each_search_of_a_batch_is_chosen_on_its_own() -> None:
 
 async def test_a_search_that_cannot_be_widened_keeps_the_backends_own_page_beside_one_that_can() -> None:
     upstream = ToyUpstream(ranking([0] * 200 + list(range(1, 100))), ranking(COPIES))
-    asked = call((250, None), (3, None))
+    asked = call((256, None), (3, None))
     attempt = attempt_of(asked, policy())
     answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
     first, second = families_of(answer)
-    assert first == [0] * 200 + list(range(1, 51))
+    assert first == [0] * 200 + list(range(1, 57))
     assert second == [0, 1, 2]
-    assert upstream.asked == [[[0, 250], 24]], "and its request as it was"
+    assert upstream.asked == [[[0, 256], 24]], "and its request as it was"
 
 
 async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_that_is_widened() -> None:
@@ -152,7 +152,7 @@ async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_th
     assert families_of(searcher.plain(attempt)) == [own, [0, 0, 0]]
 
 
-@pytest.mark.parametrize("asked", [call((200, None)), call((10, 5000)), call((10, 1000))])
+@pytest.mark.parametrize("asked", [call((256, None)), call((10, 5000)), call((10, 1000))])
 def test_a_window_beyond_the_caps_is_not_planned(asked: SearchCall) -> None:
     assert plan(asked, policy(), None) is None
 
