@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +37,13 @@ class Item:
     atoms: tuple[str, ...]
     payload: Mapping[str, bytes]
 
+    @property
+    def text(self) -> str:
+        """The member ``text``, or the longest string; "" without one."""
+        raw = self.payload.get("text") or max((raw for raw in self.payload.values() if raw[:1] == b'"'), key=len, default=b'""')
+        value = msgspec.json.decode(raw)
+        return value if isinstance(value, str) else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
@@ -48,6 +56,23 @@ class Query:
     candidates: Indices | None
 
 
+class Repeats(StrEnum):
+    """What the labels of a set call a repeat: another copy, the same meaning in other words, or nothing: no item repeats another."""
+
+    COPIES = "copies"
+    MEANINGS = "meanings"
+    NONE = "none"
+
+
+# The types of the known sets that are no copies.
+OF_TYPE = {
+    "intent": Repeats.MEANINGS,
+    "perspectives": Repeats.MEANINGS,
+    "key points": Repeats.MEANINGS,
+    "multi-hop": Repeats.NONE,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet:
     """``vectors``: (items, d), ``query_vectors``: (queries, d); rows of length one, or zero for zero vectors."""
@@ -57,6 +82,7 @@ class LabelledSet:
     queries: tuple[Query, ...]
     vectors: Vectors
     query_vectors: Vectors
+    repeats: Repeats = Repeats.COPIES
 
 
 # Embeddings from .npy files: one row per line of the JSON beside them, any width, any float, scaled to length one.
@@ -123,6 +149,8 @@ class _Question(msgspec.Struct, frozen=True):
 
 class _Meta(msgspec.Struct, frozen=True):
     extra_corpus: str | None = None
+    type: str | None = None
+    repeats: Repeats | None = None
 
 
 _Read = TypeVar("_Read", _Row, _Question)
@@ -149,7 +177,8 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     """The set in ``folder``. ``geometry``: a folder with other embeddings, one folder per set. Raises SettingsError."""
     ids, items, vectors = _corpus(folder, geometry)
     queries = _queries(folder, ids)
-    extra = _extra(folder)
+    meta = _meta(folder)
+    extra = _extra(folder, meta.extra_corpus)
     if extra is not None:
         _, others, others_vectors = _corpus(extra, geometry)
         _same_width(extra, vectors, others_vectors)
@@ -157,7 +186,8 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     query_vectors = read_vectors(_beside(folder, geometry), "queries", rows=len(queries))
     _same_width(folder, vectors, query_vectors)
     return LabelledSet(
-        name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors
+        name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors,
+        repeats=meta.repeats or OF_TYPE.get(meta.type or "", Repeats.COPIES),
     )  # fmt: skip
 
 
@@ -239,19 +269,24 @@ def _payload(line: bytes) -> Mapping[str, bytes]:
     return {key: bytes(value) for key, value in members.items() if key not in LABELS}
 
 
-def _extra(folder: Path) -> Path | None:
+def _meta(folder: Path) -> _Meta:
     path = folder / "meta.json"
     if not path.is_file():
-        return None
+        return _Meta()
     try:
-        name = msgspec.json.decode(_content(path), type=_Meta).extra_corpus
+        return msgspec.json.decode(_content(path), type=_Meta)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SettingsError([Problem(str(path), one_line(str(error)), "a JSON object")]) from error
+
+
+def _extra(folder: Path, name: str | None) -> Path | None:
+    """The folder of the sibling set."""
     if name is None:
         return None
     if not name or Path(name).name != name or not (folder.resolve().parent / name / CORPUS).is_file():
         seen = f"extra_corpus {one_line(repr(name))}"
-        raise SettingsError([Problem(str(path), seen, f"the name of a folder beside {folder.name}, with {CORPUS}")])
+        place = str(folder / "meta.json")
+        raise SettingsError([Problem(place, seen, f"the name of a folder beside {folder.name}, with {CORPUS}")])
     return folder.resolve().parent / name
 
 
