@@ -1,7 +1,7 @@
 """`python -m quality.harness [--preset NAME] [--embedding NAME …] [--set NAME …] [--show N]`: the labelled sets under one preset, quickly.
 
 Each row: strict cut, answer kept, recall gained, drops among the first eight and in all of the pool that the page reaches, and how many of
-these are wrong, by label and by text (`vecsieve evaluate`, docs/policies.md). Pages of eight of a pool of fifty, not filled.
+these are wrong, by label and by text (`vecsieve evaluate`, docs/policies.md). Pages of eight of a pool of fifty.
 ``--show N``: the first N drops of each set that are wrong by text, with the words that the page lacks.
 """
 
@@ -112,7 +112,7 @@ def main() -> int:
     reader.add_argument("--embedding", action="append", help="minilm, or a folder of models; repeatable")
     reader.add_argument("--set", action="append", default=[])
     reader.add_argument("--every", type=int, default=1)
-    reader.add_argument("--filled", action="store_true", help="pages as a client gets them")
+    reader.add_argument("--chosen", action="store_true", help="pages without the copies that fill short ones")
     reader.add_argument("--show", type=int, default=0)
     given = reader.parse_args()
     data = folder()
@@ -124,14 +124,18 @@ def main() -> int:
     with ProcessPoolExecutor() as pool:
         for name in given.embedding or known:
             began = time.perf_counter()
-            works = [(given.preset, path, known[name], "filled" if given.filled else "", given.every) for path in folders]
+            works = [
+                (given.preset, path, known[name], "" if given.chosen else "filled", given.every) for path in folders
+            ]
             summary = list(summarised(list(pool.map(outcome, works)), draws=0, seed=0).values())[-1]
             ordered = sorted(summary.sets, key=lambda each: list(Repeats).index(each.repeats))
             totals = [(f"all {kind.value}", line) for kind, line in summary.headlines.items()]
             title = f"preset {given.preset}, embedding {name}, {time.perf_counter() - began:.0f} s"
             console.print(table(title, ordered, totals))
             for path in folders if given.show else ():
-                lines = wrong_by_text(read_set(path, geometry=known[name]), chosen(given.preset))
+                lines = wrong_by_text(
+                    read_set(path, geometry=known[name]), chosen(given.preset, is_filled=not given.chosen)
+                )
                 for line, _ in zip(lines, range(given.show), strict=False):
                     console.print(line, markup=False, highlight=False)
     return 0

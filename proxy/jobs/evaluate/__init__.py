@@ -4,6 +4,7 @@ command    the command line
 reading    labelled sets: from folders, and those of the package
 searching  the policies that are compared, and one query through the code that the proxy runs
 judging    every answer of every contender against the labels
+wording    whether a page says, in its own words, all that a dropped result says
 fitting    the calibrated rule fitted to labelled sets, and judged on sets left out
 gates      acceptance gates with pass and fail
 summary    figures and intervals

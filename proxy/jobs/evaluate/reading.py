@@ -40,7 +40,9 @@ class Item:
     @property
     def text(self) -> str:
         """The member ``text``, or the longest string; "" without one."""
-        raw = self.payload.get("text") or max((raw for raw in self.payload.values() if raw[:1] == b'"'), key=len, default=b'""')
+        raw = self.payload.get("text") or max(
+            (raw for raw in self.payload.values() if raw[:1] == b'"'), key=len, default=b'""'
+        )
         value = msgspec.json.decode(raw)
         return value if isinstance(value, str) else ""
 

@@ -18,8 +18,9 @@ from rich.text import Text
 from vecsieve.config.problems import one_line
 
 from .fitting import Bin
+from .reading import Repeats
 from .searching import PLAIN, Contender
-from .summary import MANY_DROPS, REDUNDANT, Estimate, SetSummary, Summary, Worst
+from .summary import MANY_REPEATS, REDUNDANT, Estimate, Headline, SetSummary, Summary, Worst
 
 # All results of an evaluation, as plain values for a program.
 
@@ -51,10 +52,17 @@ def as_json(found: Sequence[Findings], contenders: Sequence[Contender], terms: T
         "geometries": [
             {
                 "geometry": each.geometry,
-                "policies": {name: asdict(summary) for name, summary in each.summaries.items()},
+                "policies": {name: _plain(summary) for name, summary in each.summaries.items()},
             }
             for each in found
         ],
+    }
+
+
+def _plain(summary: Summary) -> dict[str, object]:
+    return {
+        "headlines": {kind.value: asdict(line) for kind, line in summary.headlines.items()},
+        "sets": [asdict(each) for each in summary.sets],
     }
 
 
@@ -66,50 +74,57 @@ _Value = Callable[[SetSummary], float | None]
 def report(findings: Findings, terms: Terms) -> RenderableType:
     each = [_by_set(name, summary) for name, summary in findings.summaries.items() if name != PLAIN]
     spaced = [part for table in each for part in (Text(), table)]
-    return Group(_headlines(findings, terms), _legend(terms), *spaced)
+    kinds = next(iter(findings.summaries.values())).headlines
+    heads = [part for kind in kinds for part in (_headlines(findings, kind, terms), Text())]
+    return Group(*heads, _legend(terms), *spaced)
 
 
-def _headlines(findings: Findings, terms: Terms) -> Table:
-    some = next(iter(findings.summaries.values()))
-    queries = sum(each.queries for each in some.sets)
+_KINDS = {
+    Repeats.COPIES: "whose repeats are copies",
+    Repeats.MEANINGS: "whose repeats have other words and one meaning",
+    Repeats.NONE: "without repeats",
+}
+
+
+def _headlines(findings: Findings, kind: Repeats, terms: Terms) -> Table:
+    some = next(iter(findings.summaries.values())).headlines[kind]
     pool = "" if terms.pool is None else f", {terms.pool} candidates"
     vectors = "" if findings.geometry is None else f", embeddings {one_line(findings.geometry)}"
-    title = (
-        f"{_counted(len(some.sets), 'set')}, {_counted(queries, 'query', 'queries')}, top {terms.top_k}{pool}{vectors}"
-    )
-    table = Table(box=box.HORIZONTALS, title=Text(title), title_justify="left", show_lines=True, padding=0)
+    counts = f"{_counted(some.sets, 'set')} {_KINDS[kind]}, {_counted(some.queries, 'query', 'queries')}"
+    title = Text(f"{counts}, top {terms.top_k}{pool}{vectors}")
+    table = Table(box=box.HORIZONTALS, title=title, title_justify="left", show_lines=True, padding=0)
     table.add_column("\npolicy", min_width=12)
     for heading in (
-        "redundancy\nremoved",
+        "strict\ncut",
+        "redun.\nremoved",
         "answer kept\nworst set",
-        "\nmean",
         "S-recall\ngained",
-        "\nworst set",
-        "wrong\ndrops",
-        "\nworst set",
+        "page: wrong\nby label",
+        "\nby text",
+        "pool: wrong\nby label",
+        "\nby text",
     ):
         table.add_column(heading, justify="right")
-    for heading in ("\nitems", "ms to\nchoose", "ms\nadded"):
+    for heading in ("\nitems", "ms\nadded"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=5)
     for name, summary in findings.summaries.items():
-        table.add_row(Text(one_line(name)), *_headline_cells(name, summary))
+        table.add_row(Text(one_line(name)), *_headline_cells(name, summary.headlines[kind]))
     return table
 
 
-def _headline_cells(name: str, summary: Summary) -> Sequence[str | Text]:
-    line = summary.headline
+def _headline_cells(name: str, line: Headline) -> Sequence[str | Text]:
     if name == PLAIN:  # the baseline of the others: its own differences are zero by definition
-        return [ABSENT] * 7 + [f"{line.returned:.2f}", ABSENT, ABSENT]
+        return [ABSENT] * 8 + [f"{line.returned:.2f}", ABSENT]
     return [
-        _estimate(line.reduction),
+        _estimate(line.strict_cut),
+        _number(None if line.reduction is None else line.reduction.value, ".3f"),
         _worst(line.retention_worst),
-        _estimate(line.retention_mean),
         _estimate(line.gain_mean, sign="+"),
-        _worst(line.gain_worst, sign="+"),
-        _estimate(line.wrong_mean),
-        _worst(line.wrong_worst),
+        _wrong(line.page.by_label, line.page.drops, line.page.label_share),
+        _wrong(line.page.by_text, line.page.drops, line.page.text_share),
+        _wrong(line.walked.by_label, line.walked.drops, line.walked.label_share),
+        _wrong(line.walked.by_text, line.walked.drops, line.walked.text_share),
         f"{line.returned:.2f}",
-        f"{line.choosing_ms:.2f}",
         f"{line.added_ms:.2f}",
     ]
 
@@ -117,11 +132,12 @@ def _headline_cells(name: str, summary: Summary) -> Sequence[str | Text]:
 def _legend(terms: Terms) -> Text:
     drawn = f" In brackets: 95 % of {terms.draws} draws of the queries, seed {terms.seed}." if terms.draws else ""
     return Text(
-        f"Redundancy removed: mean over the sets whose plain answers are redundant to more than {REDUNDANT:.0%}. Answer kept: "
-        "of the queries whose plain answer has a relevant item, the share that still has one. S-recall gained: share of a query's subtopics met, less the "
-        "plain answer's. Wrong drops: of the plain answer's results that are gone, the share of whose labels fewer than half "
-        f"stand in the answer; over sets with {MANY_DROPS} drops or more. Wrong by text: the same of drops with the same or a contained text.{drawn} Milliseconds: medians per "
-        "search, for clusters, representatives and diversifier, and for everything but the database.",
+        "Strict cut: of the results whose labels all stand above them on the plain page, the share that is gone, mean over the sets with "
+        f"{MANY_REPEATS} of them. Redundancy removed: the same of results with fewer than half of their labels new, over the sets with more than "
+        f"{REDUNDANT:.0%}. Answer kept: of the queries whose plain answer has a relevant item, the share that still has one. S-recall gained: "
+        "share of a query's subtopics met, less the plain answer's. Wrong: of the results left out as copies, of the plain page and of all the "
+        "pool that the page reaches, those of whose labels fewer than half stand in the answer, and those whose words the answer does not all "
+        f"say.{drawn} Milliseconds: median per search, for everything but the database.",
         style="dim",
     )
 
@@ -146,20 +162,20 @@ def _by_set(name: str, summary: Summary) -> Table:
 # For each heading, the column's value and format. Three lines each, so that all columns fit into 120 characters.
 _SET_COLUMNS: Mapping[str, tuple[_Value, str]] = {
     "\nque-\nries": (lambda each: each.queries, "d"),
+    "strict\nre-\npeats": (lambda each: each.plain_strict, "d"),
+    "\n\ncut": (lambda each: None if each.strict_cut is None else each.strict_cut.value, ".3f"),
     "redun\ndant,\nplain": (lambda each: each.plain_redundancy, ".3f"),
-    "\n\nnow": (lambda each: each.redundancy, ".3f"),
     "\nre-\nmoved": (lambda each: None if each.reduction is None else each.reduction.value, ".3f"),
     "an-\nswer\nkept": (lambda each: each.retention.value, ".3f"),
-    "sub-\ntop.\nkept": (lambda each: each.retained_subtopics, ".3f"),
     "S-\nre-\ncall": (lambda each: each.recall, ".3f"),
     "\n\ngained": (lambda each: each.gain.value, "+.3f"),
-    "\n\ndrops": (lambda each: each.drops, "d"),
-    "\n\nwrong": (lambda each: each.wrong.value, ".3f"),
-    "of\nsame\ntext": (lambda each: each.wrong_same_text, ".2f"),
-    "con-\ntain-\ned": (lambda each: each.wrong_contained, ".2f"),
-    "\n\nnear": (lambda each: each.wrong_near, ".2f"),
+    "page:\n\ndrops": (lambda each: each.page.drops, "d"),
+    "wrong\nby\nlabel": (lambda each: each.page.by_label, "d"),
+    "\nby\ntext": (lambda each: each.page.by_text, "d"),
+    "pool:\n\ndrops": (lambda each: each.walked.drops, "d"),
+    "wrong\nby\nlabel ": (lambda each: each.walked.by_label, "d"),
+    "\nby\ntext ": (lambda each: each.walked.by_text, "d"),
     "\nα-\nnDCG": (lambda each: each.alpha_ndcg, ".3f"),
-    "\n\nnDCG": (lambda each: each.ndcg, ".3f"),
     "dis-\ntinct\ndocs": (lambda each: each.documents, ".2f"),
     "\n\nitems": (lambda each: each.returned, ".2f"),
 }
@@ -169,12 +185,17 @@ def _estimate(found: Estimate | None, *, sign: str = "") -> str:
     if found is None or math.isnan(found.value):
         return ABSENT
     value = f"{found.value:{sign}.3f}"
-    return value if found.low is None or found.high is None else f"{value}\n[{_short(found.low)}, {_short(found.high)}]"
+    return value if found.low is None or found.high is None else f"{value}\n[{_short(found.low)},{_short(found.high)}]"
+
+
+def _wrong(count: int, drops: int, share: Estimate | None) -> str:
+    """The share, its interval, and the counts."""
+    return ABSENT if share is None else f"{_estimate(share)}\n{count} of {drops}"
 
 
 def _short(value: float) -> str:
-    """Without the zero before the point, so that five intervals fit into a line."""
-    return f"{value:.3f}".replace("0.", ".", 1)
+    """Without the zero before the point, so that seven intervals fit into a line."""
+    return "1.00" if value >= 0.9995 else f"{value:.3f}".replace("0.", ".", 1)
 
 
 def _worst(worst: Worst | None, *, sign: str = "") -> Text | str:
@@ -235,7 +256,7 @@ class Axis:
 
 
 def frontier(found: Mapping[str, Mapping[str, Summary]]) -> str:
-    """``found``: for each embedding the summaries by policy. Policies whose names are numbers are joined by a line."""
+    """Over the sets of meanings, if there are any: only these are decided by certainty. ``found``: for each embedding the summaries by policy. Policies whose names are numbers are joined by a line."""
     lines, apart = {}, {}
     for geometry, summaries in found.items():
         points = {name: point for name, each in summaries.items() if (point := _point(name, each)) is not None}
@@ -244,9 +265,9 @@ def frontier(found: Mapping[str, Mapping[str, Summary]]) -> str:
         apart[geometry] = [point for name, point in points.items() if name not in dialled]
     every = [point for group in (lines, apart) for points in group.values() for point in points]
     most = max((point.x for point in every), default=0.1)
-    across = Axis("wrong drops, mean over sets with 100 drops or more", 0.0, max(0.1, math.ceil(most * 20) / 20), 0.05)
-    up = Axis("redundancy removed", 0.0, 1.0, 0.2)
-    return _drawn("Certainty: redundancy removed against wrong drops", across, up, lines, apart)
+    across = Axis("drops of the page that are wrong by label", 0.0, max(0.1, math.ceil(most * 20) / 20), 0.05)
+    up = Axis("strict cut", 0.0, 1.0, 0.2)
+    return _drawn("Certainty: strict cut against wrong drops", across, up, lines, apart)
 
 
 def reliability(bins: Mapping[str, Sequence[Bin]]) -> str:
@@ -266,10 +287,10 @@ def reliability(bins: Mapping[str, Sequence[Bin]]) -> str:
 
 
 def _point(name: str, summary: Summary) -> Point | None:
-    line = summary.headline
-    if line.reduction is None or line.wrong_mean is None:
+    line = summary.headlines.get(Repeats.MEANINGS) or next(iter(summary.headlines.values()))
+    if line.strict_cut is None or line.page.label_share is None:
         return None
-    x, y = line.wrong_mean.value, line.reduction.value
+    x, y = line.page.label_share.value, line.strict_cut.value
     return Point(x, y, name) if math.isfinite(x) and math.isfinite(y) else None
 
 

@@ -111,15 +111,15 @@ MILLISECONDS = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """Results that were left out as copies, and what the answer does not say of them. The estimates: shares of the ``drops``, NaN without
-    any.
+    """Results that were left out as copies, and what the answer does not say of them. ``label_share``, ``text_share``: shares of the
+    ``drops``; None without any.
     """
 
     drops: int
     by_label: int
     by_text: int
-    label_share: Estimate
-    text_share: Estimate
+    label_share: Estimate | None
+    text_share: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,6 @@ class Headline:
     reduction: Estimate | None
     strict_cut: Estimate | None
     retention_worst: Worst | None
-    retention_mean: Estimate | None
     gain_mean: Estimate
     gain_worst: Worst
     returned: float
@@ -255,7 +254,6 @@ def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Seque
         reduction=_over_sets([_reduction(each) for each in drawn if _is_redundant(each)]),
         strict_cut=_over_sets([_strict_cut(each) for each in drawn if each.plain_strict[0] >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
-        retention_mean=_over_sets([each.retention for each in drawn if not np.isnan(each.retention[0])]),
         gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
         gain_worst=Worst(name=least_gain.name, estimate=least_gain.gain),
         returned=float(np.mean([each.returned for each in sets])),
@@ -273,8 +271,8 @@ def _wrong(drops: FloatVector, by_label: FloatVector, by_text: FloatVector) -> W
         drops=int(drops[0]),
         by_label=int(by_label[0]),
         by_text=int(by_text[0]),
-        label_share=estimate(label_share),
-        text_share=estimate(text_share),
+        label_share=estimate(label_share) if drops[0] else None,
+        text_share=estimate(text_share) if drops[0] else None,
     )
 
 

@@ -2,14 +2,17 @@
 
 It is written apart from selection and shares nothing with it: a check that has the errors of what it checks finds none of them.
 
-1. A text is read as words: divided at blanks, without the punctuation at their ends (FORMATTING). All that is left counts: digits, signs,
-   units, currencies, operators, emoji, the ticks of task boxes. Han, kana, Thai, Lao, Khmer: each character is a word.
-2. These differences are none: case of plain words, commas between thousands, soft hyphens, a hyphen at a line's end, hyphens between
-   letters, forms of quotes, tags of HTML, lines of one repeated mark, articles. In texts of LONG words or more: FUNCTION words.
+1. A text is read as words: divided at blanks, without the marks of FORMATTING at their ends. All that is left counts: digits, signs, units,
+   currencies, operators, emoji, the ticks of task boxes. Han, kana, Thai, Lao, Khmer: each character is a word.
+2. These differences are none: case of plain words, articles, commas between thousands, hyphens between letters or at a line's end, soft
+   hyphens, forms of quotes, tags of HTML, borders of tables, lines of one mark, the question mark of a text that begins with an asking word.
 3. Each run of RUN words of the dropped text must stand in one of the page's texts, or where one of them ends and another begins. A shorter
-   text must stand there as a whole.
-4. What is missing may be a frame: a first or last line that stands, digits apart, in texts of the set beside FRAMED different lines. The
-   text is then compared without such lines.
+   text must stand in one of them as a whole.
+4. Of a text of LONG words or more, function words and English endings may differ.
+5. What is missing may be a frame: a first or last line that stands, digits apart, beside FRAMED different lines in the set. The text is then
+   compared without such lines.
+
+Typing errors, and words at the end of a text that the page lacks, are missing: what the check finds is to be read.
 """
 
 from __future__ import annotations
@@ -18,84 +21,122 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import unescape
 from unicodedata import normalize
 
 RUN = 5
 FRAMED = 3
 LONG = 60
-FORMATTING = ".,;:!?'\"()[]{}*_#`…–—-•·"  # quotes of other forms become these
+STEM = 4  # letters that are left of a word without its ending
+CAPITALS = 8  # letters of a line in capitals
+FORMATTING = ".,;:!'\"()[]{}*_#`…–—-•·"  # quotes of other forms become these
 ARTICLES = frozenset(("a", "an", "the"))
-FUNCTION = ARTICLES | frozenset(
-    "and as at be been by for from had has have in into is it its of on that their these this those to was were which who with".split()
+FUNCTION = frozenset(
+    [
+        "and",
+        "as",
+        "at",
+        "be",
+        "been",
+        "by",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "that",
+        "their",
+        "these",
+        "this",
+        "those",
+        "to",
+        "was",
+        "were",
+        "which",
+        "who",
+        "with",
+    ]
 )
 
 _CHARACTER = re.compile("([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
-_JOINED = re.compile(r"(?<=[^\W\d_])-\s*\n\s*(?=[^\W\d_A-Z])")
+_BROKEN = re.compile(r"(?<=[^\W\d_])-\s*\n\s*(?=[^\W\d_A-Z])")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
 _BOX = re.compile(r"\[( |x|X)\](?=\s)")
 _BORDER = re.compile(r"^\s*\|.*$", re.MULTILINE)
 _QUOTED = re.compile(r"^\s*>+(?=\s)", re.MULTILINE)
-_RULE = re.compile(r"(\W)\1{2,}")
-_LETTERS = re.compile(r"[^\W\d_]+")
+_LINE = re.compile(r"\s*(\W)\1+\s*")
+_ASKING = re.compile(
+    r"\W*(?:who|what|when|where|which|why|how|is|are|do|does|did|can|could|will|would|should)\b", re.IGNORECASE
+)
+_ENDING = re.compile(rf"(?<=[a-z]{{{STEM}}})(?:ing|ies|ed|es|e|s|y)$")
+_MARKS = re.escape(FORMATTING)
+# A sign, a point or a bracket beside a figure stays.
+_BARE = re.compile(rf"[{_MARKS}]*?((?:[-(\[.](?=\d))?[^{_MARKS}].*?(?:(?<=\d)[)\]])?)[{_MARKS}]*")
 _ALIKE = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "‚": "'", "\u00ad": None, "\u200b": None})  # fmt: skip
 
 Words = tuple[str, ...]
-Runs = frozenset[Words]
 
 
 def words(text: str) -> Words:
     """The words of a text, as they are compared."""
     plain = normalize("NFC", unescape(text)).translate(_ALIKE)
-    plain = _THOUSANDS.sub("", _HYPHEN.sub("", _JOINED.sub("", _TAG.sub(" ", plain))))
+    if _ASKING.match(plain):
+        plain = plain.replace("?", " ")
+    plain = _THOUSANDS.sub("", _HYPHEN.sub("", _BROKEN.sub("", _TAG.sub(" ", plain))))
     plain = _QUOTED.sub("", _BORDER.sub(lambda line: line[0].replace("|", " "), plain))
     plain = _CHARACTER.sub(r" \1 ", _BOX.sub(lambda box: " ☐ " if box[1] == " " else " ☑ ", plain))
-    found = [word for line in plain.splitlines() for word in _of_line(line)]
-    ignored = FUNCTION if len(found) >= LONG else ARTICLES
-    return tuple(word for word in found if word not in ignored)
+    found = (word for line in plain.splitlines() if not _LINE.fullmatch(line) for word in _of_line(line))
+    return tuple(word for word in found if word not in ARTICLES)
 
 
 def _of_line(line: str) -> Iterator[str]:
-    is_capitals = line.isupper() and sum(map(str.isalpha, line)) >= 8
+    is_capitals = line.isupper() and sum(map(str.isalpha, line)) >= CAPITALS
     for part in line.split():
-        if any(map(str.isalnum, part)):
-            yield _folded(_stripped(part), is_capitals=is_capitals)
-        elif part.strip(FORMATTING) and not _RULE.fullmatch(part):
-            yield part  # an operator, an arrow, an emoji
+        bare = _BARE.fullmatch(part)
+        if bare is not None:  # else only formatting
+            whole = part if not any(map(str.isalnum, part)) else bare[1]  # an operator, an arrow, an emoji
+            yield whole.casefold() if is_capitals or _is_plain(whole) else whole
 
 
-def _stripped(part: str) -> str:
-    """Without punctuation; the sign or bracket before a figure stays."""
-    rest = part.rstrip(FORMATTING.replace(")", "").replace("]", "")) if part[:1] in "([" else part.rstrip(FORMATTING)
-    bare = rest.lstrip(FORMATTING)
-    cut = len(rest) - len(bare)
-    if cut and bare[:1].isdigit() and rest[cut - 1] in "-([.":
-        return rest[cut - 1 :]
-    return bare.rstrip(FORMATTING)
+def _is_plain(word: str) -> bool:
+    """Whether case does not count: it does in units, codes and words of one letter or of a few capitals."""
+    letters = word.replace("'", "")
+    if not letters.isalpha():
+        return False
+    if len(letters) >= 4:
+        return letters.istitle() or letters.isupper()
+    return word == "A" or (letters.istitle() and len(letters) > 1)
 
 
-def _folded(word: str, *, is_capitals: bool) -> str:
-    """Case counts in units, codes and capitals of fewer than four letters."""
-    if not _LETTERS.fullmatch(word.replace("'", "")):
-        return word
-    if is_capitals or len(word) >= 4 or word.istitle() and (len(word) > 1 or word == "A"):
-        return word.casefold() if is_capitals or word.istitle() or word.isupper() or word.islower() else word
-    return word
+def _loose(read: Words) -> Words:
+    return tuple(_ENDING.sub("", word) for word in read if word not in FUNCTION)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wording:
-    """One text. ``runs``: every RUN words in order, or all words of a shorter text. ``first``, ``last``: where another text may join."""
+    """The words of one text."""
 
     words: Words
-    runs: Runs
 
-    @classmethod
-    def of(cls, text: str) -> Wording:
-        read = words(text)
-        return cls(read, frozenset(_runs(read)))
+    @cached_property
+    def runs(self) -> frozenset[Words]:
+        """Every RUN words in order, or all words of a shorter text."""
+        return frozenset(_runs(self.words))
+
+    @cached_property
+    def loose(self) -> Wording:
+        """Without function words and endings."""
+        return Wording(_loose(self.words))
 
 
 def _runs(read: Words) -> Iterator[Words]:
@@ -107,15 +148,25 @@ def _runs(read: Words) -> Iterator[Words]:
 class Page:
     """What the texts of one page say together."""
 
-    __slots__ = ("_joins", "_runs", "_texts")
+    __slots__ = ("_joins", "_loose", "_runs", "_texts")
 
     def __init__(self, texts: Sequence[Wording]) -> None:
         self._texts = texts
         self._runs: frozenset[Words] = frozenset().union(*(text.runs for text in texts))
         self._joins: frozenset[Words] | None = None
+        self._loose: Page | None = None
 
     def missing(self, text: Wording) -> list[Words]:
-        """The runs that no text has; [] if the page says all of it."""
+        """The runs that the page does not say; [] if it says all of them."""
+        lacking = self.lacking_runs(text)
+        if lacking and len(text.words) >= LONG:
+            if self._loose is None:
+                self._loose = Page([each.loose for each in self._texts])
+            return self._loose.lacking_runs(text.loose)
+        return lacking
+
+    def lacking_runs(self, text: Wording) -> list[Words]:
+        """The runs that no text has, word by word."""
         if text.words and len(text.words) < RUN:
             return [] if any(_has(each.words, text.words) for each in self._texts) else [text.words]
         lacking = [run for run in _runs(text.words) if run not in self._runs]
@@ -137,31 +188,31 @@ def _has(text: Words, part: Words) -> bool:
 class Wordings:
     """The texts of a set, read when first needed: as a whole, and without frames."""
 
-    __slots__ = ("_frames", "_texts", "_whole", "_within")
+    __slots__ = ("_frames", "_texts", "_unframed", "_whole")
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
         self._frames = frames(texts)
         self._whole: dict[int, Wording] = {}
-        self._within: dict[int, Wording] = {}
+        self._unframed: dict[int, Wording] = {}
 
     def page(self, rows: Sequence[int]) -> Page:
-        return Page([self.whole(row) for row in rows])
-
-    def whole(self, row: int) -> Wording:
-        if row not in self._whole:
-            self._whole[row] = Wording.of(self._texts[row])
-        return self._whole[row]
+        return Page([self._of(row) for row in rows])
 
     def missing(self, row: int, page: Page) -> list[Words]:
         """What a page does not say of this text; [] if only frames are missing."""
-        lacking = page.missing(self.whole(row))
+        lacking = page.missing(self._of(row))
         if not lacking:
             return []
-        if row not in self._within:
-            self._within[row] = Wording.of("\n".join(unframed(self._texts[row], self._frames)))
-        inside = self._within[row]
+        if row not in self._unframed:
+            self._unframed[row] = Wording(words("\n".join(unframed(self._texts[row], self._frames))))
+        inside = self._unframed[row]
         return page.missing(inside) if inside.words else lacking
+
+    def _of(self, row: int) -> Wording:
+        if row not in self._whole:
+            self._whole[row] = Wording(words(self._texts[row]))
+        return self._whole[row]
 
 
 def frames(texts: Sequence[str]) -> frozenset[str]:
