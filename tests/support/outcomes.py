@@ -28,7 +28,6 @@ JUDGED: Judged = Measures(
     walked=0.0,
     walked_wrong_label=0.0,
     walked_wrong_text=0.0,
-    choosing_seconds=0.001,
     added_seconds=0.002,
 )
 

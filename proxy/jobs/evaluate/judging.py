@@ -173,7 +173,6 @@ class Measures(Generic[T]):
     walked: T
     walked_wrong_label: T
     walked_wrong_text: T
-    choosing_seconds: T
     added_seconds: T
 
 
@@ -222,7 +221,6 @@ class Judge:
             walked=len(found.dropped),
             walked_wrong_label=len(by_label),
             walked_wrong_text=len(by_text),
-            choosing_seconds=found.choosing_seconds,
             added_seconds=found.added_seconds,
         )
 

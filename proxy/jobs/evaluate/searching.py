@@ -293,13 +293,11 @@ class _Answer(msgspec.Struct):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """``rows``: best first. ``dropped``: the rows that were left out as copies, best first, as far as the page reaches: those better than
-    its last result, or all of the pool if the page is short or filled with copies. ``choosing_seconds``: the stages cluster,
-    select and mmr. ``added_seconds``: everything except the database's own time. ``candidates``, ``clusters``: of the pool that was
-    selected from; 0 without one.
+    its last result, or all of the pool if the page is short or filled with copies. ``added_seconds``: everything except the database's
+    own time. ``candidates``, ``clusters``: of the pool that was selected from; 0 without one.
     """
 
     rows: tuple[int, ...]
-    choosing_seconds: float
     added_seconds: float
     dropped: tuple[int, ...] = ()
     candidates: int = 0
@@ -320,7 +318,7 @@ class Trial:
 
     async def plain(self, vector: Vectors, upstream: Upstream) -> Found:
         """The database's own answer."""
-        return Found(rows=_rows(await upstream.answer(self._body(vector))), choosing_seconds=0.0, added_seconds=0.0)
+        return Found(rows=_rows(await upstream.answer(self._body(vector))), added_seconds=0.0)
 
     async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> Found:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
@@ -342,7 +340,6 @@ class Trial:
             dropped=dropped,
             candidates=sum(len(each.labels) for each in attempt.selections),
             clusters=sum(each.distinct for each in attempt.selections),
-            choosing_seconds=sum(watch.seconds(stage) for stage in (Stage.CLUSTER, Stage.SELECT, Stage.MMR)),
             added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
         )
 

@@ -128,7 +128,7 @@ class SetSummary:
 
     ``reduction``: None if there was hardly anything to reduce; ``strict_cut``: None without strict repeats. ``retained_subtopics``: of all
     subtopics in plain answers, the share still found. ``page``: drops among the results of the plain answer; ``walked``: among all of the
-    pool that the page reaches. ``choosing_ms``, ``added_ms``: medians.
+    pool that the page reaches. ``added_ms``: the median.
     """
 
     name: str
@@ -152,7 +152,6 @@ class SetSummary:
     returned: float
     page: Wrong
     walked: Wrong
-    choosing_ms: float
     added_ms: float
 
 
@@ -169,7 +168,7 @@ class Headline:
     """One policy over the sets whose repeats are of one kind, each with the same weight; None if no set has the measure.
 
     ``reduction``: over the sets with more than REDUNDANT; ``strict_cut``: over those with MANY_REPEATS. ``page``, ``walked``: over all
-    drops. ``choosing_ms``, ``added_ms``: medians over all queries.
+    drops. ``added_ms``: the median over all queries.
     """
 
     sets: int
@@ -178,11 +177,9 @@ class Headline:
     strict_cut: Estimate | None
     retention_worst: Worst | None
     gain_mean: Estimate
-    gain_worst: Worst
     returned: float
     page: Wrong
     walked: Wrong
-    choosing_ms: float
     added_ms: float
 
 
@@ -239,7 +236,6 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
         returned=_mean(own.returned),
         page=_wrong(drawn.dropped, drawn.wrong_label, drawn.wrong_text),
         walked=_wrong(drawn.walked, drawn.walked_wrong_label, drawn.walked_wrong_text),
-        choosing_ms=float(np.median(own.choosing_seconds)) * MILLISECONDS,
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
     )
 
@@ -247,7 +243,6 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
 def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Sequence[Columns]) -> Headline:
     judged = [each for each in sets if not np.isnan(each.retention.value)]
     least_kept = min(judged, key=lambda each: each.retention.value, default=None)
-    least_gain = min(sets, key=lambda each: each.gain.value)
     return Headline(
         sets=len(sets),
         queries=sum(each.queries for each in sets),
@@ -255,11 +250,9 @@ def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Seque
         strict_cut=_over_sets([_strict_cut(each) for each in drawn if each.plain_strict[0] >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
         gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
-        gain_worst=Worst(name=least_gain.name, estimate=least_gain.gain),
         returned=float(np.mean([each.returned for each in sets])),
         page=_wrong(*(_summed(drawn, name) for name in ("dropped", "wrong_label", "wrong_text"))),
         walked=_wrong(*(_summed(drawn, name) for name in ("walked", "walked_wrong_label", "walked_wrong_text"))),
-        choosing_ms=_median([each.choosing_seconds for each in own]),
         added_ms=_median([each.added_seconds for each in own]),
     )
 

@@ -56,7 +56,7 @@ def line(text: str, start: str) -> list[str]:
 HALF = outcome(
     "half",
     of(redundancy=[0.5, 0.5], recall=[0.5, 0.5]),
-    own=of(redundancy=[0.0, 0.5], recall=[1.0, 0.5], choosing_seconds=[0.00046, 0.00046]),
+    own=of(redundancy=[0.0, 0.5], recall=[1.0, 0.5]),
 )
 CLEAN = outcome(
     "clean", of(redundancy=[0.0], recall=[0.75]), own=of(redundancy=[0.0], recall=[0.5], retained=[0.0])
@@ -72,9 +72,9 @@ def test_a_policy_s_line_has_its_figures_in_order() -> None:
 
 def test_a_set_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN).split("\nown ")[1]
-    cells = ["2", "0", "-", "0.500", "0.500", "1.000", "0.750", "+0.250"]
+    cells = ["2", "0", "-", "0.500", "1.000", "1.000", "0.750", "+0.250"]
     assert line(text, "half") == ["half", *cells, *["0"] * 6, "0.500", "1.00", "8.00"]
-    assert line(text, "clean")[5] == "-"  # nothing to reduce
+    assert line(text, "clean")[4] == "-"  # nothing to reduce
 
 
 DROPS = outcome(

@@ -134,7 +134,7 @@ def test_a_closed_list_is_all_that_can_come_back(tmp_path: Path) -> None:
 def test_what_the_proxy_would_not_widen_is_answered_plainly(tmp_path: Path) -> None:
     capped = policy(BY_VECTORS.replace("short: fill", "short: fill, fetch: {floor: 2, cap: 2}"))
     found, upstream = searched(tmp_path, capped)
-    assert found == Found(rows=(A, COPY, B), choosing_seconds=0.0, added_seconds=0.0)
+    assert found == Found(rows=(A, COPY, B), added_seconds=0.0)
     assert upstream.asked[0]["limit"] == 3
 
 
@@ -148,17 +148,16 @@ def test_the_plain_answer_is_the_ranking_s_head(tmp_path: Path) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     upstream = Recorder(labelled, 1)
     found = asyncio.run(Trial(top_k=2, clock=ticking()).plain(labelled.query_vectors[1], upstream))
-    assert found == Found(rows=(D, B), choosing_seconds=0.0, added_seconds=0.0)
+    assert found == Found(rows=(D, B), added_seconds=0.0)
     assert (upstream.asked[0]["limit"], upstream.asked[0]["with_payload"]) == (2, False)
 
 
 @pytest.mark.parametrize("step", [1.0, 0.25])
-def test_time_is_that_of_choosing_and_of_all_but_the_database(tmp_path: Path, step: float) -> None:
+def test_time_is_that_of_all_but_the_database(tmp_path: Path, step: float) -> None:
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
     trial = Trial(top_k=3, clock=ticking(step))
     found = asyncio.run(trial.search(policy(BY_VECTORS), labelled.query_vectors[0], Recorder(labelled, 0)))
-    assert found.choosing_seconds == 3 * step  # three laps
-    assert found.added_seconds > found.choosing_seconds
+    assert found.added_seconds >= 3 * step  # three laps of choosing alone
     assert found.added_seconds % step == 0.0
 
 
