@@ -6,6 +6,7 @@ searching  the policies that are compared, and one query through the code that t
 judging    every answer of every contender against the labels
 wording    whether a page says, in its own words, all that a dropped result says
 fitting    the calibrated rule fitted to labelled sets, and judged on sets left out
+cases      results of which a person has said which must stay
 gates      acceptance gates with pass and fail
 summary    figures and intervals
 rendering  tables, JSON, and pictures as SVG

@@ -17,7 +17,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
 from ...selection.policy import Certain, Model
-from . import gates
+from . import cases, gates
 from .fitting import as_module, examples, fit_report, fitted, left_out, reliability
 from .judging import SetOutcome, evaluated
 from .reading import read_set, sample_set, seeded_set, set_folders
@@ -75,16 +75,25 @@ class Arguments:
         ),
     ] = False
 
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of DATA: results of which you say which must stay, one case a line (JSON); exit 1 if one is lost."
+        ),
+    ] = None
+
     @property
     def terms(self) -> Terms:
         return Terms(top_k=self.top_k, every=self.every, pool=self.pool, draws=self.draws, seed=self.seed)
 
 
 def run(arguments: Arguments) -> int:
-    """Evaluate. Returns the exit code: 0, 1 for a failed gate, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
+    """Evaluate. Returns the exit code: 0, 1 for a failed gate or a lost result, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
     if arguments.fit is not None:
         return refit(arguments)
+    if arguments.cases is not None:
+        return with_cases(arguments, arguments.cases)
     if arguments.gates:
         return at_the_gates(arguments)
     drawn = () if arguments.pictures is None or arguments.policies else FRONTIER
@@ -111,8 +120,7 @@ def run(arguments: Arguments) -> int:
 
 def at_the_gates(arguments: Arguments) -> int:
     """Judge each policy on each set by the gates. Without a policy the default one is judged, without sets one with seeded copies."""
-    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
-    named = contenders(given=given, config=arguments.config, pool=arguments.pool)
+    named = _default_unless_given(arguments)
     folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     sets = [read_set(folder) for folder in folders] or [seeded_set()]
     verdicts = []
@@ -131,6 +139,26 @@ def at_the_gates(arguments: Arguments) -> int:
         told = gates.as_json(verdicts, top_k=arguments.top_k, every=arguments.every, seed=arguments.seed)
         write_output("--json", arguments.json, orjson.dumps(told, option=orjson.OPT_INDENT_2))
     return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+def with_cases(arguments: Arguments, path: Path) -> int:
+    """Judge each policy by the cases of a file. Without a policy the default one is judged."""
+    named, file = _default_unless_given(arguments), cases.read_cases(path)
+    found = {}
+    for each in named:
+        with progress_bar(one_line(f"{path.name}, {each.name}"), len(file.cases)) as advance:
+            found[each.name] = cases.judged(file, each, clock=time.perf_counter, advance=advance)
+    console = output_console()
+    for name, outcomes in found.items():
+        console.print(cases.report(name, outcomes))
+    if arguments.json is not None:
+        write_output("--json", arguments.json, orjson.dumps(cases.as_json(found), option=orjson.OPT_INDENT_2))
+    return 1 if any(outcome.loses for outcomes in found.values() for outcome in outcomes) else 0
+
+
+def _default_unless_given(arguments: Arguments) -> tuple[Contender, ...]:
+    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
+    return contenders(given=given, config=arguments.config, pool=arguments.pool)
 
 
 def refit(arguments: Arguments) -> int:
@@ -242,6 +270,9 @@ def _named_folders(option: str, given: Sequence[str], inside: str) -> list[tuple
 
 
 def _check(arguments: Arguments) -> None:
+    if arguments.cases is not None and _beside_cases(arguments):
+        seen = "DATA, --set, --geometry, --fit, --pictures or --gates beside it"
+        raise SettingsError([Problem("--cases", seen, "none: a file of cases is judged alone")])
     if arguments.gates and (arguments.geometries or arguments.fit is not None or arguments.pictures is not None):
         seen = "--geometry, --fit or --pictures beside it"
         raise SettingsError([Problem("--gates", seen, "neither: gates judge the sets' own embeddings")])
@@ -254,3 +285,8 @@ def _check(arguments: Arguments) -> None:
     check_output("--json", arguments.json)
     if arguments.pictures is not None and not arguments.pictures.is_dir():
         raise SettingsError([Problem("--pictures", f"no folder {arguments.pictures}", "a folder that exists")])
+
+
+def _beside_cases(arguments: Arguments) -> bool:
+    others = (arguments.data, arguments.sets, arguments.geometries, arguments.fit, arguments.pictures)
+    return arguments.gates or any(each is not None for each in others)

@@ -92,15 +92,15 @@ class LabelledSet:
 ENDINGS = (".f16.npy", ".npy")  # the data packs' own name first
 
 
-def read_vectors(folder: Path, stem: str, *, rows: int) -> Vectors:
-    """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``. Raises SettingsError."""
+def read_vectors(folder: Path, stem: str, *, rows: int | None) -> Vectors:
+    """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``; ``rows``: None for any number. Raises SettingsError."""
     path = next((found for ending in ENDINGS if (found := folder / (stem + ending)).is_file()), None)
     if path is None:
         raise SettingsError([Problem(str(folder / f"{stem}{ENDINGS[0]}"), "no such file", "the embeddings (or .npy)")])
     matrix = _loaded(path)
     if matrix.ndim != 2 or matrix.dtype.kind != "f" or matrix.shape[1] == 0:
         raise _wrong(path, f"{matrix.dtype} of shape {matrix.shape}", "a matrix of floats, a row per line of the JSON")
-    if len(matrix) != rows:
+    if rows is not None and len(matrix) != rows:
         raise _wrong(path, f"{len(matrix)} rows", f"{rows}, one per line of {stem}.jsonl")
     finite = np.isfinite(matrix).all(axis=1)
     if not finite.all():
@@ -155,7 +155,7 @@ class _Meta(msgspec.Struct, frozen=True):
     repeats: Repeats | None = None
 
 
-_Read = TypeVar("_Read", _Row, _Question)
+_Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
 def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -200,14 +200,14 @@ def _corpus(folder: Path, geometry: Path | None) -> tuple[list[str], tuple[Item,
     items: list[Item] = []
     problems: list[Problem] = []
     first: dict[str, int] = {}
-    for number, (line, row) in enumerate(_decoded(path, _Row), 1):
+    for number, (line, row) in enumerate(decoded(path, _Row), 1):
         if row.id in first:
             seen = f"the id of line {first[row.id]} again: {one_line(row.id)}"
-            problems.append(_at(path, number, seen, "an id of its own"))
+            problems.append(at_line(path, number, seen, "an id of its own"))
         first.setdefault(row.id, number)
         ids.append(row.id)
         items.append(Item(doc=row.doc, atoms=row.atoms, payload=_payload(line)))
-    _raise(problems)
+    raise_all(problems)
     return ids, tuple(items), read_vectors(_beside(folder, geometry), "corpus", rows=len(items))
 
 
@@ -216,12 +216,12 @@ def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
     rows = {name: row for row, name in enumerate(ids)}
     queries: list[Query] = []
     problems: list[Problem] = []
-    for number, (_, question) in enumerate(_decoded(path, _Question), 1):
+    for number, (_, question) in enumerate(decoded(path, _Question), 1):
         try:
             queries.append(_query(question, rows))
         except ValueError as error:
-            problems.append(_at(path, number, str(error), f"needs, and ids of {CORPUS} that satisfy them"))
-    _raise(problems)
+            problems.append(at_line(path, number, str(error), f"needs, and ids of {CORPUS} that satisfy them"))
+    raise_all(problems)
     return tuple(queries)
 
 
@@ -247,7 +247,7 @@ def _rows(ids: Sequence[str], rows: Mapping[str, int]) -> list[int]:
     return [rows[each] for each in ids]
 
 
-def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
+def decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
     """Each line, raw and decoded. Raises SettingsError that names each wrong line, up to twenty."""
     found: list[tuple[bytes, _Read]] = []
     problems: list[Problem] = []
@@ -258,8 +258,8 @@ def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
             wanted = "a JSON object with " + ", ".join(
                 field.name for field in msgspec.structs.fields(kind) if field.required
             )
-            problems.append(_at(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
-    _raise(problems)
+            problems.append(at_line(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
+    raise_all(problems)
     if not found:
         raise SettingsError([Problem(str(path), "an empty file", "a JSON object per line")])
     yield from found
@@ -306,11 +306,13 @@ def _same_width(folder: Path, one: Vectors, other: Vectors) -> None:
         raise SettingsError([Problem(str(folder), seen, "one width for items, distractors and queries")])
 
 
-def _at(path: Path, number: int, seen: str, wanted: str) -> Problem:
+def at_line(path: Path, number: int, seen: str, wanted: str) -> Problem:
+    """A problem in one line, from 1."""
     return Problem(f"{path}, line {number}", seen, wanted)
 
 
-def _raise(problems: Sequence[Problem]) -> None:
+def raise_all(problems: Sequence[Problem]) -> None:
+    """Raises SettingsError with the first of them, if there are any."""
     if problems:
         raise SettingsError(problems[:MOST_PROBLEMS])
 
