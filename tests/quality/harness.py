@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -28,13 +29,32 @@ from vecsieve.proxy.jobs.evaluate.wording import Wordings
 from vecsieve.proxy.selection.policy import Short
 
 OWN = "minilm"  # the embeddings in the sets' own folders
+FRESH = "fresh"  # a folder with further sets for each embedding
 TOP_K, POOL = 8, 50
-Work = tuple[str, Path, Path | None, str, int]
+
+
+class Work(NamedTuple):
+    """One set in one embedding. ``geometry``: the folder of its embeddings, None for the set's own."""
+
+    preset: str
+    folder: Path
+    geometry: Path | None
+    is_filled: bool
+    every: int
 
 
 def embeddings(data: Path) -> dict[str, Path | None]:
     """By name the folder of other embeddings of the sets; None for their own."""
     return {OWN: None} | {path.name: path for path in sorted((data / "models").glob("*")) if path.is_dir()}
+
+
+def places(data: Path, embedding: str, wanted: Sequence[str]) -> list[tuple[Path, Path | None]]:
+    """Each set's folder, and that of its embeddings if they lie elsewhere. ``wanted``: only these sets; () for all."""
+    other = embeddings(data)[embedding]
+    found = [(path, other) for path in set_folders(data)]
+    if (data / FRESH / embedding).is_dir():
+        found += [(path, None) for path in set_folders(data / FRESH / embedding)]
+    return [(path, geometry) for path, geometry in found if not wanted or path.name in wanted]
 
 
 def chosen(preset: str, *, is_filled: bool = False) -> Contender:
@@ -47,12 +67,11 @@ def chosen(preset: str, *, is_filled: bool = False) -> Contender:
 
 
 def outcome(work: Work) -> SetOutcome:
-    """One set in one embedding. For a process of its own."""
-    preset, path, geometry, fill, every = work
-    named = (chosen(preset, is_filled=bool(fill)),)
-    labelled = read_set(path, geometry=geometry)
+    """For a process of its own."""
+    named = (chosen(work.preset, is_filled=work.is_filled),)
+    labelled = read_set(work.folder, geometry=work.geometry)
     return evaluated(
-        labelled, named, top_k=TOP_K, every=every, clock=time.perf_counter, advance=lambda _: None
+        labelled, named, top_k=TOP_K, every=work.every, clock=time.perf_counter, advance=lambda _: None
     )  # fmt: skip
 
 
@@ -119,23 +138,20 @@ def main() -> int:
     if data is None:
         sys.stderr.write("no labelled sets: VECSIEVE_EVAL_DATA names their folder\n")
         return 2
-    known, folders = embeddings(data), set_folders(data, given.set)
     console = Console(width=150)
     with ProcessPoolExecutor() as pool:
-        for name in given.embedding or known:
+        for name in given.embedding or embeddings(data):
             began = time.perf_counter()
-            works = [
-                (given.preset, path, known[name], "" if given.chosen else "filled", given.every) for path in folders
-            ]
+            sets = places(data, name, given.set)
+            works = [Work(given.preset, path, geometry, not given.chosen, given.every) for path, geometry in sets]
             summary = list(summarised(list(pool.map(outcome, works)), draws=0, seed=0).values())[-1]
             ordered = sorted(summary.sets, key=lambda each: list(Repeats).index(each.repeats))
             totals = [(f"all {kind.value}", line) for kind, line in summary.headlines.items()]
             title = f"preset {given.preset}, embedding {name}, {time.perf_counter() - began:.0f} s"
             console.print(table(title, ordered, totals))
-            for path in folders if given.show else ():
-                lines = wrong_by_text(
-                    read_set(path, geometry=known[name]), chosen(given.preset, is_filled=not given.chosen)
-                )
+            for path, geometry in sets if given.show else ():
+                contender = chosen(given.preset, is_filled=not given.chosen)
+                lines = wrong_by_text(read_set(path, geometry=geometry), contender)
                 for line, _ in zip(lines, range(given.show), strict=False):
                     console.print(line, markup=False, highlight=False)
     return 0
