@@ -22,6 +22,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ...demo.corpus import Chunk, load
 from ...runtime.files import read_input
+from ...search.candidates import string
 from ...selection.values import Indices
 
 # A labelled set as evaluation uses it. Items and relevant ids are row numbers from here on.
@@ -39,12 +40,10 @@ class Item:
 
     @property
     def text(self) -> str:
-        """The member ``text``, or the longest string; "" without one."""
-        raw = self.payload.get("text") or max(
-            (raw for raw in self.payload.values() if raw[:1] == b'"'), key=len, default=b'""'
-        )
-        value = msgspec.json.decode(raw)
-        return value if isinstance(value, str) else ""
+        """The member ``text``, or else the longest string; "" without one."""
+        raw = self.payload.get("text", b"")
+        longest = max(self.payload.values(), key=lambda value: len(value) * value.startswith(b'"'), default=b"")
+        return string(raw, most_bytes=len(raw)) or string(longest, most_bytes=len(longest)) or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
