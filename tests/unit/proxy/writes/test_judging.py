@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.adapters.writes import Neighbours, NewPoints
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
@@ -199,6 +200,23 @@ def test_a_point_is_a_copy_of_the_most_similar_original() -> None:
 def test_texts_that_differ_in_one_word_are_no_copies(one: str, other: str) -> None:
     (found,) = judged((1, AXES[0], text(one)), stored={0: [(9, 0.999, text(other))]})
     assert found == Verdict(WriteTier.SEMANTIC, 0.999, None, nearest=b"9")
+
+
+@pytest.mark.parametrize("mode", ["observe", "skip", "merge", "reject"])
+@pytest.mark.parametrize("name", TWO_FACTS)
+def test_no_record_is_a_copy_of_another_of_its_kind(name: str, mode: str) -> None:
+    points = [(place, at(0.9999, 1 + place), text(each)) for place, each in enumerate(TWO_FACTS[name])]
+    near = {place: [(90 + place, 0.9999, text(TWO_FACTS[name][place - 1]))] for place in range(len(points))}
+    found = judged(*points, stored=near, by=policy(mode=mode))
+    assert [(each.of, each.holders) for each in found[:-1]] == [(None, ())] * (len(points) - 1)
+    assert {each.tier for each in judged(*points, by=policy(mode=mode))[1:]} == {WriteTier.SEMANTIC}
+
+
+@pytest.mark.parametrize(("part", "whole"), PLANTED)
+def test_a_planted_copy_is_one(part: str, whole: str) -> None:
+    (stored,) = judged((1, AXES[0], text(part)), stored={0: [(9, 0.8, text(whole))]}, by=policy(mode="skip"))
+    assert stored.holders == (b"9",)
+    assert [each.holders for each in judged((1, AXES[0], text(whole)), (2, AXES[0], text(part)))] == [(), (b"1",)]
 
 
 def test_behind_a_point_that_says_something_else_the_next_is_compared() -> None:

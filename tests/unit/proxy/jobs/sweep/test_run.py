@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from support.memory_source import MemorySource
+from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
@@ -93,6 +94,27 @@ def test_what_one_text_that_stays_says_could_go_and_nothing_else(tmp_path: Path)
     assert all(line["id"] // 10 == line["survivor"] // 10 for line in said)
     assert (report.redundant, report.contained, report.equal) == (3 * FAMILIES, 3 * FAMILIES, 0)
     assert (report.families, report.largest) == (FAMILIES, 4)
+
+
+def of_one_vector(texts: Sequence[str]) -> list[Point]:
+    """In one file, as if a model found them alike."""
+    return [
+        Point(id=number, vector=np.ones(DIMENSION, np.float32), payload={"text": text, "file": "all.txt"})
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_no_record_could_go_for_another_of_its_kind(tmp_path: Path) -> None:
+    report, said = swept(of_one_vector([text for texts in TWO_FACTS.values() for text in texts]), tmp_path, ignored=())
+    assert (said, report.redundant, report.other_facts) == ([], 0, 0)
+
+
+def test_each_planted_copy_could_go_and_what_holds_it_stays(tmp_path: Path) -> None:
+    points = of_one_vector([*(whole for _, whole in PLANTED), *(part for part, _ in PLANTED)])
+    _, said = swept(points, tmp_path, ignored=(), keep=Keep.FIRST)
+    count = len(PLANTED)
+    assert {line["id"] for line in said} == set(range(count, 2 * count))
+    assert all(line["survivor"] < count for line in said)
 
 
 def without(numbers: set[int]) -> list[Point]:
