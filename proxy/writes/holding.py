@@ -10,17 +10,21 @@ from itertools import islice
 
 from ..selection.judging.judge import Judge
 from ..selection.policy import Tier
+from ..selection.reading.lines import lines_of
+from ..selection.reading.marks import undressed
 from ..selection.reading.text import MOST_TOKENS, Text
 from ..selection.values import Link
 
 # Words that the text that stays must have. In a run of it each stands as it is, but for case, unless markup or a line's end divides it there.
 _WORD = re.compile(r"[A-Za-z]{5,}", re.ASCII)
 SCREENED = 8
+# Characters of a text that may have nothing but markup and invisible ones.
+SHORT = 256
 
 
 def is_readable(text: Text) -> bool:
     """Whether a text has tokens, and is read to its end."""
-    if text.cost() < 0:
+    if text.cost() < 0 or (len(text.raw) <= SHORT and not lines_of(undressed(text.raw))):
         return False
     plain, laid = text.passages(exact=True)
     longest = max(len(plain.tokens), 0 if laid is None else len(laid.tokens))
