@@ -10,6 +10,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from ..selection.metric import metric_of
 from ..selection.text.bounds import LONGEST, POOL_COST
 from ..selection.text.features import Text, text_of
 from ..selection.values import Candidates, Metadata, Metric
+from .collections.paths import read_pool
 from .policy import Fields
 
 Column = tuple[bytes | None, ...]
@@ -63,11 +65,14 @@ class Columns:
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
-        """One member of an object; None if it is missing, unreadable or too large, or if ``raw`` is no object."""
-        if raw is None or raw[:1] != b"{" or len(raw) > min(OBJECT_BYTES, self._left_bytes):
+        """One member of an object, or of an object that is spelled as a string; None if it is missing, unreadable or too large, or if
+        ``raw`` is neither.
+        """
+        if raw is None or raw[:1] not in {b"{", QUOTE} or len(raw) > min(OBJECT_BYTES, self._left_bytes):
             return None
         self._left_bytes -= len(raw)
-        return last_values(raw, (key,))[0]
+        inside = raw if raw[:1] == b"{" else spelled_object(raw)
+        return None if inside is None else last_values(inside, (key,))[0]
 
 
 def _filled(column: Column) -> Column | None:
@@ -83,6 +88,17 @@ QUOTE = b'"'
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _WORDS = {b"true": "true", b"false": "false"}
 _EMPTY = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
+
+
+def spelled_object(raw: bytes) -> bytes | None:
+    """The object that a JSON string spells; None if it spells none."""
+    if not raw.startswith(b'"{'):
+        return None
+    try:
+        value: str = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value.encode()
 
 
 def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
@@ -310,12 +326,16 @@ def candidates_of(
 
 
 def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
-    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``."""
+    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. Where it is not known which path has the
+    texts, the pool alone decides.
+    """
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.top_level()):
         return (Record(tenant=(None,) * keys),) * pool.size
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
+    if fields.guesses:
+        fields = replace(fields, text=(*fields.text, *read_pool(pool, (*must, *may)).paths), guesses=())
     return tuple(
         map(
             Record._make,

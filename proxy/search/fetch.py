@@ -187,7 +187,8 @@ class Lists:
 class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
-    ``factor``: replaces the policy's in the plan; None: the policy's. ``spare``: the same call with vectors, if ``call`` requests none
+    ``collection``: the name by which its texts are learned; "" for none. ``factor``: replaces the policy's in the plan; None: the policy's.
+    ``spare``: the same call with vectors, if ``call`` requests none
     because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
@@ -208,6 +209,7 @@ class Attempt:
     """
 
     call: SearchCall
+    collection: str = ""
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
@@ -299,10 +301,16 @@ class Attempt:
 
 
 def needs_of(
-    policy: ResolvedPolicy, hint: str | None, *, known: object | None = None, bounds: Bounds = UNBOUNDED
+    policy: ResolvedPolicy,
+    hint: str | None,
+    *,
+    known: object | None = None,
+    bounds: Bounds = UNBOUNDED,
+    seen: tuple[str, ...] = (),
+    whole: bool = False,
 ) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``: as
-    in Needs.
+    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``,
+    ``whole``: as in Needs. ``seen``: keys that points of the collection have had.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
@@ -311,6 +319,8 @@ def needs_of(
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
+        seen_fields=tuple([key for key in seen if key in may]),
+        whole=whole,
         known=known,
         bounds=bounds,
     )

@@ -33,8 +33,9 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
-from .candidates import CALL_BYTES, candidates_of, records_of
+from .candidates import CALL_BYTES, asked_for, candidates_of, records_of
 from .collections.profiles import Scaling
+from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
@@ -121,11 +122,11 @@ LONG_POOL = 400
 
 
 class Searcher:
-    """Runs calls of one adapter. ``scaling``, ``memory``: learned from earlier pools; ``work``: runs long steps beside the loop; its
+    """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
     creator closes it.
     """
 
-    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_work")
+    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_texts", "_work")
 
     def __init__(
         self,
@@ -133,8 +134,10 @@ class Searcher:
         scaling: Scaling | None = None,
         memory: FeatureMemory | None = None,
         work: LongWork | None = None,
+        texts: CollectionTexts | None = None,
     ) -> None:
         self._adapter = adapter
+        self._texts = CollectionTexts() if texts is None else texts
         self._memory = memory
         self._repeats = None if memory is None else Repeats(memory)
         self._work = LongWork() if work is None else work
@@ -236,6 +239,7 @@ class Searcher:
                     attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
                     asked, whole = None, await self._fetched(attempt, fetch, sizes)
                 reply = whole
+        reply = await self._with_texts(attempt, reply)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
@@ -247,6 +251,22 @@ class Searcher:
             self._decide(attempt)
         else:
             attempt.selections = (attempt.decided.selection,)
+
+    async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
+        """The reply with the fields in the order of the policy, after the first pools have shown where the texts are."""
+        needs, policy = attempt.call.needs, attempt.policy
+        had = (*needs.payload_fields, *needs.optional_fields)
+        if not needs.values or not had:
+            return reply
+        if policy.guesses and not attempt.rounds and self._texts.is_due(attempt.collection):
+            with attempt.watch.stage(Stage.DECODE):
+                reading = await self._work.done(
+                    partial(read_pools, reply.pools, had), is_long=attempt.reply_bytes > TURN_BYTES
+                )
+            paths = self._texts.learn(attempt.collection, reading, is_look=needs.whole)
+            attempt.policy = policy.with_texts(paths)
+        must, may = asked_for(attempt.policy.tenant_keys, attempt.policy.fields)
+        return with_fields(reply, had, (*must, *may))
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
@@ -319,6 +339,8 @@ class Searcher:
             asked = tuple(max(pair) for pair in zip(sizes, attempt.ahead, strict=True))
         with watch.stage(Stage.REWRITE):
             body = self._adapter.widen(call, asked)
+        if call.needs.whole:
+            self._texts.looking(attempt.collection)
         with watch.stage(Stage.UPSTREAM):
             fetched = await fetch(body)
         attempt.fetched_bytes += len(fetched)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
+from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, NamesInBody, Operation, Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..runtime.memory import Pressure
@@ -69,7 +69,7 @@ class SearchService:
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._adapter = adapter
-        self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
+        self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
         self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
@@ -195,16 +195,27 @@ class SearchService:
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
-        services, operation, policy = self._services, exchange.operation, exchange.policy
+        services, operation = self._services, exchange.operation
+        collection, texts = self._named(exchange), services.texts
+        policy = texts.applied(exchange.policy, collection)
         learned, sizes = services.learned, services.adaptive_fetch
         if services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        needs = needs_of(policy, learned.hint(operation), known=known, bounds=services.bounds)
+        needs = needs_of(
+            policy,
+            learned.hint(operation),
+            known=known,
+            bounds=services.bounds,
+            seen=texts.seen(collection),
+            whole=bool(policy.guesses) and texts.wants_whole(collection),
+        )
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
+                lean, repeat = self._searcher.lean(
+                    operation, exchange.plain, needs, may=not (policy.is_surrounded or policy.fields.guesses)
+                )
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 is_repeat = repeat is not None and repeat.is_known
@@ -226,6 +237,7 @@ class SearchService:
         ahead = () if enough else sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
         return Attempt(
             call=call,
+            collection=collection,
             spare=None if lean is None else whole,
             repeat=repeat,
             held=None if lean is None else services.own.hold(operation, len(call.searches), is_repeat=is_repeat),
@@ -237,6 +249,12 @@ class SearchService:
             ahead=ahead if sum(ahead) <= most else (),
             enough=enough,
         )
+
+    def _named(self, exchange: Exchange[A]) -> str:
+        """The collection's name, from the body if the operation has none; "" for unknown."""
+        if exchange.operation.collection or not isinstance(self._adapter, NamesInBody):
+            return exchange.operation.collection
+        return self._adapter.collection_in(exchange.plain)
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer to a prepared search, and its report."""
