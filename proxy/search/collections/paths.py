@@ -19,7 +19,7 @@ import orjson
 from vecsieve.adapters.contract import Allowance, Pool
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 
-Distances = npt.NDArray[np.float32]
+Matrix = npt.NDArray[np.float32]
 
 # What is read of one pool: 64 candidates show as much as a thousand. Parsing takes 2 to 4 ns per byte.
 MOST_ROWS = 64
@@ -37,6 +37,8 @@ MOST_LAYOUTS = 3
 SAME_DISTANCE = 0.002
 # Equal texts embedded with other metadata are nearer than this share of the usual distance between different texts.
 CLEAR_SHARE = 0.5
+# Without vectors, so many pairs of equal values are needed to prove anything.
+LEAST_SCORED = 3
 # An unknown path needs longer values than a title has: a title is no text, and one that another contains would leave with it.
 LEAST_UNKNOWN = 60
 # A known name counts for this factor in length: `text` of 100 characters is preferred to a note of 200.
@@ -173,9 +175,17 @@ def is_name(value: str) -> bool:
     return len(value) <= _LOOKED_AT and _UNSPACED.search(value) is None and _NAME.fullmatch(value.strip()) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """``between``: (n, n), NaN where a candidate has none."""
+
+    between: Matrix
+    is_of_vectors: bool
+
+
 def distances_of(pool: Pool, size: int) -> Distances | None:
-    """(n, n) how different the first candidates are: their vectors, or else their scores, because equal vectors have equal scores. None if
-    neither shows anything. NaN where a candidate has none.
+    """How different the first candidates are: their vectors, or else their scores, because equal vectors have equal scores. None if neither
+    shows anything.
     """
     rows = pool.vectors[:size]
     if rows.shape[1] and len(rows):
@@ -183,13 +193,13 @@ def distances_of(pool: Pool, size: int) -> Distances | None:
             unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
             unit[~np.isfinite(unit).all(axis=1)] = np.nan
         if int(np.isfinite(unit[:, 0]).sum()) > 1:
-            return np.asarray(1.0 - unit @ unit.T, np.float32)
+            return Distances(np.asarray(1.0 - unit @ unit.T, np.float32), is_of_vectors=True)
     scores = pool.scores[:size]
     known = scores[np.isfinite(scores)]
     spread = float(np.ptp(known)) if len(known) > 1 else 0.0
     if not spread > 0.0 or not np.isfinite(spread):
         return None
-    return np.asarray(np.abs(scores[:, None] - scores[None, :]) / spread, np.float32)
+    return Distances(np.asarray(np.abs(scores[:, None] - scores[None, :]) / spread, np.float32), is_of_vectors=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +282,9 @@ def _varies(path: _Path, distances: Distances | None) -> bool:
     """Whether values differ, or need not: because the candidates are the same, or because a known name has several words."""
     count = len(set(path.values))
     if count == 1 and len(path.values) > 1:
-        if distances is None:
+        if distances is None or not distances.is_of_vectors:
             return path.is_known and is_prose(path.values[0])
-        between = distances[np.ix_(path.rows, path.rows)]
+        between = distances.between[np.ix_(path.rows, path.rows)]
         return not bool(np.nanmax(between, initial=0.0) > SAME_DISTANCE)
     return distances is not None or path.is_known or 2 * count >= len(path.values)
 
@@ -285,11 +295,13 @@ def _is_disproven(path: _Path, distances: Distances | None) -> bool:
     labels = np.array([numbers.setdefault(value, len(numbers)) for value in path.values])
     if distances is None or not 1 < len(numbers) < len(labels):
         return False
-    between = distances[np.ix_(path.rows, path.rows)]
+    between = distances.between[np.ix_(path.rows, path.rows)]
     is_same = labels[:, None] == labels[None, :]
     np.fill_diagonal(is_same, val=False)
     same, other = between[is_same], between[labels[:, None] != labels[None, :]]
     same, other = same[np.isfinite(same)], other[np.isfinite(other)]
-    if not len(same) or not len(other):
+    if len(same) < (2 if distances.is_of_vectors else 2 * LEAST_SCORED) or not len(other):
         return False
-    return bool(same.max() > max(SAME_DISTANCE, CLEAR_SHARE * float(np.median(other))))
+    # One pair of vectors is a proof. Scores also depend on more than the text, such as a rank or a boost: most pairs must differ.
+    apart = same.max() if distances.is_of_vectors else np.median(same)
+    return bool(apart > max(SAME_DISTANCE, CLEAR_SHARE * float(np.median(other))))
