@@ -18,8 +18,6 @@ import orjson
 
 from ..base import GrpcAdapter, Keep, check_page
 from ..contract import (
-    NESTED_BYTES,
-    Allowance,
     MalformedReplyError,
     Needs,
     Operation,
@@ -48,7 +46,7 @@ from ..wire.protobuf import (
     unsigned,
     without,
 )
-from ..wire.protobuf_values import GOOGLE, Wanted, chosen, object_json
+from ..wire.protobuf_values import GOOGLE, Wanted, chosen, objects_json
 from ..wire.vectors import (
     SparseRow,
     matrix,
@@ -292,17 +290,10 @@ def metadata_of(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[
 
 
 def _payloads(body: bytes, matches: Sequence[Match], most: int) -> tuple[bytes | None, ...]:
-    """The metadata; one beyond the allowance, or without a JSON form, is left out."""
-    allowance, found = Allowance(NESTED_BYTES), list[bytes | None]()
-    for match in matches[:most]:
-        field = match.metadata
-        try:
-            is_read = field is not None and allowance.covers(field.end - field.value)
-            spans = messages_in(body, field.span, _STRUCT_FIELDS) if field is not None and is_read else None
-            found.append(None if spans is None else object_json(body, spans, GOOGLE))
-        except ValueError:
-            found.append(None)
-    return tuple(found)
+    """The metadata, which was parsed before."""
+    spans = [None if match.metadata is None else match.metadata.span for match in matches[:most]]
+    each = [() if span is None else messages_in(body, span, _STRUCT_FIELDS) for span in spans]
+    return objects_json(body, each, GOOGLE)
 
 
 def _shown(body: bytes, match: Match, added: Collection[int]) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..contract import NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
+from ..contract import MalformedReplyError, Needs, Pool
 from ..wire.json_vectors import stack
 from ..wire.protobuf import (
     FIXED32,
@@ -34,7 +33,7 @@ from ..wire.protobuf import (
     skipped,
     varint,
 )
-from ..wire.protobuf_values import QDRANT, Wanted, chosen, object_json
+from ..wire.protobuf_values import QDRANT, Wanted, chosen, objects_json
 from ..wire.vectors import (
     SparseRow,
     matrix,
@@ -286,18 +285,6 @@ def fields_of(data: bytes, points: Points, needs: Needs) -> tuple[tuple[tuple[by
     return tuple([_fields(data, point.entries, whole, least) for point in points.each]), whole.is_cut
 
 
-def _payloads(data: bytes, points: Points, most: int) -> tuple[bytes | None, ...]:
-    """A payload beyond the allowance, or without a JSON form, is left out."""
-    allowance, found = Allowance(NESTED_BYTES), list[bytes | None]()
-    for point in points.each[:most]:
-        size = sum(end - start for start, end in point.entries)
-        try:
-            found.append(object_json(data, point.entries, QDRANT) if allowance.covers(size) else None)
-        except ValueError:
-            found.append(None)
-    return tuple(found)
-
-
 def _fields(data: bytes, entries: Sequence[Span], whole: Wanted, least: Wanted) -> tuple[bytes | None, ...]:
     try:
         return chosen(data, entries, whole, QDRANT)
@@ -484,7 +471,7 @@ def _pool(data: bytes, plan: Plan, points: Points, needs: Needs) -> Pool:
         scores=points.scores,
         vectors=vectors,
         fields=values,
-        payloads=partial(_payloads, data, points),
+        payloads=lambda most: objects_json(data, [point.entries for point in points.each[:most]], QDRANT),
         is_cut=is_cut or plan.payload.is_cut,
         ids=points.ids,
         versions=points.versions,

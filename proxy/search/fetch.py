@@ -32,6 +32,7 @@ from ..telemetry.tracing import Stopwatch
 from .budgets import HeldReads
 from .candidates import asked_for
 from .collections.learned import Lru, key_of
+from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
 from .limits import Hold
 from .memory.fetches import VectorFetches
@@ -306,11 +307,10 @@ def needs_of(
     *,
     known: object | None = None,
     bounds: Bounds = UNBOUNDED,
-    seen: tuple[str, ...] = (),
-    whole: bool = False,
+    texts: TextNeeds = NO_TEXT_NEEDS,
 ) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``,
-    ``whole``: as in Needs. ``seen``: keys that points of the collection have had.
+    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
+    as in Needs. ``texts``: what is needed to find them.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
@@ -319,8 +319,8 @@ def needs_of(
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
-        seen_fields=tuple([key for key in seen if key in may]),
-        whole=whole,
+        seen_fields=tuple([key for key in texts.seen if key in may]),
+        whole=texts.whole,
         known=known,
         bounds=bounds,
     )

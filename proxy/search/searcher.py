@@ -33,7 +33,7 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
-from .candidates import CALL_BYTES, asked_for, candidates_of, records_of
+from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
@@ -136,9 +136,8 @@ class Searcher:
         work: LongWork | None = None,
         texts: CollectionTexts | None = None,
     ) -> None:
-        self._adapter = adapter
+        self._adapter, self._memory = adapter, memory
         self._texts = CollectionTexts() if texts is None else texts
-        self._memory = memory
         self._repeats = None if memory is None else Repeats(memory)
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
@@ -253,20 +252,14 @@ class Searcher:
             attempt.selections = (attempt.decided.selection,)
 
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
-        """The reply with the fields in the order of the policy, after the first pools have shown where the texts are."""
-        needs, policy = attempt.call.needs, attempt.policy
-        had = (*needs.payload_fields, *needs.optional_fields)
-        if not needs.values or not had:
-            return reply
-        if policy.guesses and not attempt.rounds and self._texts.is_due(attempt.collection):
+        """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
+        needs, texts = attempt.call.needs, self._texts
+        if needs.values and attempt.policy.guesses and not attempt.rounds and texts.is_due(attempt.collection):
             with attempt.watch.stage(Stage.DECODE):
-                reading = await self._work.done(
-                    partial(read_pools, reply.pools, had), is_long=attempt.reply_bytes > TURN_BYTES
-                )
-            paths = self._texts.learn(attempt.collection, reading, is_look=needs.whole)
-            attempt.policy = policy.with_texts(paths)
-        must, may = asked_for(attempt.policy.tenant_keys, attempt.policy.fields)
-        return with_fields(reply, had, (*must, *may))
+                read = partial(read_pools, reply.pools, needs)
+                reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+            attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
+        return with_fields(reply, needs, attempt.policy)
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
@@ -469,11 +462,8 @@ class Searcher:
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
             if planned is not None:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
-                if attempt.asked is not None:
-                    vector, dimension = (
-                        attempt.asked.key.vector,
-                        attempt.asked.key.dimension,
-                    )  # its rows may not have been read
+                if (asked := attempt.asked) is not None:  # its rows may not have been read
+                    vector, dimension = asked.key.vector, asked.key.dimension
                 self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, NamesInBody, Operation, Reason, UnsupportedError
+from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..runtime.memory import Pressure
@@ -31,6 +31,7 @@ from ..telemetry.labels import (
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import Stopwatch
+from .collections.learned import named_in
 from .context.overrides import overridden
 from .errors import (
     LostReplyError,
@@ -196,20 +197,14 @@ class SearchService:
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, operation = self._services, exchange.operation
-        collection, texts = self._named(exchange), services.texts
+        collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
         policy = texts.applied(exchange.policy, collection)
         learned, sizes = services.learned, services.adaptive_fetch
         if services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        needs = needs_of(
-            policy,
-            learned.hint(operation),
-            known=known,
-            bounds=services.bounds,
-            seen=texts.seen(collection),
-            whole=bool(policy.guesses) and texts.wants_whole(collection),
-        )
+        wanted = texts.needs(policy, collection)
+        needs = needs_of(policy, learned.hint(operation), known=known, bounds=services.bounds, texts=wanted)
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
@@ -249,12 +244,6 @@ class SearchService:
             ahead=ahead if sum(ahead) <= most else (),
             enough=enough,
         )
-
-    def _named(self, exchange: Exchange[A]) -> str:
-        """The collection's name, from the body if the operation has none; "" for unknown."""
-        if exchange.operation.collection or not isinstance(self._adapter, NamesInBody):
-            return exchange.operation.collection
-        return self._adapter.collection_in(exchange.plain)
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer to a prepared search, and its report."""
@@ -409,7 +398,7 @@ class SearchService:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
-            self._learn(exchange.operation, attempt)
+            self._services.learned.learn(exchange.operation, attempt.reply)
             if attempt.rounds == 1 and not (attempt.is_divided or attempt.enough or attempt.is_missed):
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(
@@ -420,11 +409,6 @@ class SearchService:
             self._searcher.complete(attempt)
         observer.answered(attempt, report)
         return exchange.answer(body, report), report
-
-    def _learn(self, operation: Operation, attempt: Attempt) -> None:
-        for pool in () if attempt.reply is None else attempt.reply.pools:
-            if pool.vector_name is not None:
-                self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
         """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's

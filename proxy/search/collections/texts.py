@@ -11,11 +11,13 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
 
-from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Pool, Reply
+from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Needs, Pool, Reply
 from vecsieve.adapters.wire.json import last_values
 
 from ...telemetry.labels import TextsKnown
+from ..candidates import asked_for
 from ..policy import ResolvedPolicy
 from .learned import LEARNED_ENTRIES, Lru, is_of
 from .paths import NOTHING, Reading, read_pool
@@ -43,6 +45,16 @@ class TextsRow:
     standing: TextsKnown
     texts: tuple[str, ...]
     keys: tuple[str, ...]
+
+
+class TextNeeds(NamedTuple):
+    """As in Needs: ``seen_fields``, ``whole``."""
+
+    seen: tuple[str, ...] = ()
+    whole: bool = False
+
+
+NO_TEXT_NEEDS = TextNeeds()
 
 
 @dataclass(slots=True)
@@ -79,22 +91,10 @@ class CollectionTexts:
         known = self._held.get(collection) if policy.guesses else None
         return policy if known is None or known.settled is None else policy.with_texts(known.settled)
 
-    def seen(self, collection: str) -> tuple[str, ...]:
-        """The top-level keys of the texts that pools of this collection had."""
-        known = self._held.get(collection)
-        return () if known is None or not known.settled else heads(known.settled)
-
-    def wants_whole(self, collection: str) -> bool:
-        """Whether the next pool should have whole payloads even if the client wants none.
-
-        At first only the known keys are requested, which cost nothing where they are missing. Only if those held no text, the whole
-        payload is requested, for as many pools as settle a collection, and then for every LOOK_EVERY-th. If the replies were lost, perhaps
-        because of their size, no longer.
-        """
-        known = self._held.get(collection)
-        if known is None or known.looks >= LOST_LOOKS or any(known.readings) or not known.readings:
-            return False
-        return known.settled is None or known.since + 1 >= LOOK_EVERY
+    def needs(self, policy: ResolvedPolicy, collection: str) -> TextNeeds:
+        """What the next search of this collection needs."""
+        known = self._held.get(collection) if policy.guesses else None
+        return NO_TEXT_NEEDS if known is None else TextNeeds(heads(known.settled or ()), _wants_whole(known))
 
     def looking(self, collection: str) -> None:
         """A request for whole payloads is sent."""
@@ -161,6 +161,18 @@ class CollectionTexts:
         )
 
 
+def _wants_whole(known: _Known) -> bool:
+    """Whether the next pool should have whole payloads even if the client wants none.
+
+    At first only the known keys are requested, which cost nothing where they are missing. Only if those held no text, the whole payload is
+    requested, for as many pools as settle a collection, and then for every LOOK_EVERY-th. If the replies were lost, perhaps because of
+    their size, no longer.
+    """
+    if known.looks >= LOST_LOOKS or any(known.readings) or not known.readings:
+        return False
+    return known.settled is None or known.since + 1 >= LOOK_EVERY
+
+
 def _settled(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
     """The paths on which all readings agree, with those of further layouts; () for none; None while it is open."""
     some = [frozenset(paths) for paths in readings if paths]
@@ -183,18 +195,25 @@ def heads(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
 
-def read_pools(pools: Sequence[Pool], keys: Sequence[str]) -> Reading:
-    """The first reading with a text, without what another pool proves to be none. ``keys``: of the pools' fields."""
-    readings = [read_pool(pool, keys) for pool in pools[:MOST_POOLS] if pool.size]
+def fields_of(needs: Needs) -> tuple[str, ...]:
+    """The keys of ``Pool.fields``."""
+    return (*needs.payload_fields, *needs.optional_fields)
+
+
+def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
+    """The first reading with a text, without what another pool proves to be none."""
+    readings = [read_pool(pool, fields_of(needs)) for pool in pools[:MOST_POOLS] if pool.size]
     against = frozenset[str]().union(*(reading.against for reading in readings))
     first = next((reading for reading in readings if reading.paths), readings[0] if readings else NOTHING)
     paths = tuple(path for path in first.paths if path not in against)
     return Reading(paths, against, first.keys, sum(reading.size for reading in readings))
 
 
-def with_fields(reply: Reply, had: tuple[str, ...], wanted: tuple[str, ...]) -> Reply:
-    """The reply whose pools have the fields ``wanted`` instead of ``had``; further ones are read from their payloads."""
-    if had == wanted:
+def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
+    """The reply whose pools have the fields that the policy reads; those that the ``needs`` lack are read from their payloads."""
+    must, may = asked_for(policy.tenant_keys, policy.fields)
+    had, wanted = fields_of(needs), (*must, *may)
+    if had == wanted or not needs.values:
         return reply
     return replace(reply, pools=tuple([_with_fields(pool, had, wanted) for pool in reply.pools]))
 
