@@ -254,6 +254,7 @@ class Process:
             adapter=self._backend.rest.adapter(),
             send=questions.ask,
             policy=lambda collection: self._rules.now.policies.resolve(settings.backend, collection),
+            texts=self.texts,
             has_room=lambda: services.memory.pressure() is not Pressure.HIGH,
         )
         return Preload(services.features, source, points_per_second=own.points_per_second)

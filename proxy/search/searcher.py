@@ -148,15 +148,15 @@ class Searcher:
         return first_pages(call) if demotes else call
 
     def lean(
-        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True
+        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True, is_settled: bool = True
     ) -> tuple[SearchCall | None, Repeat | None]:
         """The same call without what memory probably has; None if everything must be fetched. Raises UnsupportedError. ``may``: whether the
-        search may rely on memory.
+        search may rely on memory; ``is_settled``: whether this one may, as the fields that it reads are known.
         """
         if self._memory is None or self._repeats is None or not may:
             return None, None
         repeat = self._repeats.of(operation.collection, body)
-        if repeat.is_old or not (repeat.is_known or self._memory.is_promising(operation.collection)):
+        if repeat.is_old or not is_settled or not (repeat.is_known or self._memory.is_promising(operation.collection)):
             return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
         lean = self._repeats.parsed(operation, body, needs) if repeat.is_known else None

@@ -208,9 +208,8 @@ class SearchService:
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                lean, repeat = self._searcher.lean(
-                    operation, exchange.plain, needs, may=not (policy.is_surrounded or policy.fields.guesses)
-                )
+                may, is_settled = not policy.is_surrounded, not policy.fields.guesses
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may, is_settled=is_settled)
                 call = whole() if lean is None else lean
                 is_spare = services.own.has(operation, len(call.searches))
                 is_repeat = repeat is not None and repeat.is_known

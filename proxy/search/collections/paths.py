@@ -35,8 +35,9 @@ MOST_LAYOUTS = 3
 
 # Copies that a database stores in few bits, or that a model embeds in other batches, differ by less.
 SAME_DISTANCE = 0.002
-# Equal texts embedded with other metadata are nearer than this share of the usual distance between different texts.
-CLEAR_SHARE = 0.5
+# Equal texts embedded with other metadata are nearer than this share of the usual distance between different texts. A file has parts that
+# are farther apart.
+CLEAR_SHARE = 0.8
 # Without vectors, so many pairs of equal values are needed to prove anything.
 LEAST_SCORED = 3
 # An unknown path needs longer values than a title has: a title is no text, and one that another contains would leave with it.
