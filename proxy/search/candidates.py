@@ -325,9 +325,11 @@ def candidates_of(
     )
 
 
-def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
-    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. Where it is not known which path has the
-    texts, the pool alone decides.
+def records_of(
+    pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields, texts: tuple[str, ...] | None = None
+) -> tuple[Record, ...]:
+    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. ``texts``: which of the guesses are right;
+    None: the pool alone decides.
     """
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.top_level()):
@@ -335,7 +337,8 @@ def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> t
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
     if fields.guesses:
-        fields = replace(fields, text=(*fields.text, *read_pool(pool, (*must, *may)).paths), guesses=())
+        texts = read_pool(pool, (*must, *may)).paths if texts is None else texts
+        fields = replace(fields, text=(*fields.text, *texts), guesses=())
     return tuple(
         map(
             Record._make,

@@ -285,8 +285,9 @@ def _varies(path: _Path, distances: Distances | None) -> bool:
     if count == 1 and len(path.values) > 1:
         if distances is None or not distances.is_of_vectors:
             return path.is_known and is_prose(path.values[0])
-        between = distances.between[np.ix_(path.rows, path.rows)]
-        return not bool(np.nanmax(between, initial=0.0) > SAME_DISTANCE)
+        between = distances.between[np.ix_(path.rows, path.rows)][np.triu_indices(len(path.rows), 1)]
+        between = between[np.isfinite(between)]
+        return not (between > SAME_DISTANCE).any() if len(between) else path.is_known and is_prose(path.values[0])
     return distances is not None or path.is_known or 2 * count >= len(path.values)
 
 
