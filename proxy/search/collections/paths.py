@@ -267,16 +267,14 @@ def _within(path: _Path, rows: frozenset[int]) -> _Path:
 
 
 def _best(paths: Sequence[_Path], payloads: Sequence[Payload], size: int, distances: Distances | None) -> _Path | None:
-    """The longest of the paths that at least half of the payloads have. None in doubt: if longer prose is where no path leads, or if the
-    values are constant although the candidates differ.
+    """The longest of the paths that at least half of the payloads have, and whose values are not constant where the candidates differ. None
+    in doubt: if longer prose is where no path leads.
     """
-    usual = [path for path in paths if 2 * len(path.rows) >= size and path.values]
+    usual = [path for path in paths if path.values and 2 * len(path.rows) >= size and _varies(path, distances)]
     best = max(usual, key=lambda path: path.weight, default=None)
-    if best is None:
+    if best is None or median(payloads[row].unnamed for row in best.rows) > median(map(len, best.values)):
         return None
-    if median(payloads[row].unnamed for row in best.rows) > median(map(len, best.values)):
-        return None
-    return best if _varies(best, distances) else None
+    return best
 
 
 def _varies(path: _Path, distances: Distances | None) -> bool:
