@@ -20,7 +20,7 @@ from ...telemetry.labels import TextsKnown
 from ..candidates import asked_for
 from ..policy import ResolvedPolicy
 from .learned import LEARNED_ENTRIES, Lru, is_of
-from .paths import NOTHING, Reading, read_pool
+from .paths import Reading, read_pool
 
 LOGGER = logging.getLogger("vecsieve.texts")
 
@@ -212,9 +212,9 @@ def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
     """The first reading with a text, without what another pool proves to be none."""
     readings = [read_pool(pool, fields_of(needs)) for pool in pools[:MOST_POOLS] if pool.size]
     against = frozenset[str]().union(*(reading.against for reading in readings))
-    first = next((reading for reading in readings if reading.paths), readings[0] if readings else NOTHING)
-    paths = tuple(path for path in first.paths if path not in against)
-    return Reading(paths, against, first.keys, sum(reading.size for reading in readings))
+    each = [tuple(path for path in reading.paths if path not in against) for reading in readings]
+    keys = tuple(dict.fromkeys(key for reading in readings for key in reading.keys))
+    return Reading(next(filter(None, each), ()), against, keys, sum(reading.size for reading in readings))
 
 
 def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
