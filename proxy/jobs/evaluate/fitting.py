@@ -75,7 +75,7 @@ def examples(labelled: LabelledSet, geometry: str, policy: ResolvedPolicy, *, ev
         rows = ranking.first(POOL)
         distance = relative_distances(labelled.vectors[rows], Metric.COSINE, chance=policy.selection.chance)
         apart = distance.inside(0, len(rows)).distance
-        texts = read(Metadata(texts=tuple(_text(labelled, row, policy.text_fields) for row in rows.tolist())), rules)
+        texts = read(Metadata(texts=tuple(_text(labelled, row, policy.text_paths) for row in rows.tolist())), rules)
         second, first = _nearest(apart, texts.word_counts > 0)
         if not len(first):
             continue
