@@ -8,7 +8,7 @@ for each rule that the operator has named.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -55,6 +55,7 @@ from .labels import (
     Shed,
     Side,
     Stage,
+    TextsKnown,
     UpstreamConnection,
     UpstreamError,
     VectorFetchOutcome,
@@ -268,6 +269,9 @@ class Metrics(Instruments):
     )
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
     learned_collections = GaugeSpec("Collections with a learned limit.")
+    texts_collections = GaugeSpec(
+        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown)
+    )
     egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
     memory_limit_bytes = GaugeSpec("The memory limit of this process; 0 if unlimited.")
@@ -424,6 +428,10 @@ class Metrics(Instruments):
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:
             self.breaker_state.labels(each).set(each is state)
+
+    def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
+        for each in TextsKnown:
+            self.texts_collections.labels(each).set(standings.get(each, 0))
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""
