@@ -1,5 +1,5 @@
 """Whether one text says all of another, as strictly as a final deletion asks (selection/judging, ``Tier.EXACT``): the text is equal, or one unbroken
-run of the one that stays, read exactly. A text that is not read to its end may say anything: it holds and is held by an equal one alone.
+run of the one that stays, read exactly. A text that is not read may say anything: it holds and is held by an equal one alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..selection.judging.judge import Judge
 from ..selection.policy import Tier
 from ..selection.reading.lines import lines_of
 from ..selection.reading.marks import undressed
-from ..selection.reading.text import MOST_TOKENS, Text
+from ..selection.reading.text import Text
 from ..selection.values import Link
 
 # Words that the text that stays must have. In a run of it each stands as it is, but for case, unless markup or a line's end divides it there.
@@ -23,12 +23,10 @@ SHORT = 256
 
 
 def is_readable(text: Text) -> bool:
-    """Whether a text has tokens, and is read to its end."""
+    """Whether a text is read, and has something to compare."""
     if text.cost() < 0 or (len(text.raw) <= SHORT and not lines_of(undressed(text.raw))):
         return False
-    plain, laid = text.passages(exact=True)
-    longest = max(len(plain.tokens), 0 if laid is None else len(laid.tokens))
-    return len(plain.tokens) > 0 and longest <= MOST_TOKENS
+    return bool(text.passages(exact=True)[0].tokens)
 
 
 class Holder:
