@@ -193,14 +193,19 @@ class WriteSettings(Model):
         ("timestamp", "createdAt"), "fields with the time of a point: a number or an ISO 8601 date"
     )
     confidences: Names = setting(("confidence",), "fields with a number, for keep-highest-confidence")
-    exact: Share = setting(0.98, "cosine similarity; from `related` on, an equal canonical text counts as exact")
-    semantic: Share = setting(
-        0.90, "cosine similarity of texts with other words; models differ, so use mode observe first"
+    ignore: Names = setting(
+        (),
+        "payload fields in which duplicates may differ, each with all below it; `*`: all. Equal texts with another file, date or tenant are two facts, so "
+        "without a name none is left out",
     )
-    related: Share = setting(0.75, "cosine similarity; below it a point is unique")
-    least: OrNone[WriteTier] = setting(
-        None,
-        "the lowest tier that counts as a duplicate; lower tiers are only counted. none: exact for skip, merge and reject, otherwise semantic",
+    semantic: Share = setting(
+        0.90, "cosine similarity from which on a point that is no duplicate is counted as semantic"
+    )
+    related: Share = setting(0.75, "cosine similarity; below it a point is not compared, and is unique")
+    least: WriteTier = setting(
+        "exact",
+        "for observe and annotate: the lowest tier that counts as a duplicate. exact: the text is equal to another one, or one run of it; semantic and "
+        "related are similarities of vectors, which prove nothing, so skip, merge and reject leave out none of them",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
         4, "stored points that are compared with each point, in addition to those of the same write"
@@ -214,6 +219,11 @@ class WriteSettings(Model):
     def changes(self) -> bool:
         """Whether points may be left out, merged or refused."""
         return self.mode in {"skip", "merge", "reject"}
+
+    @property
+    def unites(self) -> bool:
+        """Whether the point that stays takes what it lacks of the other one."""
+        return self.mode == "merge" and self.merge == "merge"
 
     def custom_policy(self) -> Callable[..., object]:
         """The function that `custom` names. Raises ImportError, SyntaxError, AttributeError, ValueError or TypeError."""

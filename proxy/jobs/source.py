@@ -323,14 +323,19 @@ USUAL_FIELDS = (DOCUMENT_TEXT, *KNOWN_TEXTS)
 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
-    """The first of ``fields`` that holds a non-blank string; None without one. Under a usual name, a file name or a link is no text: two
-    points of one file are no copies.
-    """
+    """The first of ``fields`` that holds a non-blank string; None without one."""
+    path = text_path(payload, fields)
+    value = None if path is None else value_at(payload, path)
+    return value if isinstance(value, str) else None
+
+
+def text_path(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
+    """Which of ``fields`` has the text. Under a usual name, a file name or a link is no text: two points of one file are no copies."""
     is_guess = fields == USUAL_FIELDS
     for field in fields:
         value = value_at(payload, field)
         if isinstance(value, str) and value.strip() and not (is_guess and is_name(value)):
-            return value
+            return field
     return None
 
 

@@ -234,7 +234,6 @@ class Metrics(Instruments):
         "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    write_points_held_total = CounterSpec("Points that a guard kept from counting as copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)

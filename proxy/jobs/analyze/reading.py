@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...selection.geometry import NOISE
-from ...selection.text.bounds import cost
-from ...selection.text.canonical import content_hash
+from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix
 from ..pairs.comparing import distances as distances_of
 from ..pairs.comparing import similarities
+from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
-from ..pairs.reading import Bar, canonical_of, sketched, stream
+from ..pairs.reading import Bar, sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
 from ..source import Point, PointId, Source, Vectors, shortened, text_of, value_at
@@ -33,7 +33,7 @@ Pairs = npt.NDArray[np.int32]
 
 class Known(IntEnum):
     UNSEEN = 0  # not read yet, or deleted before
-    TEXT = 1  # its canonical text
+    TEXT = 1  # its text, read exactly
     VECTOR = 2  # without text: the bytes of its vector
     NOTHING = 3  # neither text nor vector: never a copy
 
@@ -67,21 +67,16 @@ _BYTES = 8
 
 
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
-    """The 64-bit key of exact copies: a hash of the canonical text, else of the vector's bytes. The probability of a collision within a
-    collection of a million points is 1 in 37 million.
-
-    The canonical text is the proxy's, including header and footer lines, which can be recognised only within a pool. A text that is too
-    long to canonicalise is used unchanged.
+    """The 64-bit key of exact copies: a hash of the text as final deletions read it, else of the vector's bytes. The probability of a collision
+    within a collection of a million points is 1 in 37 million.
     """
     text = text_of(point.payload, text_fields)
-    return _key(point, text, canonical_of(text))
+    return _key(point, text, readable(text))
 
 
-def _key(point: Point, text: str | None, canonical: str) -> tuple[Known, int]:
-    if canonical:
-        return Known.TEXT, content_hash(canonical)
-    if text is not None and cost(text) is None:
-        return Known.TEXT, content_hash(text)
+def _key(point: Point, text: str | None, read: Text | None) -> tuple[Known, int]:
+    if text is not None:
+        return Known.TEXT, exact_hash(text, read)
     if point.vector is not None:
         return Known.VECTOR, _vector_key(point.vector)
     return Known.NOTHING, 0
@@ -161,8 +156,8 @@ def gathered_whole(
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
     """The page to store: keys and sketches of the texts, and all vectors, which are compared later."""
     texts = [text_of(point.payload, fields.text) for point in points]
-    read = sketched(points, texts, places, ids, by)
-    keys = [_key(*each) for each in zip(points, texts, read.canonical, strict=True)]
+    read = sketched(points, texts, places, ids, by, is_wide=True)
+    keys = [_key(*each) for each in zip(points, texts, read.texts, strict=True)]
     return Page(
         start=places.start,
         vectors=read.vectors,
@@ -173,8 +168,7 @@ def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fiel
         rank=np.zeros(len(points)),
         size=np.zeros(len(points), np.int64),
         marks=np.array([number for _, number in keys], np.uint64),
-        bands=read.bands,
-        counts=read.counts,
+        sketches=read.sketches,
         labels=[source_name(point, fields.source) for point in points],
     )
 
