@@ -449,7 +449,8 @@ class Searcher:
         policy = attempt.policy
         if not policy.is_profiled:
             return policy.selection, None
-        return self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
+        scale = self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
+        return policy.selection, scale
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""

@@ -2,6 +2,6 @@
 
 learned   what replies and passing requests teach: limits, vectors, descriptions, names
 paths     which string of a payload is the text, as far as one pool shows it
-profiles  thresholds of a collection: calibrated, learned, checked for drift
+profiles  typical distances of a collection: measured, learned, checked for drift
 texts     where the texts of each collection are, learned from its pools
 """
