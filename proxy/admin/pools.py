@@ -27,7 +27,7 @@ from ..search.fetch import Attempt
 from ..search.policy import ResolvedPolicy
 from ..selection.paged import paging
 from ..selection.policy import Policy
-from ..selection.reading.text import UNREAD, text_of
+from ..selection.reading.text import UNREAD, Text, text_of
 from ..selection.single import selecting
 from ..selection.values import Candidates, FloatMatrix, Indices, Link, Selection, Steps
 from ..telemetry.tracing import Clock
@@ -90,9 +90,14 @@ class KeptPool:
 
     def candidates(self) -> Candidates:
         """The candidates, with texts and vectors."""
-        texts = self.texts and tuple(None if text is None else text_of(text) if text else UNREAD for text in self.texts)
+        texts = None if self.texts is None else tuple(map(_text, self.texts))
         vectors = self.vectors.astype(np.float32) * self.scales
         return replace(self.bare, vectors=vectors, metadata=replace(self.bare.metadata, texts=texts))
+
+
+def _text(raw: str | None) -> Text | None:
+    """The text again. No text of a point is empty: an empty one stands for one that was not read."""
+    return None if raw is None else text_of(raw) if raw else UNREAD
 
 
 def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int | None) -> Steps[KeptPool]:
@@ -113,7 +118,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
             squares=None,
             metadata=replace(known, texts=None),
         ),
-        texts=known.texts and tuple(None if text is None else text.raw for text in known.texts),
+        texts=None if known.texts is None else tuple(None if text is None else text.raw for text in known.texts),
         vectors=(candidates.vectors / scales).astype(np.float16),
         scales=scales,
         now=page_of(selection, top_k, offset),
