@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import pairwise
 
 from ..reading.text import OPENERS, Passage
+from ..reading.words import word_set
 
 # Tokens of a run from which on it is evidence.
 RUN = 6
@@ -84,60 +85,77 @@ class Chain:
 Edges = Callable[[int], tuple[int, int]]
 
 
+# A place in a kept text as one number: the text's number, and the token.
+_TOKENS = 1 << 20
+
+
 @dataclass(slots=True)
 class Index:
     """The passages of kept texts, and where each gram of six tokens and each shorter sentence stands in them. ``texts``: by number."""
 
     texts: dict[int, Passage] = field(default_factory=dict)
     whole: dict[Gram, int] = field(default_factory=dict)
-    _grams: dict[Gram, list[tuple[int, int]]] = field(default_factory=dict)
+    _first: dict[Gram, int] = field(default_factory=dict)  # the first place of each gram
+    _more: dict[Gram, list[int]] = field(default_factory=dict)  # further places
 
     def add(self, number: int, passage: Passage) -> None:
         """Add a kept text. Numbers ascend."""
         self.texts[number] = passage
-        tokens = passage.tokens
+        tokens, base = passage.tokens, (number + 1) * _TOKENS
         self.whole.setdefault(tokens, number)
-        grams = self._grams
-        of_text: dict[Gram, int] | None = {} if len(set(tokens)) * 2 < len(tokens) else None
-        for place, gram in enumerate(grams_of(tokens)):
-            places = grams.get(gram)
-            if places is None:
-                grams[gram] = [(number, place)]
-            elif len(places) < MOST_PLACES and (of_text is None or of_text.get(gram, 0) < MOST_PLACES_OF_TEXT):
-                places.append((number, place))
-            if of_text is not None:
+        count = max(len(tokens) - RUN + 1, 0)
+        places = dict(zip(grams_of(tokens), range(base, base + count), strict=True))
+        if len(places) == count:
+            known = self._first.keys() & places.keys()
+            for gram in known:
+                self._add(gram, places.pop(gram))
+            self._first.update(places)
+        else:
+            of_text: dict[Gram, int] = {}
+            for place, gram in enumerate(grams_of(tokens), base):
                 of_text[gram] = of_text.get(gram, 0) + 1
+                if of_text[gram] <= MOST_PLACES_OF_TEXT:
+                    self._add(gram, place)
         for start, end in short_sentences(passage):
-            places = grams.setdefault(tokens[start:end], [])
-            if len(places) < MOST_PLACES:
-                places.append((number, start))
+            self._add(tokens[start:end], base + start)
 
-    def runs(self, passage: Passage, start: int, end: int) -> list[Run] | None:
-        """All longest runs of the candidate's tokens from ``start`` to ``end``; None beyond the bounds."""
-        tokens, grams = passage.tokens, self._grams
+    def _add(self, gram: Gram, place: int) -> None:
+        if self._first.setdefault(gram, place) != place:
+            more = self._more.setdefault(gram, [])
+            if len(more) < MOST_PLACES:
+                more.append(place)
+
+    def _places(self, gram: Gram, first: int) -> Iterator[tuple[int, int]]:
+        for place in (first, *self._more.get(gram, ())):
+            yield place // _TOKENS - 1, place % _TOKENS
+
+    def runs(self, passage: Passage) -> list[Run] | None:
+        """All longest runs of the candidate's tokens; None beyond the bounds."""
+        tokens = passage.tokens
         found: list[Run] = []
         ends: dict[tuple[int, int], int] = {}  # by text and diagonal: up to where it is a run already
         compared = 0
-        for place, gram in enumerate(islice(grams_of(tokens), start, max(end - RUN + 1, start)), start):
-            places = grams.get(gram)
-            if places is None:
-                continue
-            for number, at in places:
+        firsts = list(map(self._first.get, grams_of(tokens)))
+        hits = [place for place, first in enumerate(firsts) if first is not None] if any(firsts) else []
+        for place in hits:
+            first = firsts[place]
+            assert first is not None  # noqa: S101 - hits are those that are not
+            for number, at in self._places(tokens[place : place + RUN], first):
                 diagonal = (number, at - place)
                 if ends.get(diagonal, -1) > place:
                     continue
-                theirs = self.texts[number].tokens
-                length = _common(tokens, place + RUN, end, theirs, at + RUN) + RUN
+                length = _common(tokens, place + RUN, self.texts[number].tokens, at + RUN) + RUN
                 compared += length
                 ends[diagonal] = place + length
                 found.append(Run(place, place + length, number, at))
                 if compared > MOST_COMPARED or len(found) > 8 * MOST_RUNS:
                     return None
-        for first, last in short_sentences(passage):
-            if start <= first and last <= end:
-                for number, at in grams.get(tokens[first:last], ()):
-                    if ends.get((number, at - first), -1) < last:
-                        found.append(Run(first, last, number, at))
+        for start, end in short_sentences(passage):
+            gram = tokens[start:end]
+            known = self._first.get(gram)
+            for number, at in () if known is None else self._places(gram, known):
+                if ends.get((number, at - start), -1) < end:
+                    found.append(Run(start, end, number, at))
         if len(found) > MOST_RUNS:
             found = sorted(found, key=lambda run: (run.start - run.end, run.start, run.text))[:MOST_RUNS]
         found.sort(key=lambda run: (run.end, run.start, run.text, run.at))
@@ -152,15 +170,15 @@ def grams_of(tokens: Sequence[str]) -> Iterator[Gram]:
 def short_sentences(passage: Passage) -> list[tuple[int, int]]:
     """The sentences that are shorter than a run, and the whole text if it is."""
     bounds = passage.bounds
-    found = [(start, end) for start, end in zip(bounds, bounds[1:], strict=False) if end - start < RUN]
+    found = [(start, end) for start, end in pairwise(bounds) if end - start < RUN]
     if len(bounds) > 2 and bounds[-1] < RUN:
         found.append((0, bounds[-1]))
     return found
 
 
-def _common(tokens: Sequence[str], place: int, end: int, theirs: Sequence[str], at: int) -> int:
+def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:
     """How many tokens are equal from here on."""
-    length, most = 0, min(end - place, len(theirs) - at)
+    length, most = 0, min(len(tokens) - place, len(theirs) - at)
     step = 16
     while (
         length + step <= most
@@ -319,53 +337,9 @@ class Cover:
 
 
 # Words that are no plain words: with them, a piece of a sentence limits the one before.
-_LIMITING = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "none",
-        "nor",
-        "neither",
-        "without",
-        "except",
-        "unless",
-        "only",
-        "but",
-        "if",
-        "until",
-        "before",
-        "after",
-        "however",
-        "although",
-        "though",
-        "despite",
-        "until",
-        "nicht",
-        "kein",
-        "keine",
-        "ohne",
-        "außer",
-        "nur",
-        "wenn",
-        "falls",
-        "ni",
-        "sans",
-        "sauf",
-        "seulement",
-        "si",
-        "ne",
-        "pas",
-        "jamais",
-        "sin",
-        "salvo",
-        "solo",
-        "senza",
-        "tranne",
-        "non",
-        "se",
-        "sino",
-    ]
+_LIMITING = word_set(
+    "not no never none nor neither without except unless only but if until before after however although though despite until nicht kein keine "
+    "ohne außer nur wenn falls ni sans sauf seulement si ne pas jamais sin salvo solo senza tranne non se sino"
 )
 
 

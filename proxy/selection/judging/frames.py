@@ -7,7 +7,9 @@ judged. A text with a line of the same frame and another filling (Acme and Bolt,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from ..reading.text import Passage, Text
 
@@ -21,7 +23,6 @@ LONGEST = 60
 LEAST = 6
 
 _DIGITS = re.compile("\\d+")
-Key = tuple[bool, tuple[str, ...]]
 
 
 class Frames:
@@ -31,48 +32,64 @@ class Frames:
 
     def __init__(self, texts: Sequence[Text | None] = ()) -> None:
         self._texts = [text for text in texts if text is not None and "\n" in text.raw]
-        self._keys: frozenset[Key] | None = None
+        self._keys: frozenset[int] | None = None
 
     def inside(self, text: Text, passage: Passage) -> tuple[int, int]:
         """The tokens of a passage between its header and its footer."""
-        size = len(passage.tokens)
+        start, end = 0, len(passage.tokens)
         if len(self._texts) < MEMBERS or len(passage.rows) <= 2:
-            return 0, size
+            return start, end
         if self._keys is None:
             self._keys = _shared(self._texts)
-        start, end = 0, size
-        for depth in range(1, _depth(passage) + 1):
-            start = passage.rows[depth] if _key(passage, depth, is_footer=False) in self._keys else start
-            end = passage.rows[-1 - depth] if _key(passage, depth, is_footer=True) in self._keys else end
-        return (start, end) if end - start >= LEAST else (0, size)
+        if not self._keys:
+            return start, end
+        for edge in edges_of(text):
+            if edge.key in self._keys and edge.depth < len(passage.rows) - 1:
+                if edge.is_footer:
+                    end = passage.rows[-1 - edge.depth]
+                else:
+                    start = passage.rows[edge.depth]
+        return (start, end) if end - start >= LEAST else (0, len(passage.tokens))
 
 
 NO_FRAMES = Frames()
 
 
-def _shared(texts: Sequence[Text]) -> frozenset[Key]:
-    """The outermost lines that three or more texts with different bodies have."""
-    bodies: dict[Key, set[tuple[str, ...]]] = {}
+class Edge(NamedTuple):
+    """The outermost lines of a text. ``key``: equal for lines that are equal but for digits; ``body``: for equal rests. Both within this process."""
+
+    is_footer: bool
+    depth: int
+    key: int
+    body: int
+
+
+def edges_of(text: Text) -> tuple[Edge, ...]:
+    """The edges of a text, the smallest first; kept with it."""
+    if text.edges is None:
+        text.edges = tuple(_edges(text.passages()[0]))
+    return text.edges
+
+
+def _edges(passage: Passage) -> Iterator[Edge]:
+    rows, tokens = passage.rows, passage.tokens
+    for is_footer in (False, True):
+        for depth in range(1, min(DEPTH, len(rows) - 2) + 1):
+            border = rows[-1 - depth] if is_footer else rows[depth]
+            lines, body = (tokens[border:], tokens[:border]) if is_footer else (tokens[:border], tokens[border:])
+            if len(lines) > LONGEST:
+                break
+            key = _DIGITS.sub("0", "\n".join(lines))
+            yield Edge(is_footer, depth, hash((is_footer, key)), hash(body))
+
+
+def _shared(texts: Sequence[Text]) -> frozenset[int]:
+    """The edges that three or more texts with different bodies have."""
+    bodies: dict[int, set[int]] = {}
     for text in texts:
-        passage = text.passages()[0]
-        for depth in range(1, _depth(passage) + 1):
-            for is_footer in (False, True):
-                border = passage.rows[-1 - depth] if is_footer else passage.rows[depth]
-                body = passage.tokens[:border] if is_footer else passage.tokens[border:]
-                if len(passage.tokens) - len(body) <= LONGEST:
-                    bodies.setdefault(_key(passage, depth, is_footer=is_footer), set()).add(body)
+        for edge in edges_of(text):
+            bodies.setdefault(edge.key, set()).add(edge.body)
     return frozenset(key for key, members in bodies.items() if len(members) >= MEMBERS)
-
-
-def _depth(passage: Passage) -> int:
-    """How many lines at each end may be a frame: not all."""
-    return min(DEPTH, len(passage.rows) - 2)
-
-
-def _key(passage: Passage, depth: int, *, is_footer: bool) -> Key:
-    rows = passage.rows
-    tokens = passage.tokens[rows[-1 - depth] :] if is_footer else passage.tokens[: rows[depth]]
-    return is_footer, tuple(_DIGITS.sub("0", token) for token in tokens[: LONGEST + 1])
 
 
 def has_another_filling(passage: Passage, start: int, end: int, other: Passage) -> bool:
@@ -82,7 +99,7 @@ def has_another_filling(passage: Passage, start: int, end: int, other: Passage) 
     rows = other.rows
     theirs = [
         other.tokens[first:last]
-        for place, (first, last) in enumerate(zip(rows, rows[1:], strict=False))
+        for place, (first, last) in enumerate(pairwise(rows))
         if place < DEPTH or last > rows[-1 - min(DEPTH, len(rows) - 1)]
     ]
     return size > 0 and any(
@@ -92,7 +109,7 @@ def has_another_filling(passage: Passage, start: int, end: int, other: Passage) 
 
 def _rows(passage: Passage, start: int, end: int) -> list[tuple[str, ...]]:
     marks = [start, *(row for row in passage.rows if start < row < end), end]
-    return [passage.tokens[first:last] for first, last in zip(marks, marks[1:], strict=False)]
+    return [passage.tokens[first:last] for first, last in pairwise(marks)]
 
 
 def _are_alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -81,7 +81,7 @@ class Judge:
             return STAYS  # nothing that can be compared
         if laid is not None and self._laid.texts:
             found = self._judged(text, laid, self._laid, frozenset(), explain=explain)
-            if found.holders:
+            if found.holders or (found.missing is not None and found.missing.text >= 0):
                 return found
         hidden = frozenset(self._laid.texts) if laid is not None else frozenset[int]()
         return self._judged(text, plain, self._plain, hidden, explain=explain)
@@ -92,7 +92,7 @@ class Judge:
         equal = index.whole.get(passage.tokens)
         if equal is not None and equal not in hidden:
             return Verdict(Link.EQUAL, (equal,), 1.0)
-        runs = index.runs(passage, 0, size)
+        runs = index.runs(passage)
         if runs is None:
             return STAYS
         if hidden:
