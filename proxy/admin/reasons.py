@@ -23,6 +23,8 @@ NEARLY_EQUAL = 0.99
 QUOTED = 80
 # Differences of an edited copy that are quoted.
 MOST_QUOTED = 3
+# The share of a text that is said before the first thing that is not.
+ALIKE = 0.25
 # Tokens within which two equal texts agree again after a difference, and how many must agree.
 WITHIN, AGREE = 8, 2
 
@@ -139,9 +141,15 @@ def in_words(pool: KeptPool, selection: Selection, *, has_words: bool) -> Mappin
             continue
         if not standing[place]:
             found |= _of_left(place, verdict, selection, texts) if has_words else {}
-        elif missing is not None and missing.text >= 0:
+        elif missing is not None and is_alike(verdict):
             found[place] = why_stays(missing, missing.text + 1, has_words=has_words)
     return found
+
+
+def is_alike(verdict: Verdict) -> bool:
+    """Whether a text that stays is so much like a kept one that a person would ask why: a quarter of it is there, or little is missing."""
+    missing = verdict.missing
+    return missing is not None and missing.text >= 0 and (verdict.share >= ALIKE or not missing.words.endswith("…"))
 
 
 def _of_left(place: int, verdict: Verdict, selection: Selection, texts: Sequence[Text | None]) -> dict[int, str]:

@@ -15,7 +15,7 @@ import numpy as np
 from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
 
-from ..admin.reasons import passed_over
+from ..admin.reasons import is_alike, passed_over
 from ..search.candidates import asked_for, from_pool
 from ..search.policy import ResolvedPolicy
 from ..selection.geometry import measure, median_distance
@@ -142,7 +142,7 @@ def _verdict(
         text, holder = texts[place], texts[head]
         if judged.holders[:1] == holders[:1] and holders and text is not None and holder is not None:
             holders, but = judged.holders, passed_over(judged, text, holder)
-        if not holders and judged.missing is not None and judged.missing.text >= 0:
+        if not holders and judged.missing is not None and is_alike(judged):
             like = Like(row=rows[judged.missing.text], missing=judged.missing)
     return Verdict(
         rank=place + 1,
