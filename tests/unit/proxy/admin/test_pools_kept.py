@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kept_pools import EDITED, TOP_K, demo_pool, kept, of_preset, pool_of
+from support.texts import as_texts
 from vecsieve.proxy.admin.pools import LONGEST_SENTENCE, choosing, page_of, taking
 from vecsieve.proxy.admin.whatif import PRESET_NAMES
 from vecsieve.proxy.selection.paged import paging
@@ -18,8 +19,12 @@ from vecsieve.proxy.selection.reading.text import UNREAD
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, finished
 
-# Two ways to ask for one thing, without six words in a row, among others; vectors as near as a model has them.
-REWORDED = ("How do I reset my password?", "I want to reset the password, how can I do that?")
+# Three ways to ask for one thing among others; their vectors are as near as a model has them.
+REWORDED = (
+    "How do I reset my password?",
+    "I want to change a forgotten password, can you help me?",
+    "My password is lost and I need to set another, what can I do?",
+)
 OTHERS = (
     "When does the shop open on Sundays?",
     "Is there a fee for a second card?",
@@ -29,10 +34,10 @@ OTHERS = (
 )
 
 
-def reworded_pool(*, reworded: tuple[str, ...] = REWORDED) -> Candidates:
-    texts = (*reworded, *OTHERS)
+def reworded_pool() -> Candidates:
+    texts = (*REWORDED, *OTHERS)
     directions = np.random.default_rng(7).normal(size=(len(texts), 256)).astype(np.float32)
-    directions[1] = directions[0] + 0.15 * directions[1]
+    directions[1:3] = directions[0] + 0.1 * directions[1:3]
     return pool_of(*texts, vectors=directions)
 
 
@@ -59,9 +64,7 @@ def test_a_page_by_offset_is_a_piece_of_the_same_list(name: str, offset: int) ->
 
 
 def test_what_was_not_read_stays_unread_and_what_is_missing_stays_missing() -> None:
-    pool = replace(
-        pool_of("a", "b", None), metadata=Metadata(texts=(UNREAD, *pool_of("b", None).metadata.texts or ()))
-    )
+    pool = replace(pool_of("a", "b", None), metadata=Metadata(texts=(UNREAD, *as_texts(["b", None]))))
     texts = kept(pool).candidates().metadata.texts
     assert texts is not None
     assert texts[0] is UNREAD
@@ -113,7 +116,7 @@ def test_what_preset_meaning_would_remove_is_counted_and_the_page_is_that_of_the
 
 @pytest.mark.parametrize(
     "pool",
-    [pool_of(*REWORDED, vectors=np.empty((2, 0), np.float32)), pool_of(None, None)],
+    [pool_of(*REWORDED, vectors=np.empty((3, 0), np.float32)), pool_of(None, None)],
     ids=["no vectors", "no texts"],
 )
 def test_what_cannot_be_known_is_not_counted(pool: Candidates) -> None:
@@ -126,8 +129,8 @@ def test_a_policy_with_rewordings_has_nothing_to_be_counted_beyond_it() -> None:
 
 def test_long_texts_behind_the_page_are_not_read_to_count_rewordings() -> None:
     pool = reworded_pool()
-    long = pool_of(*(f"{word} {'is not read ' * (LONGEST_SENTENCE // 10)}" for word in ("first", "second"))).metadata.texts
-    texts = (*(pool.metadata.texts or ())[:5], *(long or ()))
+    long = as_texts(f"{word} {'is not read ' * (LONGEST_SENTENCE // 10)}" for word in ("first", "second"))
+    texts = (*(pool.metadata.texts or ())[:-2], *long)
     pool = replace(pool, metadata=Metadata(texts=texts))
     _, reworded = finished(taking(pool, top_k=3, policy=of_preset("default"), offset=None))
     assert reworded == 1

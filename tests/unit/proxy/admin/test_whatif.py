@@ -70,11 +70,6 @@ def test_every_choice_of_the_form_can_be_judged(name: str, value: str) -> None:
     assert row["searches"] == 2
 
 
-def test_every_preset_can_be_asked_about(name: str) -> None:
-    found = judged(sampled(3), Change.of({"preset": name}))
-    assert found["rows"][0]["searches"] == 3
-
-
 def test_caps_are_changed_one_by_one_and_the_pools_that_know_their_names_are_counted() -> None:
     changed = Change.of({"per_document": "2"}).applied()(DEFAULT)
     assert changed == replace(DEFAULT, caps=replace(DEFAULT.caps, per_document=2))
