@@ -230,9 +230,9 @@ class _Reader:
                     and known != run
                     and run.isalpha()
                     and self.bounds[-1] != len(tokens)
-                    and self.rows[-1] != len(tokens)
+                    and not (len(self.rows) == 2 and self.rows[-1] == len(tokens))
                 ):
-                    known = run  # Sie and sie; at the beginning of a sentence or line the capital says nothing
+                    known = run  # Sie and sie; at the beginning of a sentence, or behind a header, the capital says nothing
                 tokens.append(known)
                 origins.append(run)
             else:
@@ -245,7 +245,9 @@ class _Reader:
         if token != "a":  # noqa: S105 - a word of a text
             return True
         behind = runs[place + 1 : place + 2] or self.following
-        if not behind or not behind[0][0].isalpha() or behind[0].lower() in _NOT_BARE:
+        if not behind or (not behind[0][0].isalpha() and place + 1 == len(runs)):
+            return run == "a"  # a window was cut behind it
+        if not behind[0][0].isalpha() or behind[0].lower() in _NOT_BARE:
             return False
         return run == "a" or (self.bounds[-1] == len(self.tokens) and behind[0].islower() and len(behind[0]) > 2)
 

@@ -129,6 +129,15 @@ def _read(run: str) -> Run | str:
         folded = fold(run)
         token = spelled(folded)
         return token if token == folded else Run((token,), (folded,), False, False, False, ())
+    if run[:-1].isalpha() and run[-1] in ",;:." and run.isascii() and run.lower() not in _ANSWERS:
+        folded = fold(run[:-1])
+        ends = run[-1] == "." and run[:-1].lower() not in _ABBREVIATED
+        token = spelled(folded)
+        return (
+            Run((token,), None if token == folded else (folded,), ends, False, False, ())
+            if ends or token != folded
+            else token
+        )
     bare = run.rstrip(CLOSERS)
     ends = bool(bare) and bare[-1] in ENDS and bare.rstrip(ENDS).lstrip("(\"'“„").lower() not in _ABBREVIATED
     tokens, exact, inner, is_number = _tokens(run)
