@@ -185,7 +185,7 @@ export function Search({ number }) {
 function Judge({ pair, file, judged, done }) {
   const [state, setState] = useState({ judged, error: null });
   useEffect(() => setState({ judged, error: null }), [judged, pair.search, pair.rank]);
-  if (!file) return html`<p class="quiet">To store verdicts for <code>vecsieve calibrate --pairs</code>, set <code>explain.judgements</code> to a file.</p>`;
+  if (!file) return html`<p class="quiet">To store verdicts, set <code>explain.judgements</code> to a file.</p>`;
   const judge = (right) => async () => {
     try {
       const answer = await ask("/api/judgements", { pair: { search: pair.search, rank: pair.rank }, right });
