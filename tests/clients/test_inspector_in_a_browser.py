@@ -78,8 +78,11 @@ def search(proxy: str, question: int) -> None:
 
 def add_edited_copies(engine: str) -> None:
     """Two long texts near the first question, of which one is an edited copy of the other."""
-    vector = load().question_vectors[0].tolist()
-    points = [{"id": 10**6 + row, "vector": vector, "payload": {"text": text}} for row, text in enumerate(EDITED)]
+    first = load().question_vectors[0]
+    points = [
+        {"id": 10**6 + row, "vector": (first + row * 0.005).tolist(), "payload": {"text": text}}
+        for row, text in enumerate(EDITED)
+    ]
     body = json.dumps({"points": points}).encode()
     assert exchange(engine, "PUT", f"/collections/{NAME}/points?wait=true", body).status == 200
 
