@@ -111,7 +111,7 @@ class Process:
         self.recorder = RequestRecorder(metrics, log=log, clock=clock)
         self.recent = Recent(kept_by(settings), now=time.time, texts=settings.explain.texts, place=seed)
         self._work = LongWork()
-        self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work)
+        self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work, count=metrics.sampled)
         self._workers = workers
         self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)

@@ -311,6 +311,13 @@ _COLLAPSES: Mapping[int, Collapse] = {
 }
 
 
+class SampledResult(LabelEnum):
+    """Whether preset `meaning` would remove a result beyond the proof."""
+
+    REWORDED = "reworded"
+    STAYS = "stays"
+
+
 class Named(LabelEnum):
     """Whether the name behind a collection id was known."""
 

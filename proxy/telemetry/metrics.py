@@ -52,6 +52,7 @@ from .labels import (
     OwnRead,
     Retry,
     RuleLabel,
+    SampledResult,
     Shed,
     Side,
     Stage,
@@ -196,6 +197,11 @@ class Metrics(Instruments):
     own_reads_withheld_total = CounterSpec("Additional reads that were not sent.", Label.of("reason", Withheld))
     shadow_divergence_total = CounterSpec(
         "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
+    )
+    sampled_results_total = CounterSpec(
+        "Results of the database's own pages in sampled searches, by whether preset meaning would remove them beyond the proof.",
+        BACKEND,
+        Label.of("result", SampledResult),
     )
     profile_drift_total = CounterSpec("Times that pools stopped matching their profile.", Label.of("kind", Drifted))
     profile_reload_failures_total = CounterSpec("Profile files that could not be loaded.")
@@ -348,6 +354,11 @@ class Metrics(Instruments):
 
     def diverged(self, kind: Divergence) -> None:
         self.shadow_divergence_total.labels(self.backend, kind).inc()
+
+    def sampled(self, reworded: int, results: int) -> None:
+        """Count the results of a sampled search, and those that others say in other words."""
+        self.sampled_results_total.labels(self.backend, SampledResult.REWORDED).inc(reworded)
+        self.sampled_results_total.labels(self.backend, SampledResult.STAYS).inc(results - reworded)
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
