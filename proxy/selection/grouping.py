@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from .certainty import by_vectors, doubts_allowed
 from .clustering import cluster, separate
@@ -51,7 +52,7 @@ class Grouped:
     _measured: Distances | None = field(default=None)
 
     @property
-    def links(self) -> FloatMatrix:
+    def links(self) -> npt.NDArray[np.int8]:
         """Why each candidate shares a cluster with its head: (n,) Link."""
         return self.walked.links
 

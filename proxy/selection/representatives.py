@@ -102,7 +102,7 @@ _Choose = Callable[[Indices], int]
 HYBRID_SCORE = 0.7
 
 
-def represent(
+def represent(  # noqa: PLR0913 - a cluster, and how one of it is chosen
     labels: Indices,
     distance: Callable[[], FloatMatrix],
     candidates: Candidates,

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..reading.text import OPENERS, Passage
+from ..reading.words import word_set
 
 # Tokens of a run from which on it is evidence.
 RUN = 6
@@ -168,7 +170,7 @@ def grams_of(tokens: Sequence[str]) -> Iterator[Gram]:
 def short_sentences(passage: Passage) -> list[tuple[int, int]]:
     """The sentences that are shorter than a run, and the whole text if it is."""
     bounds = passage.bounds
-    found = [(start, end) for start, end in zip(bounds, bounds[1:], strict=False) if end - start < RUN]
+    found = [(start, end) for start, end in pairwise(bounds) if end - start < RUN]
     if len(bounds) > 2 and bounds[-1] < RUN:
         found.append((0, bounds[-1]))
     return found
@@ -335,53 +337,9 @@ class Cover:
 
 
 # Words that are no plain words: with them, a piece of a sentence limits the one before.
-_LIMITING = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "none",
-        "nor",
-        "neither",
-        "without",
-        "except",
-        "unless",
-        "only",
-        "but",
-        "if",
-        "until",
-        "before",
-        "after",
-        "however",
-        "although",
-        "though",
-        "despite",
-        "until",
-        "nicht",
-        "kein",
-        "keine",
-        "ohne",
-        "außer",
-        "nur",
-        "wenn",
-        "falls",
-        "ni",
-        "sans",
-        "sauf",
-        "seulement",
-        "si",
-        "ne",
-        "pas",
-        "jamais",
-        "sin",
-        "salvo",
-        "solo",
-        "senza",
-        "tranne",
-        "non",
-        "se",
-        "sino",
-    ]
+_LIMITING = word_set(
+    "not no never none nor neither without except unless only but if until before after however although though despite until nicht kein keine "
+    "ohne außer nur wenn falls ni sans sauf seulement si ne pas jamais sin salvo solo senza tranne non se sino"
 )
 
 

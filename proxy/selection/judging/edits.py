@@ -10,111 +10,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..reading.text import Passage
+from ..reading.words import word_set
 from .covering import LONG, Run
 
 # These may be there or not. None of them limits, denies, or tells who, where or when.
-_DROPPED = frozenset(
-    [
-        "that",
-        "which",
-        "of",
-        "and",
-        "also",
-        "so",
-        "thus",
-        "then",
-        "therefore",
-        "hence",
-        "as",
-        "well",
-        "indeed",
-        "there",
-        "please",
-        "both",
-        "such",
-        "very",
-    ]
-)
+_DROPPED = word_set("that which of and also so thus then therefore hence as well indeed there please both such very")
 # One for the other.
 _EXCHANGED = tuple(
-    frozenset(words.split())
-    for words in (
-        "that which who",
-        "and &",
-        "while whilst",
-        "among amongst",
-        "amid amidst",
-        "toward towards",
-        "afterward afterwards",
-        "til till",
+    map(
+        word_set,
+        (
+            "that which who",
+            "and &",
+            "while whilst",
+            "among amongst",
+            "amid amidst",
+            "toward towards",
+            "afterward afterwards",
+            "til till",
+        ),
     )
 )
 # Words that look like one word with and without an ending.
-_NO_STEMS = frozenset(
-    [
-        "new",
-        "news",
-        "good",
-        "goods",
-        "arm",
-        "arms",
-        "custom",
-        "customs",
-        "glass",
-        "glasses",
-        "spectacle",
-        "spectacles",
-        "mean",
-        "means",
-        "need",
-        "needs",
-        "needed",
-        "wood",
-        "woods",
-        "art",
-        "arts",
-        "force",
-        "forces",
-        "water",
-        "waters",
-        "manner",
-        "manners",
-        "premise",
-        "premises",
-        "quarter",
-        "quarters",
-        "saving",
-        "savings",
-        "people",
-        "peoples",
-        "color",
-        "colors",
-        "economic",
-        "economics",
-        "physic",
-        "physics",
-        "politic",
-        "politics",
-        "contact",
-        "contacts",
-        "right",
-        "rights",
-        "work",
-        "works",
-        "bind",
-        "binding",
-        "binds",
-        "being",
-        "be",
-        "one",
-        "ones",
-        "other",
-        "others",
-        "second",
-        "seconds",
-        "minute",
-        "minutes",
-    ]
+_NO_STEMS = word_set(
+    "new news good goods arm arms custom customs glass glasses spectacle spectacles mean means need needs needed wood woods art arts force forces "
+    "water waters manner manners premise premises quarter quarters saving savings people peoples color colors economic economics physic physics "
+    "politic politics contact contacts right rights work works bind binding binds being be one ones other others second seconds minute minutes"
 )
 # Gaps of more tokens are no edits.
 MOST_TOKENS = 2
@@ -126,35 +47,8 @@ Edit = tuple[tuple[int, int], tuple[int, int]]
 
 
 # Of these an English text of sixty tokens has several, and a text in another language hardly one.
-_FUNCTION = frozenset(
-    [
-        "of",
-        "and",
-        "to",
-        "in",
-        "is",
-        "for",
-        "with",
-        "on",
-        "by",
-        "that",
-        "be",
-        "are",
-        "was",
-        "as",
-        "from",
-        "this",
-        "or",
-        "which",
-        "have",
-        "has",
-        "were",
-        "you",
-        "your",
-        "will",
-        "can",
-        "it",
-    ]
+_FUNCTION = word_set(
+    "of and to in is for with on by that be are was as from this or which have has were you your will can it"
 )
 _ENGLISH = 5
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..reading.text import Passage, Text
@@ -98,7 +99,7 @@ def has_another_filling(passage: Passage, start: int, end: int, other: Passage) 
     rows = other.rows
     theirs = [
         other.tokens[first:last]
-        for place, (first, last) in enumerate(zip(rows, rows[1:], strict=False))
+        for place, (first, last) in enumerate(pairwise(rows))
         if place < DEPTH or last > rows[-1 - min(DEPTH, len(rows) - 1)]
     ]
     return size > 0 and any(
@@ -108,7 +109,7 @@ def has_another_filling(passage: Passage, start: int, end: int, other: Passage) 
 
 def _rows(passage: Passage, start: int, end: int) -> list[tuple[str, ...]]:
     marks = [start, *(row for row in passage.rows if start < row < end), end]
-    return [passage.tokens[first:last] for first, last in zip(marks, marks[1:], strict=False)]
+    return [passage.tokens[first:last] for first, last in pairwise(marks)]
 
 
 def _are_alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

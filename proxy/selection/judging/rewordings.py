@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from ..calibrated import SENTENCES
 from ..certainty import KNEE, logarithm
 from ..reading.text import Passage, Text
+from ..reading.words import word_set
 from ..values import FloatMatrix
 
 # Tokens of a sentence.
@@ -29,359 +31,39 @@ MEASURED = 50
 EXCEEDED_BY, MOST_REPETITION, FEWEST_PAIRS = 0.1, 0.2, 190
 
 # Function words of the languages whose denials and numbers are known. A sentence without any of them is in another language.
-_FUNCTION = frozenset(
-    [
-        "the",
-        "of",
-        "and",
-        "to",
-        "in",
-        "is",
-        "for",
-        "with",
-        "on",
-        "by",
-        "that",
-        "be",
-        "are",
-        "was",
-        "as",
-        "this",
-        "have",
-        "has",
-        "do",
-        "does",
-        "did",
-        "can",
-        "i",
-        "you",
-        "he",
-        "she",
-        "it",
-        "we",
-        "they",
-        "my",
-        "your",
-        "his",
-        "her",
-        "a",
-        "an",
-        "at",
-        "from",
-        "or",
-        "how",
-        "what",
-        "when",
-        "where",
-        "who",
-        "der",
-        "die",
-        "das",
-        "und",
-        "ist",
-        "in",
-        "zu",
-        "den",
-        "mit",
-        "von",
-        "auf",
-        "für",
-        "ich",
-        "du",
-        "er",
-        "sie",
-        "es",
-        "wir",
-        "mein",
-        "dein",
-        "ein",
-        "eine",
-        "wie",
-        "was",
-        "wo",
-        "wann",
-        "wer",
-        "im",
-        "am",
-        "le",
-        "la",
-        "les",
-        "de",
-        "des",
-        "et",
-        "est",
-        "un",
-        "une",
-        "je",
-        "tu",
-        "il",
-        "elle",
-        "nous",
-        "mon",
-        "ma",
-        "où",
-        "comment",
-        "que",
-        "qui",
-        "pour",
-        "dans",
-        "sur",
-        "avec",
-        "el",
-        "los",
-        "las",
-        "y",
-        "es",
-        "una",
-        "yo",
-        "mi",
-        "tu",
-        "su",
-        "por",
-        "para",
-        "con",
-        "en",
-        "cómo",
-        "qué",
-        "dónde",
-        "lo",
-        "il",
-        "gli",
-        "di",
-        "che",
-        "per",
-        "un",
-        "una",
-        "è",
-        "mio",
-        "mia",
-        "si",
-        "dove",
-        "come",
-        "al",
-        "del",
-        "da",
-    ]
+_FUNCTION = word_set(
+    "the of and to in is for with on by that be are was as this have has do does did can i you he she it we they my your his her a an at from or "
+    "how what when where who der die das und ist in zu den mit von auf für ich du er sie es wir mein dein ein eine wie was wo wann wer im am le "
+    "la les de des et est un une je tu il elle nous mon ma où comment que qui pour dans sur avec el los las y es una yo mi tu su por para con en "
+    "cómo qué dónde lo il gli di che per un una è mio mia si dove come al del da"
 )
-_DENIALS = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "none",
-        "nobody",
-        "nothing",
-        "neither",
-        "nor",
-        "without",
-        "cannot",
-        "nicht",
-        "kein",
-        "keine",
-        "keinen",
-        "keinem",
-        "keiner",
-        "nie",
-        "niemals",
-        "ohne",
-        "nichts",
-        "niemand",
-        "ne",
-        "pas",
-        "jamais",
-        "sans",
-        "rien",
-        "aucun",
-        "aucune",
-        "nunca",
-        "sin",
-        "nada",
-        "ningún",
-        "ninguna",
-        "ninguno",
-        "tampoco",
-        "non",
-        "mai",
-        "senza",
-        "niente",
-        "nessun",
-        "nessuno",
-        "nessuna",
-    ]
+_DENIALS = word_set(
+    "not no never none nobody nothing neither nor without cannot nicht kein keine keinen keinem keiner nie niemals ohne nichts niemand ne pas "
+    "jamais sans rien aucun aucune nunca sin nada ningún ninguna ninguno tampoco non mai senza niente nessun nessuno nessuna"
 )
-_NUMBERS = frozenset(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "twenty",
-        "thirty",
-        "fifty",
-        "hundred",
-        "thousand",
-        "million",
-        "half",
-        "quarter",
-        "double",
-        "twice",
-        "once",
-        "first",
-        "second",
-        "third",
-        "fourth",
-        "last",
-        "next",
-        "eins",
-        "zwei",
-        "drei",
-        "vier",
-        "fünf",
-        "sechs",
-        "sieben",
-        "acht",
-        "neun",
-        "zehn",
-        "elf",
-        "zwölf",
-        "zwanzig",
-        "hundert",
-        "tausend",
-        "halb",
-        "erste",
-        "zweite",
-        "dritte",
-        "letzte",
-        "deux",
-        "trois",
-        "quatre",
-        "cinq",
-        "sept",
-        "huit",
-        "neuf",
-        "dix",
-        "vingt",
-        "cent",
-        "mille",
-        "demi",
-        "premier",
-        "première",
-        "dernier",
-        "dernière",
-        "dos",
-        "tres",
-        "cuatro",
-        "cinco",
-        "seis",
-        "siete",
-        "ocho",
-        "nueve",
-        "diez",
-        "veinte",
-        "cien",
-        "mil",
-        "medio",
-        "primero",
-        "primera",
-        "último",
-        "última",
-        "due",
-        "tre",
-        "quattro",
-        "cinque",
-        "sei",
-        "sette",
-        "otto",
-        "nove",
-        "dieci",
-        "venti",
-        "cento",
-        "primo",
-        "prima",
-        "ultimo",
-        "ultima",
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "january",
-        "february",
-        "march",
-        "april",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "today",
-        "tomorrow",
-        "yesterday",
-        "montag",
-        "dienstag",
-        "mittwoch",
-        "donnerstag",
-        "freitag",
-        "samstag",
-        "sonntag",
-        "heute",
-        "morgen",
-        "gestern",
-        "lundi",
-        "mardi",
-        "mercredi",
-        "jeudi",
-        "vendredi",
-        "samedi",
-        "dimanche",
-        "demain",
-        "hier",
-        "lunes",
-        "martes",
-        "miércoles",
-        "jueves",
-        "viernes",
-        "sábado",
-        "domingo",
-        "hoy",
-        "mañana",
-        "ayer",
-        "lunedì",
-        "martedì",
-        "mercoledì",
-        "giovedì",
-        "venerdì",
-        "sabato",
-        "domenica",
-        "oggi",
-        "domani",
-        "ieri",
-    ]
+_NUMBERS = word_set(
+    "one two three four five six seven eight nine ten eleven twelve twenty thirty fifty hundred thousand million half quarter double twice once "
+    "first second third fourth last next eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig hundert tausend halb erste zweite "
+    "dritte letzte deux trois quatre cinq sept huit neuf dix vingt cent mille demi premier première dernier dernière dos tres cuatro cinco seis "
+    "siete ocho nueve diez veinte cien mil medio primero primera último última due tre quattro cinque sei sette otto nove dieci venti cento primo "
+    "prima ultimo ultima monday tuesday wednesday thursday friday saturday sunday january february march april june july august september october "
+    "november december today tomorrow yesterday montag dienstag mittwoch donnerstag freitag samstag sonntag heute morgen gestern lundi mardi "
+    "mercredi jeudi vendredi samedi dimanche demain hier lunes martes miércoles jueves viernes sábado domingo hoy mañana ayer lunedì martedì "
+    "mercoledì giovedì venerdì sabato domenica oggi domani ieri"
+)
+# Words of which two sentences may not have one each: pairs of sides, a side of several words.
+_PAIRS = (
+    "before prior|after;more|less fewer;with|without;increase rise raise higher up|decrease fall lower reduce down;open opens opened|close closes closed;"
+    "allow allowed permit permitted legal|ban banned forbid forbidden prohibit prohibited illegal;buy|sell;start begin began|stop end finish;add|remove;"
+    "enable activate|disable deactivate;win won|lose lost;love like|hate dislike;early earlier|late later;good better best|bad worse worst;send sent|receive received;"
+    "arrive arrived|leave left depart departed;from|to;left|right;cheap cheaper|expensive dear;in|out;accept accepted|reject rejected refuse refused decline declined;"
+    "always|never sometimes;all every|some few;only|also;lock|unlock;stolen|lost found;"
+    "vor|nach;mehr|weniger;mit|ohne;öffnen|schließen;erlaubt|verboten;avant|après;plus|moins;avec|sans;ouvert|fermé;"
+    "antes|después;más|menos;con|sin senza;abierto|cerrado;prima|dopo;più|meno;aperto|chiuso"
 )
 _OPPOSED = tuple(
-    (frozenset(one.split()), frozenset(other.split()))
-    for one, other in (
-        ("before prior", "after"), ("more", "less fewer"), ("with", "without"), ("increase rise raise higher up", "decrease fall lower reduce down"), ("open opens opened", "close closes closed"),
-        ("allow allowed permit permitted legal", "ban banned forbid forbidden prohibit prohibited illegal"), ("buy", "sell"), ("start begin began", "stop end finish"), ("add", "remove"),
-        ("enable activate", "disable deactivate"), ("win won", "lose lost"), ("love like", "hate dislike"), ("early earlier", "late later"), ("good better best", "bad worse worst"),
-        ("send sent", "receive received"), ("arrive arrived", "leave left depart departed"), ("from", "to"), ("left", "right"), ("cheap cheaper", "expensive dear"), ("in", "out"),
-        ("accept accepted", "reject rejected refuse refused decline declined"), ("always", "never sometimes"), ("all every", "some few"), ("only", "also"), ("lock", "unlock"), ("stolen", "lost found"),
-        ("vor", "nach"), ("mehr", "weniger"), ("mit", "ohne"), ("öffnen", "schließen"), ("erlaubt", "verboten"), ("avant", "après"), ("plus", "moins"), ("avec", "sans"), ("ouvert", "fermé"),
-        ("antes", "después"), ("más", "menos"), ("con", "sin senza"), ("abierto", "cerrado"), ("prima", "dopo"), ("più", "meno"), ("aperto", "chiuso"),
-    )
-)  # fmt: skip
+    (word_set(one), word_set(other)) for one, _, other in (pair.partition("|") for pair in _PAIRS.split(";"))
+)
 
 Numbers = npt.NDArray[np.float64]
 
@@ -427,7 +109,7 @@ def _facts(passage: Passage) -> frozenset[str]:
         token
         for place, token in enumerate(passage.tokens)
         if token in _NUMBERS
-        or (not token.replace("'", "").isalpha() and token != "?")
+        or not (token.replace("'", "").isalpha() or token == "?")  # noqa: S105 - a word of a text
         or (are_names and place in capitals)
     )
 
@@ -436,11 +118,7 @@ def speaks_against(one: Sentence, other: Sentence) -> bool:
     """Whether something in two sentences shows that they say different things, or are one frame with different fillings."""
     if one.facts != other.facts or one.denies != other.denies:
         return True
-    if any(
-        (one.words & left and other.words & right) or (one.words & right and other.words & left)
-        for left, right in _OPPOSED
-        if _divides(one, other, left, right)
-    ):
+    if any(_divides(one, other, left, right) for left, right in _OPPOSED):
         return True
     common = _in_order(one.tokens, other.tokens)
     return len(common) > MOST_IN_ORDER * min(len(one.tokens), len(other.tokens)) or _is_frame(one.tokens, other.tokens)
@@ -472,23 +150,22 @@ def _in_order(one: tuple[str, ...], other: tuple[str, ...]) -> list[tuple[int, i
 def _is_frame(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether content differs between three shared tokens on both sides, or at an end beside four."""
     common = [(-1, -1), *_in_order(one, other), (len(one), len(other))]
-    shared, gaps = [], []  # the lengths of shared runs, and which gaps differ in both
-    length = 0
-    for (i, j), (k, m) in zip(common, common[1:], strict=False):
-        if k - i == 1 and m - j == 1:
-            length += 1
-            continue
-        shared.append(length)
-        gaps.append(k - i > 1 and m - j > 1)
-        length = 1
-    shared.append(length)
-    last = len(gaps) - 1
-    for place, differs in enumerate(gaps):
-        before, behind = shared[place] - (place == 0 and 0), shared[place + 1]
-        at_start, at_end = place == 0 and common[1][0] > 0 and before <= 1, place == last and behind <= 1
-        if differs and ((before >= 3 and behind >= 3) or (at_start and behind >= 4) or (at_end and before >= 4)):
-            return True
-    return False
+    lengths, differs = [0], list[bool]()  # shared runs of tokens, and whether both have other ones between them
+    for (i, j), (k, m) in pairwise(common):
+        if k - i == m - j == 1:
+            lengths[-1] += 1
+        else:
+            differs.append(k - i > 1 and m - j > 1)
+            lengths.append(1)
+    lengths[-1] -= 1  # the end is no token
+    last = len(differs) - 1
+    return any(
+        (lengths[place] >= 3 and lengths[place + 1] >= 3)
+        or (place == 0 and lengths[0] == 0 and lengths[1] >= 4)
+        or (place == last and lengths[place + 1] == 0 and lengths[place] >= 4)
+        for place, is_other in enumerate(differs)
+        if is_other
+    )
 
 
 class Rewordings:
@@ -570,7 +247,8 @@ class _Measured:
         both = self._both[one, other]
         near = float(logarithm(np.array([apart]))[0])
         mine, theirs = self._sentences[one], self._sentences[other]
-        assert mine is not None and theirs is not None  # noqa: S101 - only sentences are compared
+        assert mine is not None  # noqa: S101 - only sentences are compared
+        assert theirs is not None  # noqa: S101 - only sentences are compared
         features = {
             "one": 1.0,
             "far": max(near, KNEE),

@@ -74,8 +74,8 @@ _CLOSED = tuple(".!?:;。！？।॥۔…")
 def lines_of(text: str) -> list[Line]:
     """The lines of a text without its dress (marks.py), without blank ones."""
     if "\n" not in text:
-        line = _line(text.strip(), "", is_after_blank=True, is_code=False) if text and not text.isspace() else None
-        return [] if line is None else [line]
+        only = _line(text.strip(), "", is_after_blank=True, is_code=False) if text and not text.isspace() else None
+        return [] if only is None else [only]
     rows = text.split("\n")
     _number_free(rows)
     has_settings = sum(_SETTING.match(row) is not None for row in rows) >= 2 and any(
@@ -85,6 +85,7 @@ def lines_of(text: str) -> list[Line]:
     found: list[Line] = []
     is_fenced = is_after_blank = False
     before = ""
+    line: Line | None
     for row in rows:
         if not row or row.isspace():
             is_after_blank = True
@@ -96,7 +97,7 @@ def lines_of(text: str) -> list[Line]:
             is_after_blank = True
             continue
         if has_columns and not is_fenced and _GAP.search(row) is not None and "|" not in row:
-            line: Line | None = _columned(row)
+            line = _columned(row)
         else:
             line = _line(
                 row, before, is_after_blank=is_after_blank, is_code=is_fenced or (has_settings and _is_setting(row))

@@ -97,6 +97,16 @@ def undressed(text: str) -> str:
         text = html.unescape(text)
         if not text.isascii():
             text = _composed(text)
+    if "," in text or ";" in text:
+        text = _INTERVAL.sub(_interval, text)
+    text = _without_markdown(text)
+    if "-" in text and "\n" in text:
+        text = _BREAK.sub("", text)
+    return text
+
+
+def _without_markdown(text: str) -> str:
+    """Inline Markdown: struck words are marked, links have their target behind them, emphasis goes."""
     if "~~" in text:
         text = _STRUCK.sub(_struck, text)
     if "](" in text:
@@ -104,14 +114,9 @@ def undressed(text: str) -> str:
     if "*" in text:
         text = _EMPHASIS.sub(r"\2", text)
     if "_" in text:
-        text = text.replace("\\_", "_")
-        text = _UNDERSCORED.sub(_plain, text)
-    if "," in text or ";" in text:
-        text = _INTERVAL.sub(_interval, text)
+        text = _UNDERSCORED.sub(_plain, text.replace("\\_", "_"))
     if "[" in text:
         text = _BOX.sub(lambda found: found[1] + (UNTICKED if found[2] == " " else TICKED), text)
-    if "-" in text and "\n" in text:
-        text = _BREAK.sub("", text)
     return text
 
 

@@ -10,154 +10,33 @@ import re
 import sys
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from .bounds import LONGEST, UNPRICED, cost
 from .lines import Kind, Line, lines_of
 from .marks import CLOSERS, undressed
 from .memo import Memo
-from .words import Run, known_run, run_of
+from .words import Run, known_run, run_of, word_set
 
 # Of a text with more tokens nothing is compared: 20 to 30 ms.
 MOST_TOKENS: Final = 20_000
 
 # Function words of English, and of languages in which "a" is no article but a verb or a preposition.
-_ENGLISH = frozenset(
-    ["the", "of", "and", "is", "to", "for", "with", "this", "that", "from", "you", "your", "are", "it", "be", "not"]
-)
-_FOREIGN = frozenset(
-    [
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "des",
-        "du",
-        "et",
-        "est",
-        "il",
-        "elle",
-        "el",
-        "los",
-        "las",
-        "una",
-        "y",
-        "que",
-        "lo",
-        "gli",
-        "di",
-        "che",
-        "per",
-        "um",
-        "uma",
-        "os",
-        "der",
-        "das",
-        "und",
-        "den",
-        "dem",
-        "ein",
-        "eine",
-        "nicht",
-        "ist",
-        "och",
-        "att",
-        "en",
-        "ett",
-        "het",
-        "een",
-        "van",
-        "jest",
-        "się",
-        "nie",
-        "na",
-    ]
+_ENGLISH = word_set("the of and is to for with this that from you your are it be not")
+_FOREIGN = word_set(
+    "le la les un une des du et est il elle el los las una y que lo gli di che per um uma os der das und den dem ein eine nicht ist och att en "
+    "ett het een van jest się nie na"
 )
 # After an article these make another statement: a few and few.
-_NOT_BARE = frozenset(["few", "little", "lot"])
-_ASKING = frozenset(
-    [
-        "who",
-        "whom",
-        "whose",
-        "what",
-        "which",
-        "why",
-        "how",
-        "where",
-        "when",
-        "wer",
-        "wie",
-        "was",
-        "wo",
-        "warum",
-        "wann",
-        "welche",
-        "qui",
-        "que",
-        "quoi",
-        "où",
-        "pourquoi",
-        "comment",
-        "quand",
-        "quel",
-        "quién",
-        "qué",
-        "cómo",
-        "dónde",
-        "cuándo",
-        "chi",
-        "che",
-        "come",
-        "dove",
-        "quando",
-        "perché",
-    ]
+_NOT_BARE = word_set("few little lot")
+_ASKING = word_set(
+    "who whom whose what which why how where when wer wie was wo warum wann welche qui que quoi où pourquoi comment quand quel quién qué cómo "
+    "dónde cuándo chi che come dove quando perché"
 )
-_AUXILIARIES = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "am",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "will",
-        "would",
-        "shall",
-        "should",
-        "may",
-        "might",
-        "must",
-        "has",
-        "have",
-        "had",
-        "ist",
-        "sind",
-        "war",
-        "kann",
-        "hat",
-        "habe",
-        "muss",
-        "soll",
-        "wird",
-        "est",
-        "sont",
-        "peut",
-        "puis",
-        "es",
-        "está",
-        "puede",
-        "può",
-        "è",
-        "sono",
-        "posso",
-    ]
+_AUXILIARIES = word_set(
+    "is are was were am do does did can could will would shall should may might must has have had ist sind war kann hat habe muss soll wird est "
+    "sont peut puis es está puede può è sono posso"
 )
 _ATTRIBUTION = re.compile(
     "^.{0,120}\\b(?:wrote|writes|said|schrieb|a écrit|écrit|escribió|ha scritto|написал[аи]?)\\s*:\\s*$|^-{2,}\\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht)"
@@ -354,7 +233,7 @@ class _Reader:
                     and self.rows[-1] != len(tokens)
                 ):
                     known = run  # Sie and sie; at the beginning of a sentence or line the capital says nothing
-                tokens.append(known)  # type: ignore[arg-type]  # a str, by its class: isinstance() costs twice as much here
+                tokens.append(known)
                 origins.append(run)
             else:
                 self._several(run, known, runs, place)  # type: ignore[arg-type]  # a Run, by its class
@@ -363,7 +242,7 @@ class _Reader:
         """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""
         if not self.is_english:
             return False
-        if token != "a":
+        if token != "a":  # noqa: S105 - a word of a text
             return True
         behind = runs[place + 1 : place + 2] or self.following
         if not behind or not behind[0][0].isalpha() or behind[0].lower() in _NOT_BARE:
@@ -418,23 +297,12 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     for line, behind in zip(lines, (*lines[1:], None), strict=True):
         if line.breaks:
             reader.bound()
-        if quote < 0 and (
-            line.is_quoted
-            or ((line.words.endswith(":") or line.words.startswith("-")) and _ATTRIBUTION.match(line.words))
-        ):
+        if quote < 0 and _quotes(line):
             quote = len(reader.tokens)
         if not reader.rows or reader.rows[-1] != len(reader.tokens):
             reader.rows.append(len(reader.tokens))
-        reader.was_number = False
-        if is_laid and line.kind is Kind.CODE:
-            _code(reader, line, before, unit)
-        elif is_laid and line.kind is Kind.ROW:
-            for place, cell in enumerate(line.cells):
-                reader.add(f"\u00a6{line.columns[place]}" if line.columns else "\u00a6", "|")
-                reader.prose(cell)
-        else:
-            following = behind.words if behind is not None and not behind.breaks else ""
-            reader.prose(" ".join(line.cells) if line.kind is Kind.ROW else line.words, following)
+        following = behind.words if behind is not None and not behind.breaks else ""
+        _line(reader, line, before, following, unit=unit if is_laid else -1)
         if line.kind is not Kind.PROSE:
             reader.pending = True
         before = line
@@ -456,10 +324,30 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     )
 
 
+def _line(reader: _Reader, line: Line, before: Line | None, following: str, *, unit: int) -> None:
+    """Read one line. ``unit``: blanks of one level of indentation; -1: not laid out."""
+    reader.was_number = False
+    if unit >= 0 and line.kind is Kind.CODE:
+        _code(reader, line, before, unit)
+    elif unit >= 0 and line.kind is Kind.ROW:
+        for place, cell in enumerate(line.cells):
+            reader.add(f"\u00a6{line.columns[place]}" if line.columns else "\u00a6", "|")
+            reader.prose(cell)
+    else:
+        reader.prose(" ".join(line.cells) if line.kind is Kind.ROW else line.words, following)
+
+
+def _quotes(line: Line) -> bool:
+    """Whether somebody else is quoted from this line on."""
+    if line.is_quoted:
+        return True
+    return (line.words[-1] == ":" or line.words[0] == "-") and _ATTRIBUTION.match(line.words) is not None
+
+
 def _indentation(lines: list[Line]) -> int:
     """The blanks of one level: the smallest step between lines of code."""
     indents = [line.indent for line in lines if line.kind is Kind.CODE]
-    steps = [abs(one - other) for one, other in zip(indents, indents[1:], strict=False) if one != other]
+    steps = [abs(one - other) for one, other in pairwise(indents) if one != other]
     return min(steps, default=0)
 
 

@@ -16,6 +16,11 @@ from typing import NamedTuple
 from .marks import CLOSERS, ENDS, FORMATTING
 
 
+def word_set(words: str) -> frozenset[str]:
+    """The words of a string, as they are listed in this package."""
+    return frozenset(words.split())
+
+
 class Run(NamedTuple):
     """A run without blanks. ``tokens``: in order. ``exact``: the same without any folding but that of case; None: the same tokens. ``ends``:
     whether a sentence may end behind it. ``asks``: whether it ends with a question mark, which is not among the tokens. ``is_number``: whether the
@@ -40,7 +45,7 @@ _IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
 
 
 def _marks_of_letters() -> str:
-    """Combining marks below U+AC00, as a character class: they belong to the word that they stand in, and \\w has none of them."""
+    """Combining marks below U+AC00, as a character class: they belong to the word that they stand in, and are no letters to a pattern."""
     codes = [
         code for code in (*range(0x300, 0x2100), *range(0xA000, 0xAC00)) if unicodedata.category(chr(code))[0] == "M"
     ]
@@ -65,80 +70,14 @@ _TOKEN = re.compile(
 _THOUSANDS = re.compile("\\d{1,3}(?:,\\d{3})+(?:\\.\\d+)?")
 _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
-_ANSWERS = frozenset(
-    ["no,", "yes,", "nein,", "ja,", "non,", "oui,", "si,", "sí,", "não,", "sim,", "nee,", "nej,", "нет,", "да,"]
-)
+_ANSWERS = word_set("no, yes, nein, ja, non, oui, si, sí, não, sim, nee, nej, нет, да,")
 _OPERATOR = re.compile("[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])")
 _TRAILING = ".,;:!?…\"'”’»›)]}>*_`。，、；：！？」』）】"
 
 # Before a point, these are abbreviations: no sentence ends there.
-_ABBREVIATED = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "no",
-        "nr",
-        "fig",
-        "figs",
-        "sec",
-        "ch",
-        "vol",
-        "vs",
-        "al",
-        "etc",
-        "e.g",
-        "i.e",
-        "z.b",
-        "d.h",
-        "bzw",
-        "ca",
-        "approx",
-        "inc",
-        "ltd",
-        "co",
-        "corp",
-        "dept",
-        "est",
-        "art",
-        "abs",
-        "p",
-        "pp",
-        "ed",
-        "eds",
-        "jr",
-        "sr",
-        "gen",
-        "col",
-        "rev",
-        "hon",
-        "u.s",
-        "u.k",
-        "a.m",
-        "p.m",
-        "cf",
-        "esp",
-        "resp",
-        "usw",
-        "evtl",
-        "ggf",
-        "inkl",
-        "sog",
-        "str",
-        "tel",
-        "av",
-        "no",
-        "núm",
-        "sr",
-        "sra",
-        "dra",
-        "ej",
-        "pág",
-        "p.ej",
-    ]
+_ABBREVIATED = word_set(
+    "mr mrs ms dr prof st no nr fig figs sec ch vol vs al etc e.g i.e z.b d.h bzw ca approx inc ltd co corp dept est art abs p pp ed eds jr sr "
+    "gen col rev hon u.s u.k a.m p.m cf esp resp usw evtl ggf inkl sog str tel av no núm sr sra dra ej pág p.ej"
 )
 
 # Spellings of British English: stems that end with -our, and words that end with -re.
@@ -162,7 +101,7 @@ _WORDS = {
 _MISREAD = re.compile("[^\\W\\d_]*[01][^\\W\\d_01]*(?:[01][^\\W\\d_]*)*")
 _MISREAD_DIGITS = {ord("1"): "l", ord("0"): "o"}
 # rn for m, in words of six letters or more; these exist with both.
-_BOTH_WITH_M = frozenset(["modern", "modem", "corner", "comer", "churns", "chums", "burned", "bumed"])
+_BOTH_WITH_M = word_set("modern modem corner comer churns chums burned bumed")
 
 _REPEATED = 64  # longer runs are read again each time: they hardly come twice
 _MOST_RUNS = 1 << 16
