@@ -22,7 +22,9 @@ LABELS = [0, 0, 1, 0, 2, 2]
 def chosen(strategy: Strategy, candidates: Candidates, *, magnitude: bool = False) -> list[int]:
     distance = measure(candidates.vectors, magnitude=magnitude).distance
     labels = np.array(LABELS, dtype=np.intp)
-    standing: list[int] = represent(labels, lambda: distance, candidates, strategy=strategy, magnitude=magnitude).tolist()
+    standing: list[int] = represent(
+        labels, lambda: distance, candidates, strategy=strategy, magnitude=magnitude
+    ).tolist()
     return standing
 
 
