@@ -191,7 +191,7 @@ BY_TEXTS = st.builds(
 def documents(draw: st.DrawFn, *, smallest: int = 1, largest: int = 14) -> Candidates:
     """Chunks of a few documents, with overlap, and copies of chunks: whole, cut, with other case and blanks, or with one word changed."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    vocabulary = [*WORDS, "copper", "letter", "harbour", "Tuesday", "12", "not", "-3.5", "is", "the", "of"]
+    vocabulary = [*WORDS, "copper", "letter", "harbour", "Tuesday", "12", "not", "-3.5", "is", "of"]
     pieces = []
     for _ in range(draw(st.integers(smallest, largest))):
         size = int(random.integers(3, 90))
@@ -235,7 +235,7 @@ def test_the_same_input_has_the_same_outcome_whatever_is_cached(
 
 @given(documents(), st.integers(1, 14), BY_TEXTS)
 def test_words_of_what_leaves_by_proof_stand_in_what_stays(candidates: Candidates, top_k: int, policy: Policy) -> None:
-    """Each word of a text that left by proof is a word of the results that hold it, case, blanks, stops, articles and spelling apart."""
+    """Each word of a text that left by proof is a word of the results that hold it, case, blanks and stops apart."""
     chosen = select(candidates, top_k=top_k, policy=policy)
     texts = [bare(text) for text in written(candidates)]
     for place in np.flatnonzero(np.isin(chosen.links, PROVEN)).tolist():
@@ -247,9 +247,7 @@ def test_words_of_what_leaves_by_proof_stand_in_what_stays(candidates: Candidate
 
 
 def bare(text: str) -> list[str]:
-    return [
-        word.replace("harbour", "harbor") for run in text.lower().split() if (word := run.strip(".")) not in {"", "the"}
-    ]
+    return [word for run in text.lower().split() if (word := run.strip("."))]
 
 
 @given(documents(), BY_TEXTS)
@@ -295,11 +293,9 @@ def test_a_pool_of_several_tenants_is_decided_as_the_pools_of_each(
         ).tolist()
 
 
-@given(documents(), st.integers(1, 14), BY_TEXTS)
-def test_each_tier_keeps_what_the_tiers_below_it_keep_or_less(
-    candidates: Candidates, top_k: int, policy: Policy
-) -> None:
-    """The exact tier removes nothing of the first result to leave that a wider tier keeps: EXACT, SAID, EDITED remove ever more up to there."""
+@given(documents(), BY_TEXTS)
+def test_no_tier_removes_a_result_before_a_wider_one_does(candidates: Candidates, policy: Policy) -> None:
+    """The best-ranked result that leaves is the same or a better one with each wider tier: up to there the kept texts are the same."""
     removed = []
     for tier in Tier:
         chosen = select(
