@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,12 @@ class RequestHead:
     version: str = ""  # API version named by the client
     message: bytes = b""
     database: str = ""  # from the client's metadata (Milvus)
+
+
+# Methods that only read (RFC 9110, 9.2.1).
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Paths of gRPC's own services, health and reflection, which know nothing of stored points.
+GRPC_SERVICES = "/grpc."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +406,9 @@ class ListsPoints(Protocol):
 
 @runtime_checkable
 class FetchesAgain(Protocol):
-    """The verb is pure."""
+    """The verb is pure. ``lookup_reads``: as how many of the client's own searches the database's rate limit counts such a request, at most."""
+
+    lookup_reads: ClassVar[int]
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
         """The widened request of the call's only search, restricted to the points of these ``Pool.ids``, whatever its page; None if it

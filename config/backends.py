@@ -37,8 +37,9 @@ _PINECONE: Tree = {
     # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Pinecone's Envoy accepts 60 KiB.
     # It keeps idle connections for an hour, and Python clients 5 and 6 fail on one that was closed earlier.
     "limits": {"head_line_bytes": 65_536, "keep_alive_seconds": 3660.0},
-    # Reply bytes are billed, and a pool includes its vectors: 21 kB each at 1536 dimensions.
-    "policy": {"fetch": {"adaptive": True}},
+    # Reply bytes are billed, and a pool includes its vectors: 21 kB each at 1536 dimensions. Pages without copies need one candidate a result,
+    # and half a pool of copies is rare; where it is not, the depth is learned.
+    "policy": {"fetch": {"factor": 2.0}},
 }
 _MILVUS: Tree = {"upstream": {"url": "http://127.0.0.1:19530"}}
 # Its clients require a gRPC port apart from the HTTP port.

@@ -42,17 +42,17 @@ class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
     factor: Annotated[float, Field(ge=1.0, le=50.0)] = setting(
-        5.0, "fetched candidates per result; 3 to 5 is enough, more adds cost but not quality"
+        5.0,
+        "fetched candidates per result at first; 3 to 5 is enough, more adds cost but not quality. Where the last pages of a "
+        "collection reached deeper, as many more are fetched, up to cap",
     )
     floor: Count = setting(24, "the least candidates; for top_k = 8 results do not change beyond 24 to 40 candidates")
     cap: Count = setting(
-        200, "the most candidates; 200 × 1536 dimensions decode in about 25 ms, which blocks the event loop"
+        256,
+        "the most candidates: a page of ten is full behind 200 copies of one text. 256 × 1536 dimensions decode in about 30 ms, beside the event "
+        "loop",
     )
     page_cap: Count = setting(1000, "the deepest rank that a paged search may fetch; deeper pages pass through")
-    adaptive: bool = setting(
-        False,
-        "start at 2 × top_k, grow up to factor while pages need more, then shrink again; for databases that bill bytes",
-    )
     integrated: Literal["text", "fetch"] = setting(
         "text",
         "for Pinecone's integrated records. text: compares texts. fetch: reads their vectors by id. This costs a read unit per 10 "

@@ -46,7 +46,7 @@ from ..search.collections.learned import Learned, Names
 from ..search.collections.profiles import Calibration
 from ..search.context.sessions import Sessions, store_of
 from ..search.exchange import Shadow, VectorFetcher
-from ..search.fetch import AdaptiveFetch
+from ..search.fetch import Depths
 from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
 from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from ..search.memory.points import FeatureMemory
@@ -148,7 +148,7 @@ class Process:
             learned=self.learned,
             scaling=self.calibration.scaling,
             features=_feature_memory(settings, clock, workers=workers),
-            adaptive_fetch=AdaptiveFetch(),
+            depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             hedges=hedges,
             shadow=self._shadow,

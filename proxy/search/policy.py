@@ -83,15 +83,13 @@ def _top_level(fields: Fields) -> tuple[str, ...]:
 class Fetch:
     """How many candidates to ask for. ``exact``: the number a client named for this request, else None.
 
-    ``adaptive``: start with fewer than ``factor`` and learn per collection how many are needed. ``lookups``: fetch
-    missing vectors by a second request.
+    ``lookups``: fetch missing vectors by a second request.
     """
 
     factor: float
     floor: int
     cap: int
     page_cap: int
-    adaptive: bool
     lookups: bool
     exact: int | None = None
 
@@ -242,7 +240,6 @@ def _fetch(settings: FetchSettings) -> Fetch:
         floor=settings.floor,
         cap=settings.cap,
         page_cap=settings.page_cap,
-        adaptive=settings.adaptive,
         lookups=settings.integrated == "fetch",
     )
 

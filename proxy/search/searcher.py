@@ -38,7 +38,7 @@ from .collections.profiles import Scaling
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
-from .fetch import Attempt, Fetch, Plan, may_grow, next_size
+from .fetch import Attempt, Fetch, Plan, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
 from .memory.lookups import (
     Read,
@@ -333,26 +333,26 @@ class Searcher:
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
         """Fetch larger pools while a page is short; then complete it from what there is."""
-        limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
-        for _ in range(limit):
-            sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
+        left = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
+        while left:
+            sizes = self._grown(attempt, attempt.stocked)  # what came with the first request costs no read
+            if sizes == attempt.sizes:
+                rows = zip(attempt.call.searches, sizes, strict=True)
+                larger = [next_size(search, size, attempt.policy, cap) for search, size in rows]
+                sizes, left = _within(attempt, self._grown(attempt, larger), reply_bytes), left - 1
+                attempt.is_grown |= sizes != attempt.sizes
             if sizes == attempt.sizes:
                 break
-            attempt.wanted += 1
             try:
                 await self._round(attempt, fetch, sizes)
             except (RejectedReplyError, MalformedReplyError, LookupFailedError):
                 break  # the smaller pool is complete and selected from: growing was only an attempt to improve
         await self._settle(attempt)
 
-    def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
-        rows = zip(attempt.call.searches, attempt.shown, attempt.sizes, attempt.exhausted, strict=True)
-        return tuple(
-            next_size(search, size, attempt.policy, cap)
-            if selection.wanting and not exhausted and may_grow(search, attempt.policy)
-            else size
-            for search, selection, size, exhausted in rows
-        )
+    def _grown(self, attempt: Attempt, larger: Sequence[int]) -> tuple[int, ...]:
+        """The sizes of the next round: larger ones for short pages whose pools are not exhausted."""
+        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, strict=True)
+        return tuple(more if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows)
 
     async def _settle(self, attempt: Attempt) -> None:
         """Complete the pages that growing could not fill. Other searches are done: a single page is filled when it is selected, and an

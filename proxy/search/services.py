@@ -20,7 +20,7 @@ from .collections.learned import Invalidation, Learned, WriteInvalidation
 from .collections.profiles import Scaling
 from .context.sessions import Sessions
 from .exchange import Shadow, VectorFetcher
-from .fetch import AdaptiveFetch, Attempt
+from .fetch import Attempt, Depths
 from .hedge import Hedging, Replays
 from .limits import Admission, Breaker, HeldBytes, Turns
 from .memory.points import FeatureMemory
@@ -58,7 +58,7 @@ class ProcessServices:
     learned: Learned
     scaling: Scaling
     features: FeatureMemory | None
-    adaptive_fetch: AdaptiveFetch
+    depths: Depths
     vector_fetcher: VectorFetcher
     hedges: Hedging
     shadow: Shadow

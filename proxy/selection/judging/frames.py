@@ -79,7 +79,7 @@ def _edges(passage: Passage) -> Iterator[Edge]:
             lines, body = (tokens[border:], tokens[:border]) if is_footer else (tokens[:border], tokens[border:])
             if len(lines) > LONGEST:
                 break
-            key = _DIGITS.sub("0", "\n".join(lines))
+            key = _DIGITS.sub("0", "\n".join(lines).lower())
             yield Edge(is_footer, depth, hash((is_footer, key)), hash(body))
 
 

@@ -1,13 +1,14 @@
 """Sentences that say the same in other words, for the preset `meaning`: utterances, opinions, triage.
 
 Words cannot prove it, and no vector does, so it is off by default and never decides a deletion. A sentence leaves if the calibrated rule is sure
-enough and nothing speaks against it: the nearer two wordings are, the more a difference counts; numbers, names, denials and opposed words must be
+enough, a third sentence of the pool says the same as both, and nothing speaks against it: the nearer two wordings are, the more a difference counts; numbers, names, denials and opposed words must be
 in both. It repeats one kept result and never represents one.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,8 +23,8 @@ from ..values import FloatMatrix
 
 # Tokens of a sentence.
 FEWEST, MOST = 4, 40
-# The share of the shorter sentence that both have in order; beyond it they are one frame with different fillings.
-MOST_IN_ORDER = 0.7
+# The share of the shorter sentence that both have; beyond it they say different things with the same words.
+MOST_COMMON = 0.7
 # Sentences by which rarity and repetition are measured: those among the first candidates.
 MEASURED = 50
 # Repetition is the overlap of rare words that a tenth of the pairs exceed: .14 in pools of tickets with one frequent intent, .06 to .09 in claims on
@@ -120,8 +121,8 @@ def speaks_against(one: Sentence, other: Sentence) -> bool:
         return True
     if any(_divides(one, other, left, right) for left, right in _OPPOSED):
         return True
-    common = _in_order(one.tokens, other.tokens)
-    return len(common) > MOST_IN_ORDER * min(len(one.tokens), len(other.tokens)) or _is_frame(one.tokens, other.tokens)
+    common = (Counter(one.tokens) & Counter(other.tokens)).total()
+    return common > MOST_COMMON * min(len(one.tokens), len(other.tokens)) or _is_frame(one.tokens, other.tokens)
 
 
 def _divides(one: Sentence, other: Sentence, left: frozenset[str], right: frozenset[str]) -> bool:
@@ -173,35 +174,49 @@ class Rewordings:
     which two may be near by chance. ``doubt``: the largest that is allowed.
     """
 
-    __slots__ = ("_distance", "_doubt", "_largest", "_measured", "_sentences")
+    __slots__ = ("_distance", "_doubt", "_known", "_largest", "_measured", "_sentences")
 
     def __init__(self, texts: list[Text | None], distance: FloatMatrix, largest: float, doubt: float) -> None:
         self._sentences = [sentence_of(text) for text in texts]
         self._distance, self._largest, self._doubt = distance, largest, doubt
         self._measured: _Measured | None = None
+        self._known: dict[tuple[int, int], float | None] = {}
 
     def __call__(self, place: int, kept: list[int]) -> tuple[int, float] | None:
         """The kept result, and the doubt; None if there is none."""
-        sentence = self._sentences[place]
-        if sentence is None:
+        if self._sentences[place] is None:
             return None
-        best: tuple[float, int] | None = None
-        for other in kept:
-            theirs = self._sentences[other]
-            apart = float(self._distance[place, other])
-            if (
-                theirs is None
-                or not apart <= self._largest
-                or not math.isfinite(apart)
-                or speaks_against(sentence, theirs)
-            ):
-                continue
-            if self._measured is None:
-                self._measured = _Measured(self._sentences)
-            doubt = self._measured.doubt(place, other, apart)
-            if doubt <= self._doubt and (best is None or doubt < best[0]):
-                best = (doubt, other)
-        return None if best is None else (best[1], best[0])
+        near = [(doubt, other) for other in kept if (doubt := self._doubts(place, other)) is not None]
+        for doubt, other in sorted(near):
+            if self._has_third(place, other):
+                return other, doubt
+        return None
+
+    def _has_third(self, one: int, other: int) -> bool:
+        """Whether a third sentence of the pool says the same as both: what many say in their own words is one thing."""
+        return any(
+            third not in (one, other)
+            and self._doubts(one, third) is not None
+            and self._doubts(other, third) is not None
+            for third in range(len(self._sentences))
+        )
+
+    def _doubts(self, one: int, other: int) -> float | None:
+        """The doubt that two sentences say the same; None if it is too large, or something speaks against it."""
+        pair = (min(one, other), max(one, other))
+        if pair not in self._known:
+            self._known[pair] = self._computed(*pair)
+        return self._known[pair]
+
+    def _computed(self, one: int, other: int) -> float | None:
+        mine, theirs = self._sentences[one], self._sentences[other]
+        apart = float(self._distance[one, other])
+        if mine is None or theirs is None or not apart <= self._largest or not math.isfinite(apart):
+            return None
+        if self._measured is None:
+            self._measured = _Measured(self._sentences)
+        doubt = self._measured.doubt(mine, theirs, one, other, apart)
+        return None if doubt > self._doubt or speaks_against(mine, theirs) else doubt
 
 
 class _Measured:
@@ -242,13 +257,10 @@ class _Measured:
         found: Numbers = both / np.maximum(self._sums[one] + self._sums[other] - both, 1e-6)
         return found
 
-    def doubt(self, one: int, other: int, apart: float) -> float:
+    def doubt(self, mine: Sentence, theirs: Sentence, one: int, other: int, apart: float) -> float:
         """1 - the probability that two sentences say the same."""
         both = self._both[one, other]
         near = float(logarithm(np.array([apart]))[0])
-        mine, theirs = self._sentences[one], self._sentences[other]
-        assert mine is not None  # noqa: S101 - only sentences are compared
-        assert theirs is not None  # noqa: S101 - only sentences are compared
         features = {
             "one": 1.0,
             "far": max(near, KNEE),

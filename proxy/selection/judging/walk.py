@@ -64,12 +64,24 @@ def unjudged(size: int) -> Walked:
 class Walk:
     """Judges the candidates of one pool in their order, as far as they are needed."""
 
-    __slots__ = ("_candidates", "_judges", "_kept", "_policy", "_reword", "_texts", "_tier", "found", "frames")
+    __slots__ = (
+        "_candidates",
+        "_judges",
+        "_kept",
+        "_policy",
+        "_reword",
+        "_texts",
+        "_tier",
+        "_unread",
+        "found",
+        "frames",
+    )
 
     def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
         self._candidates, self._policy, self._reword = candidates, policy, reword
         self.found = unjudged(candidates.size)
         given = candidates.metadata.texts
+        self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
         if policy.texts is not None and given is not None:
@@ -95,7 +107,7 @@ class Walk:
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
-            self._kept.append(place)
+            self._judge_unread(place)
             return
         judge = self._judge_of(place)
         if not self._is_held(place):
@@ -108,6 +120,17 @@ class Walk:
                 self.found.reword(place, *repeated)
                 return
         judge.keep(place, text)
+        self._kept.append(place)
+
+    def _judge_unread(self, place: int) -> None:
+        """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
+        given, tenants = self._candidates.metadata.texts, self._candidates.tenants
+        text = None if given is None or self._policy.texts is None else given[place]
+        if text is not None and text.raw and not self._is_held(place):
+            first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
+            if first != place:
+                self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
+                return
         self._kept.append(place)
 
     def _is_held(self, place: int) -> bool:

@@ -152,14 +152,14 @@ MESSAGES = {
         'policy.mmr.lambda: wanted a number from 0 to 1; saw "0.5"',
         'rules[0].preset: wanted exact, careful, default, tickets, classical, vectors or none; saw "gentle"',
         'rules[1].policy.distance: wanted auto or cosine; saw "euclid"',
-        "policy.fetch.floor: wanted at most fetch.cap (200); saw 500",
+        "policy.fetch.floor: wanted at most fetch.cap (256); saw 500",
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         'rules[1].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "floor_above_cap": [
-        "policy.fetch.floor: wanted at most fetch.cap (200); saw 300",
+        "policy.fetch.floor: wanted at most fetch.cap (256); saw 300",
     ],
     "fraction_for_count": [
         "workers: wanted a whole number from 1 to 256; saw 1.5",
@@ -266,7 +266,7 @@ MESSAGES = {
         'policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "page_cap_below_cap": [
-        "policy.fetch.page_cap: wanted at least fetch.cap (200); saw 100",
+        "policy.fetch.page_cap: wanted at least fetch.cap (256); saw 100",
     ],
     "path_prefix_relative": [
         f'upstream.path_prefix: wanted {PREFIX}; saw "qdrant"',

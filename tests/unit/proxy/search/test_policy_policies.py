@@ -60,7 +60,7 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
+        fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
         selection=Policy(
             linkage=Linkage.LEADER,
             threshold=Certain(first=0.85, last=0.4),
@@ -89,7 +89,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, adaptive=False, lookups=False)
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
     assert found.selection == Policy(
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),
@@ -241,15 +241,12 @@ def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
     assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
 
 
-def test_pools_are_adaptive_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
-    def is_adaptive(**members: object) -> bool:
+def test_pools_begin_smaller_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
+    def factor(**members: object) -> float:
         made = Policies(Settings.model_validate(members))
-        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.adaptive
+        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.factor
 
-    assert not is_adaptive()
-    assert is_adaptive(backend="pinecone")
-    assert is_adaptive(backend="pinecone", policy={"fetch": {"factor": 3.0}}, rules=({"preset": "classical"},))
-    assert not is_adaptive(backend="pinecone", policy={"fetch": {"adaptive": False}})
-    assert is_adaptive(
-        backend="pinecone", policy={"fetch": {"adaptive": False}}, rules=({"policy": {"fetch": {"adaptive": True}}},)
-    )
+    assert factor() == 5.0
+    assert factor(backend="pinecone") == 2.0
+    assert factor(backend="pinecone", policy={"fetch": {"factor": 3.0}}) == 3.0
+    assert factor(backend="pinecone", rules=({"policy": {"fetch": {"factor": 4.0}}},)) == 4.0

@@ -39,7 +39,7 @@ class Database:
         self.refuse = refuse
         self.sent: list[str] = []
 
-    async def fetch(self, body: bytes) -> bytes:
+    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
         asked: dict[str, Any] = json.loads(body)
         having = asked.get("filter", {}).get("must", [])
         has_vectors = bool(asked.get("with_vector"))
