@@ -72,9 +72,9 @@ def test_what_is_shown_loads_back_to_the_same_settings(
     assert loaded_again(effective(settings), tmp_path_factory.getbasetemp()) == settings
 
 
-def test_a_threshold_is_shown_without_a_certainty_and_loads_back(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"policy": {"threshold": {"fixed": 0.1}}})
-    assert "certainty" not in effective(settings).partition("overrides:")[2].partition("policy:")[2]
+@pytest.mark.parametrize("policy", [{"threshold": {"fixed": 0.1}}, {"certainty": 0.9}, {"texts": "none"}])
+def test_what_decides_is_shown_and_loads_back(policy: dict[str, object], tmp_path: Path) -> None:
+    settings = Settings.model_validate({"policy": policy})
     assert loaded_again(effective(settings), tmp_path) == settings
 
 
