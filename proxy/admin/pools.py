@@ -27,7 +27,7 @@ from ..search.fetch import Attempt
 from ..search.policy import ResolvedPolicy
 from ..selection.paged import paging
 from ..selection.policy import Policy
-from ..selection.reading.text import UNREAD, text_of
+from ..selection.reading.text import UNREAD, Text, text_of
 from ..selection.single import selecting
 from ..selection.values import Candidates, FloatMatrix, Indices, Link, Selection, Steps
 from ..telemetry.tracing import Clock
@@ -38,6 +38,8 @@ LARGEST_POOL = 100  # candidates
 MOST_WAITING = 8  # replies that are held meanwhile
 LARGEST_REPLY = 1 << 20  # a larger reply takes too long to read again
 BURST, PER_SECOND = 100, 0.2
+# Characters of a sentence of 40 words.
+LONGEST_SENTENCE = 800
 # What preset meaning allows.
 _DOUBT = PRESETS["meaning"]["rewordings"]
 
@@ -90,9 +92,14 @@ class KeptPool:
 
     def candidates(self) -> Candidates:
         """The candidates, with texts and vectors."""
-        texts = self.texts and tuple(None if text is None else text_of(text) if text else UNREAD for text in self.texts)
+        texts = None if self.texts is None else tuple(map(_text, self.texts))
         vectors = self.vectors.astype(np.float32) * self.scales
         return replace(self.bare, vectors=vectors, metadata=replace(self.bare.metadata, texts=texts))
+
+
+def _text(raw: str | None) -> Text | None:
+    """The text again. No text of a point is empty: an empty one stands for one that was not read."""
+    return None if raw is None else text_of(raw) if raw else UNREAD
 
 
 def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int | None) -> Steps[KeptPool]:
@@ -113,7 +120,7 @@ def keeping(candidates: Candidates, *, top_k: int, policy: Policy, offset: int |
             squares=None,
             metadata=replace(known, texts=None),
         ),
-        texts=known.texts and tuple(None if text is None else text.raw for text in known.texts),
+        texts=None if known.texts is None else tuple(None if text is None else text.raw for text in known.texts),
         vectors=(candidates.vectors / scales).astype(np.float16),
         scales=scales,
         now=page_of(selection, top_k, offset),
@@ -138,13 +145,20 @@ def page_of(selection: Selection, top_k: int, offset: int | None) -> Page:
     )
 
 
-def with_rewordings(candidates: Candidates, policy: Policy) -> Policy | None:
-    """The policy that also removes rewordings; None if it does already, or the pool lacks texts or vectors for it."""
-    texts, vectors = candidates.metadata.texts, candidates.vectors
-    has_both = texts is not None and policy.texts is not None and bool(np.isfinite(vectors).any())
-    if not has_both or policy.rewordings is not None or not isinstance(_DOUBT, float):
+def with_rewordings(candidates: Candidates, policy: Policy, end: int) -> tuple[Candidates, Policy] | None:
+    """The pool and the policy that also removes rewordings up to rank ``end``; None if it does already, or the pool lacks texts or vectors for it.
+
+    Long texts behind are not read: they are no sentences, and change nothing before them.
+    """
+    known, vectors = candidates.metadata, candidates.vectors
+    has_both = known.texts is not None and policy.texts is not None and bool(np.isfinite(vectors).any())
+    if known.texts is None or not has_both or policy.rewordings is not None or not isinstance(_DOUBT, float):
         return None
-    return replace(policy, rewordings=_DOUBT)
+    texts = tuple(
+        UNREAD if text is not None and place >= end and len(text.raw) > LONGEST_SENTENCE else text
+        for place, text in enumerate(known.texts)
+    )
+    return replace(candidates, metadata=replace(known, texts=texts)), replace(policy, rewordings=_DOUBT)
 
 
 def taking(
@@ -152,11 +166,11 @@ def taking(
 ) -> Steps[tuple[KeptPool, int | None]]:
     """Keep a pool, and count the results that preset `meaning` would remove beyond the proof; None if that cannot be known."""
     kept = yield from keeping(candidates, top_k=top_k, policy=policy, offset=offset)
-    other = with_rewordings(candidates, policy)
+    other = with_rewordings(candidates, policy, (offset or 0) + top_k)
     if other is None:
         return kept, None
     yield
-    selection = yield from choosing(candidates, top_k=top_k, policy=other, offset=offset)
+    selection = yield from choosing(other[0], top_k=top_k, policy=other[1], offset=offset)
     return kept, page_of(selection, top_k, offset).reworded
 
 

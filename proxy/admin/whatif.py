@@ -74,8 +74,14 @@ class Change:
             if name in given and given[name] not in choices:
                 raise ChangeError(f"{name}: wanted one of {', '.join(choices)}")
         return cls(
-            **{name: given.get(name) for name in (*CHOICES, "collection")},
-            **{name: _number(name, given, most) for name, most in CUTS.items()},
+            preset=given.get("preset"),
+            linkage=given.get("linkage"),
+            representative=given.get("representative"),
+            short=given.get("short"),
+            collection=given.get("collection"),
+            threshold=_number("threshold", given, CUTS["threshold"]),
+            relative=_number("relative", given, CUTS["relative"]),
+            certainty=_number("certainty", given, CUTS["certainty"]),
             mmr_lambda=_number("mmr_lambda", given, 1.0),
             per_document=_count("per_document", given),
             per_source=_count("per_source", given),

@@ -15,15 +15,14 @@ import numpy as np
 from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
 
-from ..admin.reasons import passed_over
+from ..admin.reasons import is_alike, passed_over, verdicts
 from ..search.candidates import asked_for, from_pool
 from ..search.policy import ResolvedPolicy
 from ..selection.geometry import measure, median_distance
 from ..selection.judging.judge import Missing
 from ..selection.judging.judge import Verdict as Judged
-from ..selection.judging.walk import explained
-from ..selection.single import select
-from ..selection.values import Candidates, Link, Selection
+from ..selection.single import selecting
+from ..selection.values import Candidates, Link, Selection, finished
 from .corpus import Corpus, Vectors
 from .database import Answer
 
@@ -115,7 +114,7 @@ def _select(
     )
     search = Search(top_k=page, offset=0, pages=False, query=None)
     candidates = from_pool(fetched, search, tenant_keys=policy.tenant_keys, fields=fields)
-    return candidates, select(candidates, top_k=page, policy=policy.selection)
+    return candidates, finished(selecting(candidates, top_k=page, policy=policy.selection, whole=True))
 
 
 def _vectors(corpus: Corpus, rows: Sequence[int]) -> Vectors:
@@ -125,8 +124,7 @@ def _vectors(corpus: Corpus, rows: Sequence[int]) -> Vectors:
 def _verdicts(
     rows: Sequence[int], candidates: Candidates, selection: Selection, policy: ResolvedPolicy
 ) -> dict[int, Verdict]:
-    standing = np.flatnonzero(selection.representative == np.arange(candidates.size))
-    judged = explained(candidates, policy.selection, standing) if policy.selection.texts is not None else {}
+    judged = verdicts(candidates, policy.selection, selection.representative == np.arange(candidates.size))
     return {row: _verdict(rows, place, candidates, selection, judged.get(place)) for place, row in enumerate(rows)}
 
 
@@ -142,7 +140,7 @@ def _verdict(
         text, holder = texts[place], texts[head]
         if judged.holders[:1] == holders[:1] and holders and text is not None and holder is not None:
             holders, but = judged.holders, passed_over(judged, text, holder)
-        if not holders and judged.missing is not None and judged.missing.text >= 0:
+        if not holders and judged.missing is not None and is_alike(judged):
             like = Like(row=rows[judged.missing.text], missing=judged.missing)
     return Verdict(
         rank=place + 1,

@@ -168,13 +168,14 @@ class WriteGate:
 
     def any_policy_of(self, write: Operation) -> ResolvedPolicy:
         """The policy of a write, also where the gate is off."""
-        return self._services.rules.now.policies.resolve(write.backend, write.collection)
+        policy = self._services.rules.now.policies.resolve(write.backend, write.collection)
+        return self._services.texts.applied(policy, write.collection)
 
     def policy_of(self, write: Operation, ruled_by: str | None = None) -> ResolvedPolicy | None:
         """The policy of a write; None where the gate is off. ``ruled_by``: the collection's name for the rules, where it has another."""
         name = write.collection if ruled_by is None else ruled_by
         policy = self._services.rules.now.policies.resolve(write.backend, name)
-        return None if policy.write.mode == "off" else policy
+        return None if policy.write.mode == "off" else self._services.texts.applied(policy, write.collection)
 
     def streamed(self, head: RequestHead) -> None:
         """Count a write that comes as a stream of messages, which is not read."""

@@ -23,10 +23,10 @@ SHORT = 256
 
 
 def is_readable(text: Text) -> bool:
-    """Whether a text is read, and has tokens."""
+    """Whether a text is read, and has something to compare."""
     if text.cost() < 0 or (len(text.raw) <= SHORT and not lines_of(undressed(text.raw))):
         return False
-    return len(text.passages(exact=True)[0].tokens) > 0
+    return bool(text.passages(exact=True)[0].tokens)
 
 
 class Holder:

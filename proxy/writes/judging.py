@@ -23,6 +23,7 @@ from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
 from vecsieve.config.policy import WriteSettings
 
 from ..search.candidates import Record, asked_for, records_of
+from ..search.collections.paths import read_pool
 from ..search.policy import Fields, ResolvedPolicy
 from ..selection.distances import EQUAL
 from ..selection.geometry import Rows, across, rows_of
@@ -120,13 +121,24 @@ class _Judge:
     def records(self) -> list[Record]:
         """Of the points, then of the neighbours."""
         fields = fields_of(self.policy)
+        texts = self._texts() if fields.guesses else ()
         each = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
         found: list[Record] = []
         for start in range(0, len(each), READ_POINTS):
             part = each[start : start + READ_POINTS]
             pool = Pool(scores=np.zeros(len(part)), vectors=np.empty((len(part), 0), np.float32), fields=tuple(part))
-            found += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields)
+            found += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields, texts=texts)
         return found
+
+    def _texts(self) -> tuple[str, ...]:
+        """Where searches have not shown yet which path has the texts, the points and their neighbours do."""
+        near, vectors = self.near, self.points.vectors
+        rows = np.full((len(near.ids), vectors.shape[1]), np.nan, np.float32)
+        if near.vectors.shape == rows.shape:
+            rows = near.vectors
+        payloads = tuple([row[:-1] for row in (*self.points.fields, *near.fields)])
+        pool = Pool(scores=np.zeros(len(payloads)), vectors=np.concatenate((vectors, rows)), fields=payloads)
+        return read_pool(pool, keys_of(self.policy)[:-1]).paths
 
     def similarities(self, start: int, end: int) -> Similarities:
         """Of the points from ``start`` to ``end`` to all points before ``end`` (b, end); -inf where one has no vector."""

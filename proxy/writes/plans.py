@@ -240,7 +240,7 @@ def merged(
     removed: dict[bytes, bytes] = {}
     unheld = 0
     for family in _families(verbs, judged, known, policy):
-        found = settled(family, policy.write, policy.fields.text)
+        found = settled(family, policy.write, policy.text_paths)
         if not found.gone or not _is_possible(found, judged, known.own, waits=waits):
             continue
         if not _is_held(verbs, points, found):

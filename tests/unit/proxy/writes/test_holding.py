@@ -43,7 +43,7 @@ def test_a_look_at_some_words_leaves_out_no_text_that_is_held(words: list[str], 
 
 
 @pytest.mark.parametrize("raw", ["", "\u200b", "<br>", "word " * 30_000, "ab, " * 24_000])
-def test_a_text_that_is_not_read_to_its_end_holds_an_equal_one_alone(raw: str) -> None:
+def test_a_text_that_is_not_read_holds_an_equal_one_alone(raw: str) -> None:
     assert not is_readable(Text(raw))
     assert Holder(Text(raw)).link(Text(raw)) is Link.EQUAL
     assert Holder(Text(raw)).link(Text(f"{raw}.")) is Link.NONE

@@ -72,7 +72,7 @@ def test_equal_texts_have_one_hash(one: str, other: str, is_equal: bool) -> None
 
 
 @pytest.mark.parametrize("raw", [None, "", "\u200b", "word " * 30_000, "ab, " * 24_000])
-def test_what_is_not_read_to_its_end_has_no_fingerprints(raw: str | None) -> None:
+def test_what_is_not_read_has_no_fingerprints(raw: str | None) -> None:
     assert readable(raw) is None
 
 
