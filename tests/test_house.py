@@ -317,7 +317,7 @@ BANNED = {
     "knowing": "collection info",
     "hearing": "observer",
     "overhearing": "write invalidation",
-    "appetite": "adaptive fetch",
+    "appetite": "depth",
     "patience": "timeout",
     "recalling": "memory hit, miss",
     "surroundings": "services",

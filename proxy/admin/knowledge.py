@@ -21,7 +21,8 @@ import orjson
 
 from ..search.budgets import Egress
 from ..search.collections.learned import Lru
-from ..telemetry.labels import Collapse
+from ..search.collections.texts import CollectionTexts
+from ..telemetry.labels import Collapse, TextsKnown
 from .pools import KeptPool, Pools
 from .reasons import in_words
 from .recent import BUCKET_SECONDS, DOUBTFUL, MEMBERS, NOTHING, Kept, LeftOut, Numbered, Recent
@@ -42,6 +43,7 @@ class Kind(StrEnum):
     DOUBTFUL = "doubtful"
     PAIR = "pair"
     COLLECTIONS = "collections"
+    TEXTS = "texts"
     WHATIF = "whatif"
     EGRESS = "egress"
 
@@ -63,9 +65,10 @@ Ask = Callable[[Question], Awaitable[list[Answer]]]
 class Knowledge:
     """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use."""
 
-    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent", "_why")
+    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent", "_texts", "_why")
 
-    def __init__(self, recent: Recent, pools: Pools, egress: Egress) -> None:
+    def __init__(self, recent: Recent, pools: Pools, egress: Egress, texts: CollectionTexts | None = None) -> None:
+        self._texts = CollectionTexts() if texts is None else texts
         self._egress = egress
         self._recent = recent
         self._pools = pools
@@ -99,7 +102,9 @@ class Knowledge:
             case Kind.EGRESS:
                 found = json.loads(self._egress.as_json())
             case Kind.COLLECTIONS:
-                found = {"rows": self._recent.trends.as_rows()}
+                found = {"rows": self._recent.trends.as_rows(), "texts": self._texts.as_rows()}
+            case Kind.TEXTS:
+                found = {"texts": self._texts.as_rows()}
         return found
 
     async def _whatif(self, change: Change) -> Answer:
@@ -264,7 +269,27 @@ def collections_in_one(answers: list[Answer]) -> Answer:
         if buckets
     ]
     rows.sort(key=lambda row: (-row["searches"], row["collection"]))
+    texts = texts_in_one(answers)
+    for row in rows:
+        row["texts"] = texts.get(row["collection"])
     return {"bucket_seconds": BUCKET_SECONDS, "members": MEMBERS, "collections": rows}
+
+
+def texts_in_one(answers: list[Answer]) -> dict[str, Answer]:
+    """What is known of the texts of each collection: of the processes that know most."""
+    order = list(TextsKnown)
+    merged: dict[str, Answer] = {}
+    for row in (row for answer in answers for row in answer["texts"]):
+        had = merged.get(row["collection"])
+        if had is None or order.index(row["standing"]) < order.index(had["standing"]):
+            merged[row["collection"]] = row
+    return merged
+
+
+async def texts_of(ask: Ask) -> list[Answer]:
+    """For `/status`, which needs no token: what is known of each collection, without the keys of its payloads."""
+    merged = texts_in_one(await ask(Question(Kind.TEXTS)))
+    return [{name: row[name] for name in ("collection", "standing", "texts")} for row in merged.values()][:MOST_ROWS]
 
 
 TIMEOUT_SECONDS = 2.0  # seconds; a worker that is stuck is left out, and the page shows the others

@@ -36,7 +36,7 @@ WITHIN, AGREE = 8, 2
 HALF = 0.5
 
 
-def why_left(link: Link, numbers: Sequence[int], similarity: float, cut: float, *, but: str = "") -> str:
+def why_left(link: Link, numbers: Sequence[int | str], similarity: float, cut: float, *, but: str = "") -> str:
     """``numbers``: the results that say it, as the reader sees them, the main one first. ``similarity``, ``cut``: as in Selection. ``but``: what was
     passed over.
     """
@@ -70,7 +70,7 @@ def _short(share: float) -> str:
     return f"{max(share, 0.0):.2f}".removeprefix("0")
 
 
-def listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int | str]) -> str:
     """7 · 7 and 9 · 7, 9 and 12."""
     *most, last = map(str, numbers)
     return f"{', '.join(most)} and {last}" if most else last

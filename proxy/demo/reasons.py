@@ -32,7 +32,7 @@ class Pool:
     """The pool from which the proxy selected: the first ``first`` candidates of ``answer``, or all of them if those had too few distinct
     results. ``policy``: one that goes through the ranking in order, as the default does.
 
-    ``size``: how many candidates it reports; None: not reported. A proxy with adaptive fetching may start below ``first``.
+    ``size``: how many candidates it reports; None: not reported. A proxy with other settings may start below ``first``.
     """
 
     answer: Answer

@@ -332,6 +332,14 @@ class Drifted(LabelEnum):
     DISTANCES = "distances"
 
 
+class TextsKnown(LabelEnum):
+    """What is known of where the texts of a collection are."""
+
+    FOUND = "found"
+    NONE = "none"  # none was found: results are compared by their vectors alone
+    UNSETTLED = "unsettled"  # each pool is judged alone
+
+
 class RuleLabel(LabelEnum):
     """Labels of rules without a name; no rule may have one of these names."""
 

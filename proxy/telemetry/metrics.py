@@ -8,7 +8,7 @@ for each rule that the operator has named.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -56,6 +56,7 @@ from .labels import (
     Shed,
     Side,
     Stage,
+    TextsKnown,
     UpstreamConnection,
     UpstreamError,
     VectorFetchOutcome,
@@ -239,7 +240,6 @@ class Metrics(Instruments):
         "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    write_points_held_total = CounterSpec("Points that a guard kept from counting as copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
@@ -274,6 +274,9 @@ class Metrics(Instruments):
     )
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
     learned_collections = GaugeSpec("Collections with a learned limit.")
+    texts_collections = GaugeSpec(
+        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown)
+    )
     egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
     memory_limit_bytes = GaugeSpec("The memory limit of this process; 0 if unlimited.")
@@ -435,6 +438,10 @@ class Metrics(Instruments):
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:
             self.breaker_state.labels(each).set(each is state)
+
+    def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
+        for each in TextsKnown:
+            self.texts_collections.labels(each).set(standings.get(each, 0))
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""

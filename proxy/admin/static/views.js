@@ -315,14 +315,22 @@ export function Collections() {
   return html`<h1>Collections</h1><p class="quiet">Share of the database's results that repeat a better result of the same page, over the last hour.</p>
     <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} />
       <p class="quiet chartnote">One point for each ${page.bucket_seconds} s with searches${rows.length > COLOURS ? `, for the ${COLOURS} collections with most searches` : ""}.</p></div>
-    <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Rule</th></tr></thead>
+    <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Text</th><th>Rule</th></tr></thead>
       <tbody>${rows.map(
         (row, at) => html`<tr key=${row.collection} data-entry>
           <td class="name">${at < COLOURS && html`<span class=${`swatch c${at}`}></span>`}<a href=${`#/settings/${encodeURIComponent(row.collection)}`}>${row.collection}</a></td>
           <td class="n">${whole(row.searches)}</td><td class="n wide">${share(row.changed, row.searches)}</td>
           <td class="n"><b>${share(row.repeats, row.results)}</b></td><td class="wide"><${Bar} part=${row.repeats} of=${row.results} kind="bad" /></td>
+          <td><${Text} of=${row.texts} /></td>
           <td>${row.rule === null ? html`<span class="quiet">default</span>` : row.rule_name ?? row.rule + 1}</td></tr>`,
       )}</tbody></table>`;
+}
+
+function Text({ of }) {
+  if (!of || of.standing === "unsettled") return html`<span class="quiet">not known yet</span>`;
+  const keys = `Keys of the payloads: ${of.keys.join(", ") || "none"}`;
+  if (of.standing === "none") return html`<b title=${keys}>no text found</b> <span class="quiet">only equal vectors are removed; keys seen: ${of.keys.join(", ") || "none"}</span>`;
+  return html`<span class="name" title=${keys}>${of.texts.join(", ")}</span>`;
 }
 
 function Counts({ title, counts, empty, kind }) {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..geometry import SCALE_FROM
 from ..policy import Policy, Tier
 from ..reading.bounds import STEP_COST, readable
-from ..reading.text import Text
+from ..reading.text import Text, text_of
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
 from .frames import Frames
 from .judge import Judge, Verdict
@@ -64,12 +64,24 @@ def unjudged(size: int) -> Walked:
 class Walk:
     """Judges the candidates of one pool in their order, as far as they are needed."""
 
-    __slots__ = ("_candidates", "_judges", "_kept", "_policy", "_reword", "_texts", "_tier", "found", "frames")
+    __slots__ = (
+        "_candidates",
+        "_judges",
+        "_kept",
+        "_policy",
+        "_reword",
+        "_texts",
+        "_tier",
+        "_unread",
+        "found",
+        "frames",
+    )
 
     def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
         self._candidates, self._policy, self._reword = candidates, policy, reword
         self.found = unjudged(candidates.size)
         given = candidates.metadata.texts
+        self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
         if policy.texts is not None and given is not None:
@@ -95,12 +107,12 @@ class Walk:
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
-            self._kept.append(place)
+            self._judge_unread(place)
             return
         judge = self._judge_of(place)
         if not self._is_held(place):
             verdict = judge.verdict(text)
-            if verdict.holders:
+            if verdict.holders and self._says_title(place, verdict.holders):
                 self.found.leave(place, verdict)
                 return
             repeated = None if self._reword is None else self._reword(place, self._kept)
@@ -109,6 +121,31 @@ class Walk:
                 return
         judge.keep(place, text)
         self._kept.append(place)
+
+    def _judge_unread(self, place: int) -> None:
+        """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
+        given, tenants = self._candidates.metadata.texts, self._candidates.tenants
+        text = None if given is None or self._policy.texts is None else given[place]
+        if text is not None and text.raw and not self._is_held(place):
+            first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
+            if first != place and self._says_title(place, (first,)):
+                self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
+                return
+        self._kept.append(place)
+
+    def _says_title(self, place: int, holders: tuple[int, ...]) -> bool:
+        """Whether the holders of a text say its title, too: in their own title or in their text. A title may be all that tells two variants apart."""
+        titles = self._candidates.metadata.titles
+        title = None if titles is None else titles[place]
+        if titles is None or title is None or any(titles[holder] == title for holder in holders):
+            return True
+        judge = Judge(Tier.SAID)
+        for holder in holders:
+            for number, part in enumerate((titles[holder], self._texts[holder])):
+                if part is not None:
+                    judge.keep(2 * holder + number, text_of(part) if isinstance(part, str) else part)
+        said = judge.verdict(text_of(title))
+        return bool(said.holders)
 
     def _is_held(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""

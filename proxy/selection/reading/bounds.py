@@ -9,7 +9,7 @@ pool has a budget that is spent in rank order. The result depends only on the te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -30,32 +30,20 @@ class Priced(Protocol):
 
 P = TypeVar("P", bound=Priced)
 
-# Characters of one text. No embedding model reads so many, so no chunk is that long. Longer texts are not truncated, because two texts that
-# only agree up to here are no copies.
-LONGEST = 100_000
+# The cost (about the bytes in UTF-8) and the lines of one text. Few embedding models read so many, so hardly any chunk is that long. Longer texts are not truncated, because two
+# texts that only agree up to here are no copies. The dearest text of this size takes 30 ms in one step.
+LONGEST = 32_768
+MOST_LINES = 2_000
 # Combining marks in a row: the limit of the Stream-Safe Text Format (Unicode Standard Annex 15), "significantly beyond
 # what is required for any linguistic or technical usage".
 MOST_MARKS = 30
-# The budget for the texts of one pool. A unit takes 20 to 50 ns from the raw text to the comparison, for any text: 50 ms in all. It is
-# enough for 50 chunks of 20,000 Latin characters, or 7,000 Chinese ones.
+# The budget for the texts of one pool, in units of about one character of English: 0.2 to 0.4 µs from the raw text to the verdict, in steps. It is
+# enough for 50 chunks of 20,000 characters, or a list of a thousand chunks of a hundred words.
 POOL_COST = 1 << 20
 # The value of a cost that is not computed yet.
 UNPRICED = -2
-# The largest cost of one text: the largest number of characters, in scripts that take three bytes per character.
-TEXT_COST = 3 * LONGEST
-# Words of one pool that are compared by n-grams: 90 ns each, in one step. 50 chunks of 20,000 Latin characters have 170,000.
-POOL_WORDS = 3 << 16
-# Words that are fingerprinted by MinHash or SimHash: 500 to 800 ns each, in one step.
-FINGERPRINTED_WORDS = 1 << 15
-# The budget for comparing texts by their longest common subsequence, in steps (one word with another) of 0.08 ns.
-POOL_STEPS = 3 << 27
-
-# The work of one step, between which other tasks run (``Steps``): 3 to 7 ms of reading, 3 ms of comparing.
-STEP_COST, STEP_WORDS = POOL_COST // 8, POOL_WORDS // 8
-# With more pairs, as 130 candidates have, each stage of comparing them is a step of its own: 0.1 to 0.4 µs a pair.
-STEP_PAIRS = 1 << 13
-# A text with more characters per word is no sentence, whatever the number of its words.
-LONGEST_WORD = 64
+# The work of one step, between which other tasks run (``Steps``).
+STEP_COST = 1 << 14
 
 # Cost per line: it is split off, searched for blanks and measured.
 _LINE_COST = 4
@@ -101,13 +89,19 @@ def cost(text: str) -> int | None:
     """The cost of reading a text, in units of about one character of English; None for a text that is not read."""
     if len(text) > LONGEST:
         return None
-    lines = _LINE_COST * (text.count("\n") + text.count("\r"))
+    breaks = text.count("\n") + text.count("\r")
+    if breaks > MOST_LINES:
+        return None
+    lines = _LINE_COST * breaks
     if text.isascii():
         return len(text) + lines
-    others = beyond_ascii(text)
+    try:
+        others = beyond_ascii(text)
+    except UnicodeEncodeError:
+        return None  # a lone surrogate: no text that anybody wrote
     dear, has_marks = (_known_price if len(others) <= FEW_OTHERS else _price)(others)
     price = len(text) - len(others) + dear + lines
-    if price > TEXT_COST:
+    if price > LONGEST:
         return None
     return None if has_marks and _longest_run(_traits_of(text)) > MOST_MARKS else price
 
@@ -127,38 +121,11 @@ _known_price = lru_cache(maxsize=4096)(_price)
 
 def beyond_ascii(text: str) -> str:
     """The characters of a text that are not ASCII, in their order. Most texts have few, found in a microsecond."""
-    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    return text.encode().translate(None, _ASCII).decode()
 
 
 def _traits_of(text: str) -> Traits:
-    return _TRAITS.take(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4")), mode="clip")
-
-
-def portions(costs: Sequence[int], which: Sequence[int]) -> Iterator[list[int]]:
-    """The places ``which`` of texts in portions that cost at most STEP_COST, unless a portion is a single text."""
-    portion: list[int] = []
-    spent = 0
-    for place in which:
-        price = costs[place]
-        if portion and spent + price > STEP_COST:
-            yield portion
-            portion, spent = [], 0
-        portion.append(place)
-        spent += price
-    if portion:
-        yield portion
-
-
-def short(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], most_words: int) -> npt.NDArray[np.bool_]:
-    """Which texts (n,) have at most this many words. ``lengths``: (n,) in characters, 0 without a text. ``counts``: (n,) words, -1 if not
-    counted: such a text is short if it has no more characters than short texts have.
-    """
-    return (lengths > 0) & (lengths <= LONGEST_WORD * most_words) & (counts <= most_words)
-
-
-def lengths_of(texts: Sequence[Priced | None]) -> npt.NDArray[np.int64]:
-    """The number of characters of each text (n,), 0 without a text."""
-    return np.array([0 if text is None else len(text.raw) for text in texts], np.int64)
+    return _TRAITS.take(np.frombuffer(text.encode("utf-32-le"), np.dtype("<u4")), mode="clip")
 
 
 def _longest_run(traits: Traits) -> int:

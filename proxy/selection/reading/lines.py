@@ -68,6 +68,8 @@ _WORDY = re.compile("[^\\W\\d_]{2,}\\s+[^\\W\\d_]{2,}\\s+[^\\W\\d_]{2,}\\s+[^\\W
 
 # From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
 WRAPPED = 36
+# A line with more separators is no row that anybody reads.
+MOST_CELLS = 200
 _CLOSED = tuple(".!?:;。！？।॥۔…")
 
 
@@ -185,7 +187,9 @@ def _cells(words: str) -> tuple[str, ...]:
         return tuple(cell.strip() for cell in words.strip("|").split("|")) if words.strip("| ") else ()
     for separator in ("\t", ";", ","):
         count = words.count(separator)
-        if count >= 2 and (separator == "\t" or separator * 2 in words or _is_dense(words, separator, count)):
+        if 2 <= count < MOST_CELLS and (
+            separator == "\t" or separator * 2 in words or _is_dense(words, separator, count)
+        ):
             return tuple(cell.strip() for cell in words.split(separator))
     return ()
 

@@ -11,16 +11,13 @@ import sys
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 from .bounds import LONGEST, UNPRICED, cost
 from .lines import Kind, Line, lines_of
 from .marks import CLOSERS, undressed
 from .memo import Memo
 from .words import Run, known_run, run_of, word_set
-
-# Of a text with more tokens nothing is compared: 20 to 30 ms.
-MOST_TOKENS: Final = 20_000
 
 # Function words of English, and of languages in which "a" is no article but a verb or a preposition.
 _ENGLISH = word_set("the of and is to for with this that from you your are it be not")
@@ -232,7 +229,9 @@ class _Reader:
                     and self.bounds[-1] != len(tokens)
                     and not (len(self.rows) == 2 and self.rows[-1] == len(tokens))
                 ):
-                    known = run  # Sie and sie; at the beginning of a sentence, or behind a header, the capital says nothing
+                    known = (
+                        run  # Sie and sie; at the beginning of a sentence, or behind a header, the capital says nothing
+                    )
                 tokens.append(known)
                 origins.append(run)
             else:
@@ -308,8 +307,6 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
         if line.kind is not Kind.PROSE:
             reader.pending = True
         before = line
-        if len(reader.tokens) > MOST_TOKENS:
-            break
     closes = reader.pending and not is_cut and (before is None or before.kind is Kind.PROSE)
     tokens = reader.tokens
     size = len(tokens)

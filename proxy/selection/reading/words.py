@@ -42,6 +42,7 @@ _SPACELESS = (
     "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 _IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
+_ARE_SPACELESS = re.compile(f"[{_SPACELESS}]+")
 
 
 def _marks_of_letters() -> str:
@@ -105,6 +106,8 @@ _BOTH_WITH_M = word_set("modern modem corner comer churns chums burned bumed")
 
 _REPEATED = 64  # longer runs are read again each time: they hardly come twice
 _MOST_RUNS = 1 << 16
+# Longer runs are one token: no word, link or formula is that long.
+LONGEST_RUN = 1_000
 
 _RUNS: dict[str, Run | str] = {}
 
@@ -138,6 +141,8 @@ def _read(run: str) -> Run | str:
             if ends or token != folded
             else token
         )
+    if len(run) > LONGEST_RUN and not _IS_SPACELESS.search(run):
+        return Run((run,), None, False, False, False, ())  # encoded data: whatever differs in it counts
     bare = run.rstrip(CLOSERS)
     ends = bool(bare) and bare[-1] in ENDS and bare.rstrip(ENDS).lstrip("(\"'“„").lower() not in _ABBREVIATED
     tokens, exact, inner, is_number = _tokens(run)
@@ -234,6 +239,8 @@ def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
 
 def _spaceless(text: str) -> list[str]:
     """Characters of scripts without blanks one by one; other runs within as they are."""
+    if _ARE_SPACELESS.fullmatch(text):
+        return list(text)
     found: list[str] = []
     start = 0
     for place, character in enumerate(text):

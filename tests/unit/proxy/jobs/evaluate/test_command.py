@@ -38,7 +38,7 @@ def told(arguments: Arguments) -> str:
 def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     said = capsys.readouterr()
-    assert "2 sets, 4 queries, top 3" in said.out
+    assert "2 sets whose repeats are copies, 4 queries, top 3" in said.out
     assert said.out.count("\nfirst ") == said.out.count("\nsecond ") == 1
     assert said.err == ""  # no terminal, no progress bar
 
@@ -54,16 +54,16 @@ def test_a_set_and_a_share_of_its_queries_can_be_chosen(
 ) -> None:
     assert run(replace(arguments, sets=["second"], every=2)) == 0
     out = capsys.readouterr().out
-    assert "1 set, 1 query, top 3" in out
+    assert "1 set whose repeats are copies, 1 query, top 3" in out
     assert "first" not in out
 
 
 def test_the_json_says_the_same_and_nothing_is_left_beside_it(arguments: Arguments, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     assert run(replace(arguments, json=target)) == 0
-    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headline"]
+    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headlines"]["copies"]
     assert headline["reduction"]["value"] == 1.0
-    assert headline["retention_mean"]["value"] == 1.0
+    assert headline["retention_worst"]["estimate"]["value"] == 1.0
     assert headline["gain_mean"]["value"] == 0.25
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out.json"]
 
@@ -74,8 +74,8 @@ def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path:
         assert run(replace(arguments, json=tmp_path / name)) == 0
         found = json.loads((tmp_path / name).read_bytes())
         for summary in found["geometries"][0]["policies"].values():
-            for timed in (summary["headline"], *summary["sets"]):
-                del timed["choosing_ms"], timed["added_ms"]
+            for timed in (*summary["headlines"].values(), *summary["sets"]):
+                del timed["added_ms"]
         read.append(found)
     assert read[0] == read[1]
 

@@ -52,7 +52,7 @@ def test_vectors_are_of_length_one_and_the_same_each_time() -> None:
 def test_evaluate_without_arguments_prints_the_table_and_says_what_it_is_of(tmp_path: Path) -> None:
     done = command_line("evaluate", "--bootstrap", "10", "--json", str(tmp_path / "found.json"))
     assert done.returncode == 0
-    assert "1 set," in done.stdout
+    assert "1 set whose repeats are copies," in done.stdout
     assert "default" in done.stdout
     assert "This is the sample set" in done.stderr
     assert (tmp_path / "found.json").is_file()
