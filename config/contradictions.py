@@ -228,10 +228,9 @@ def _of_preload(settings: Settings) -> Iterator[Contradiction]:
 def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:
     """Paths begin at the policy, except the path of the backend."""
     write = policy.write
-    for lower, upper in (("related", "semantic"), ("semantic", "exact")):
-        least, most = getattr(write, lower), getattr(write, upper)
-        if least >= most:
-            yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
+    if write.related >= write.semantic:
+        wanted = f"below semantic ({write.semantic:g})"
+        yield contradiction(("write", "related"), shown(write.related), wanted, ("write", "semantic"))
     if write.changes and settings.journal.path is None:
         wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)

@@ -14,6 +14,7 @@ from pydantic import (
     Tag,
 )
 
+from .backends import KNOWN_TEXTS
 from .values import (
     CosineDistance,
     Count,
@@ -126,11 +127,24 @@ class MmrSettings(Model):
     )
 
 
+# Loaders keep what they know of a document in one of these objects.
+_OBJECTS = ("", "metadata.", "meta.", "metadatas.")
+
+
+def also_nested(*names: str) -> tuple[str, ...]:
+    """The names, then each inside the objects in which loaders keep metadata."""
+    return tuple(f"{inside}{name}" for inside in _OBJECTS for name in names)
+
+
 class MetadataSettings(Model):
     """Payload fields for chunk spans, ties and caps, as keys or dotted paths. The first field that is present is used."""
 
-    document: Names = setting(("doc_id", "document_id"), "for spans and caps.per_document")
-    source: Names = setting(("source",), "for authority, keep_sources and caps.per_source")
+    document: Names = setting(also_nested("doc_id", "document_id"), "for spans and caps.per_document")
+    title: Names = setting(
+        also_nested("title"),
+        "what a result is about; results with different titles are different, unless the one that stays says the title",
+    )
+    source: Names = setting(also_nested("source"), "for authority, keep_sources and caps.per_source")
     span_start: Names = setting(("token_start",), "first token or character of the chunk")
     span_end: Names = setting(("token_end",), "the position after the chunk's last token or character")
     chunk_index: Names = setting(("chunk_index",), "the chunk's number within its document")
@@ -138,7 +152,7 @@ class MetadataSettings(Model):
         None, "size of a chunk, to compute a span from chunk_index; none: only equal chunk numbers overlap"
     )
     chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "overlap of neighbouring chunks, in the unit of chunk_size")
-    updated: Names = setting(("updated_at",), "a number, date or release, for the tie-breaker recency")
+    updated: Names = setting(also_nested("updated_at"), "a number, date or release, for the tie-breaker recency")
     citations: Names = setting(
         ("citations", "url", "title"), "for the tie-breaker citations, which counts the fields that are not empty"
     )
@@ -179,14 +193,19 @@ class WriteSettings(Model):
         ("timestamp", "createdAt"), "fields with the time of a point: a number or an ISO 8601 date"
     )
     confidences: Names = setting(("confidence",), "fields with a number, for keep-highest-confidence")
-    exact: Share = setting(0.98, "cosine similarity; from `related` on, an equal canonical text counts as exact")
-    semantic: Share = setting(
-        0.90, "cosine similarity of texts with other words; models differ, so use mode observe first"
+    ignore: Names = setting(
+        (),
+        "payload fields in which duplicates may differ, each with all below it; `*`: all. Equal texts with another file, date or tenant are two facts, so "
+        "without a name none is left out",
     )
-    related: Share = setting(0.75, "cosine similarity; below it a point is unique")
-    least: OrNone[WriteTier] = setting(
-        None,
-        "the lowest tier that counts as a duplicate; lower tiers are only counted. none: exact for skip, merge and reject, otherwise semantic",
+    semantic: Share = setting(
+        0.90, "cosine similarity from which on a point that is no duplicate is counted as semantic"
+    )
+    related: Share = setting(0.75, "cosine similarity; below it a point is not compared, and is unique")
+    least: WriteTier = setting(
+        "exact",
+        "for observe and annotate: the lowest tier that counts as a duplicate. exact: the text is equal to another one, or one run of it; semantic and "
+        "related are similarities of vectors, which prove nothing, so skip, merge and reject leave out none of them",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
         4, "stored points that are compared with each point, in addition to those of the same write"
@@ -200,6 +219,11 @@ class WriteSettings(Model):
     def changes(self) -> bool:
         """Whether points may be left out, merged or refused."""
         return self.mode in {"skip", "merge", "reject"}
+
+    @property
+    def unites(self) -> bool:
+        """Whether the point that stays takes what it lacks of the other one."""
+        return self.mode == "merge" and self.merge == "merge"
 
     def custom_policy(self) -> Callable[..., object]:
         """The function that `custom` names. Raises ImportError, SyntaxError, AttributeError, ValueError or TypeError."""
@@ -318,8 +342,9 @@ class PolicySettings(Model):
     )
     tenant_keys: Names = setting((), "payload keys whose values must be equal within a cluster")
     text_fields: Names = setting(
-        ("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
-        "where client libraries store the text; keys or dotted paths, the first one present is used",
+        KNOWN_TEXTS,
+        "keys or dotted paths of the text, also inside a string that is JSON. Those of a setting come first and are used as they are; the default "
+        "ones and all other strings of a payload are used if they behave like texts",
     )
     metadata: MetadataSettings = MetadataSettings()
     keep_sources: Names = setting((), "results of these sources are never collapsed")

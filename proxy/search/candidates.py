@@ -10,6 +10,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from ..selection.metric import metric_of
 from ..selection.reading.bounds import LONGEST, POOL_COST
 from ..selection.reading.text import UNREAD, Text, text_of
 from ..selection.values import Candidates, Metadata, Metric
+from .collections.paths import read_pool
 from .policy import Fields
 
 Column = tuple[bytes | None, ...]
@@ -63,11 +65,14 @@ class Columns:
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
-        """One member of an object; None if it is missing, unreadable or too large, or if ``raw`` is no object."""
-        if raw is None or raw[:1] != b"{" or len(raw) > min(OBJECT_BYTES, self._left_bytes):
+        """One member of an object, or of an object that is spelled as a string; None if it is missing, unreadable or too large, or if
+        ``raw`` is neither.
+        """
+        if raw is None or raw[:1] not in {b"{", QUOTE} or len(raw) > min(OBJECT_BYTES, self._left_bytes):
             return None
         self._left_bytes -= len(raw)
-        return last_values(raw, (key,))[0]
+        inside = raw if raw[:1] == b"{" else spelled_object(raw)
+        return None if inside is None else last_values(inside, (key,))[0]
 
 
 def _filled(column: Column) -> Column | None:
@@ -83,6 +88,17 @@ QUOTE = b'"'
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _WORDS = {b"true": "true", b"false": "false"}
 _EMPTY = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
+
+
+def spelled_object(raw: bytes) -> bytes | None:
+    """The object that a JSON string spells; None if it spells none."""
+    if not raw.startswith(b'"{'):
+        return None
+    try:
+        value: str = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value.encode()
 
 
 def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
@@ -222,6 +238,7 @@ class Record(NamedTuple):
     text: Text | None = None
     text_bytes: int = 0
     is_cut: bool = False
+    title: str | None = None
     document: str | None = None
     source: str | None = None
     start: float | None = None
@@ -243,7 +260,7 @@ class Record(NamedTuple):
     def nbytes(self) -> int:
         """Approximate memory use after a comparison: the text, its 3-grams and other cached features."""
         taken = 250 if self.text is None else 950 + self.text_bytes * 3 // 2
-        for each in (self.document, self.source):
+        for each in (self.title, self.document, self.source):
             if each is not None:
                 taken += len(each) + 60
         return taken
@@ -252,16 +269,17 @@ class Record(NamedTuple):
         """A compact form from which the record can be restored without parsing its text. Only for records without a tenant."""
         moment = None if self.updated is None else (int(self.updated[0]), self.updated[1])
         text = None if self.text is None else self.text.essence
-        names = (self.document, self.source)
+        names = (self.title, self.document, self.source)
         return marshal.dumps((text, self.text_bytes, names, (self.start, self.end, self.chunk), moment, self.citations))
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Record:
         """The record that ``packed`` encoded in this process."""
-        text, text_bytes, (document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
+        text, text_bytes, (title, document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
         return cls(
             text=None if text is None else Text.of_essence(text),
             text_bytes=text_bytes,
+            title=title,
             document=document,
             source=source,
             start=start,
@@ -307,18 +325,26 @@ def candidates_of(
     )
 
 
-def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
-    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``."""
+def records_of(
+    pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields, texts: tuple[str, ...] | None = None
+) -> tuple[Record, ...]:
+    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. ``texts``: which of the guesses are right;
+    None: the pool alone decides.
+    """
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.top_level()):
         return (Record(tenant=(None,) * keys),) * pool.size
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
+    if fields.guesses:
+        texts = read_pool(pool, (*must, *may)).paths if texts is None else texts
+        fields = replace(fields, text=(*fields.text, *texts), guesses=())
     return tuple(
         map(
             Record._make,
             zip(
                 *_texts(columns, fields.text),
+                _firsts(columns, fields.title, string),
                 _firsts(columns, fields.document, name),
                 _firsts(columns, fields.source, name),
                 _firsts(columns, fields.span_start, position),
@@ -361,9 +387,12 @@ def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
     if not records or not fields.top_level():
         return Metadata()
-    texts, spent, _, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(*records, strict=True)
+    texts, spent, _, titles, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(
+        *records, strict=True
+    )
     return Metadata(
         texts=_any(_afforded(texts, spent, allowance)),
+        titles=_any(titles),
         documents=_any(documents),
         sources=_any(sources),
         spans=_spans(starts, ends, chunks, fields),

@@ -33,6 +33,7 @@ from ..telemetry.tracing import Stopwatch
 from .budgets import HeldReads
 from .candidates import asked_for
 from .collections.learned import Lru, key_of
+from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
 from .limits import Hold
 from .memory.fetches import VectorFetches
@@ -180,6 +181,7 @@ class Lists:
 class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
+    ``collection``: the name by which its texts are learned; "" for none.
     ``spare``: the same call with vectors, if ``call`` requests none
     because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
@@ -202,6 +204,7 @@ class Attempt:
     """
 
     call: SearchCall
+    collection: str = ""
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
@@ -291,10 +294,15 @@ class Attempt:
 
 
 def needs_of(
-    policy: ResolvedPolicy, hint: str | None, *, known: object | None = None, bounds: Bounds = UNBOUNDED
+    policy: ResolvedPolicy,
+    hint: str | None,
+    *,
+    known: object | None = None,
+    bounds: Bounds = UNBOUNDED,
+    texts: TextNeeds = NO_TEXT_NEEDS,
 ) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``: as
-    in Needs.
+    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
+    as in Needs. ``texts``: what is needed to find them.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
@@ -303,6 +311,8 @@ def needs_of(
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
+        seen_fields=tuple([key for key in texts.seen if key in may]),
+        whole=texts.whole,
         known=known,
         bounds=bounds,
     )

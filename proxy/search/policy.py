@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
 
+from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
@@ -51,11 +52,12 @@ from .context.tokens import UNLIMITED, TextBudget, tokenizer
 class Fields:
     """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
-    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
+    ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
     1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``.
     """
 
     text: tuple[str, ...]
+    title: tuple[str, ...]
     document: tuple[str, ...]
     source: tuple[str, ...]
     span_start: tuple[str, ...]
@@ -66,6 +68,7 @@ class Fields:
     chunk_size: int | None
     chunk_overlap: int
     budget: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()
 
     def top_level(self) -> tuple[str, ...]:
         """The distinct first keys, in order."""
@@ -74,7 +77,15 @@ class Fields:
 
 @lru_cache(maxsize=256)  # policies: rules have a few, and each search looks them up several times
 def _top_level(fields: Fields) -> tuple[str, ...]:
-    paths = (*fields.text, *fields.document, *fields.source, *fields.span_start, *fields.span_end)
+    paths = (
+        *fields.text,
+        *fields.guesses,
+        *fields.title,
+        *fields.document,
+        *fields.source,
+        *fields.span_start,
+        *fields.span_end,
+    )
     paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
     return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
@@ -113,7 +124,8 @@ NO_SESSION = SessionRules()
 class ResolvedPolicy:
     """Everything that one search needs.
 
-    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
+    ``text_fields``: where a setting says that the text is. ``guesses``: where it may be as well; () if no setting wants texts. ``learned``:
+    where the collection's texts are otherwise; None for unknown. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
     compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
     names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
     others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
@@ -130,12 +142,14 @@ class ResolvedPolicy:
     metadata: MetadataSettings
     vector: str | None
     write: WriteSettings
+    guesses: tuple[str, ...] = ()
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
     per_retriever: bool = False
     budget: TextBudget = UNLIMITED
     is_across: bool = False
+    learned: tuple[str, ...] | None = None
     session: SessionRules = NO_SESSION
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
@@ -144,6 +158,15 @@ class ResolvedPolicy:
         """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
+
+    def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
+        """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""
+        return replace(self, learned=paths) if self.guesses else self
+
+    @property
+    def text_paths(self) -> tuple[str, ...]:
+        """Where texts are, or may be while that is unknown."""
+        return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
     def demotes(self) -> bool:
@@ -161,11 +184,17 @@ class ResolvedPolicy:
             or chosen.caps.per_source is not None
             or (Tie.AUTHORITY in by_chain and chosen.authority)
         )
-        text = self.text_fields if chosen.texts is not None or needs_length else ()
-        counted = () if self.budget.tokens is None else self.budget.paths
+        text: tuple[str, ...] = ()
+        guesses: tuple[str, ...] = ()
+        if chosen.texts is not None or needs_length:
+            text = tuple(dict.fromkeys((*self.text_fields, *(self.learned or ()))))
+            guesses = self.guesses if self.learned is None else ()
+        counted = () if self.budget.tokens is None else self.budget.paths or self.text_paths
         return Fields(
             text=text,
-            budget=() if set(counted) <= set(text) else counted,
+            guesses=guesses,
+            budget=() if {*text, *guesses}.issuperset(counted) else counted,
+            title=known.title if chosen.texts is not None else (),
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
             span_start=known.span_start if needs_span else (),
@@ -180,12 +209,14 @@ class ResolvedPolicy:
 
 def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
     """Convert the settings. ``mode``: replaces the policy's; None: the policy's."""
+    given, guesses = _text_fields(policy)
     return ResolvedPolicy(
         mode=policy.mode if mode is None else mode,
         fetch=_fetch(policy.fetch),
         selection=_selection(policy),
         tenant_keys=policy.tenant_keys,
-        text_fields=policy.text_fields,
+        text_fields=given,
+        guesses=guesses,
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
@@ -198,10 +229,18 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
     )
 
 
+def _text_fields(policy: PolicySettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths that a setting gives, which are used as they are, and those that may hold the text. An empty list means no texts."""
+    names = policy.text_fields
+    if names in {(), KNOWN_TEXTS, (DOCUMENT_TEXT, *KNOWN_TEXTS)}:
+        return (), names
+    return names, tuple(name for name in KNOWN_TEXTS if name not in names)
+
+
 def _budget(policy: PolicySettings) -> TextBudget:
     own = policy.budget
     count = tokenizer(own.tokenizer, setting="policy.budget.tokenizer")
-    return TextBudget(own.tokens, policy.text_fields if own.field is None else (own.field,), count)
+    return TextBudget(own.tokens, () if own.field is None else (own.field,), count)
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:

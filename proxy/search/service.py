@@ -31,6 +31,7 @@ from ..telemetry.labels import (
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import Stopwatch
+from .collections.learned import named_in
 from .context.overrides import overridden
 from .errors import (
     LostReplyError,
@@ -70,7 +71,7 @@ class SearchService:
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._adapter = adapter
-        self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
+        self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
         self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
@@ -196,15 +197,19 @@ class SearchService:
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
-        services, operation, policy = self._services, exchange.operation, exchange.policy
+        services, operation = self._services, exchange.operation
+        collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
+        policy = texts.applied(exchange.policy, collection)
         if services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        needs = needs_of(policy, services.learned.hint(operation), known=known, bounds=services.bounds)
+        hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen)
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
+                may, is_settled = not policy.is_surrounded, not policy.fields.guesses
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may, is_settled=is_settled)
                 call = whole() if lean is None else lean
                 is_repeat = repeat is not None and repeat.is_known
                 reads = recall_reads(self._adapter, call, is_repeat=is_repeat)
@@ -224,6 +229,7 @@ class SearchService:
         room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
         return Attempt(
             call=call,
+            collection=collection,
             spare=None if lean is None else whole,
             repeat=repeat,
             held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
@@ -391,7 +397,7 @@ class SearchService:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
-            self._learn(exchange.operation, attempt)
+            self._services.learned.learn(exchange.operation, attempt.reply)
             if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(
@@ -402,11 +408,6 @@ class SearchService:
             self._searcher.complete(attempt)
         observer.answered(attempt, report)
         return exchange.answer(body, report), report
-
-    def _learn(self, operation: Operation, attempt: Attempt) -> None:
-        for pool in () if attempt.reply is None else attempt.reply.pools:
-            if pool.vector_name is not None:
-                self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
         """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's

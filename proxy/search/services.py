@@ -18,6 +18,7 @@ from ..telemetry.tracing import NO_TRACING, Clock, Tracing
 from .budgets import Egress, OwnReads
 from .collections.learned import Invalidation, Learned, WriteInvalidation
 from .collections.profiles import Scaling
+from .collections.texts import CollectionTexts
 from .context.sessions import Sessions
 from .exchange import Shadow, VectorFetcher
 from .fetch import Attempt, Depths
@@ -57,6 +58,7 @@ class ProcessServices:
     # What improves a search.
     learned: Learned
     scaling: Scaling
+    texts: CollectionTexts
     features: FeatureMemory | None
     depths: Depths
     vector_fetcher: VectorFetcher
@@ -83,4 +85,4 @@ class ProcessServices:
         if transport.reshaped is None:
             return WriteInvalidation()
         features = () if self.features is None else (self.features,)
-        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, *features)))
+        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, self.texts, *features)))

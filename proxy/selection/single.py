@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
 from .grouping import NOBODY, Grouped, alone, counts_length, group
+from .judging.judge import Judge
 from .metric import is_implausible, may_be_restrained
-from .policy import Caps, Order, Policy, Short, Strategy, When
+from .policy import Caps, Order, Policy, Short, Strategy, Tier, When
 from .representatives import represent
-from .values import Candidates, Fate, Indices, Selection, Steps, best_ranked, finished
+from .values import Candidates, Fate, Indices, Link, Selection, Steps, best_ranked, finished
 
 _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
@@ -24,19 +25,40 @@ _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 def fill(grouped: Grouped, kept: Indices, count: int, *, behind: Indices = NOBODY, repeats: bool = False) -> Indices:
     """``count`` further indices (all, if there are fewer), in rank order: those of which the kept results say least.
 
-    First what left without a proof, the least covered first, ties by rank; then ``behind``, candidates that a cap held back: they are better than a
-    short page. With ``repeats`` also proven copies, last: a reader gains nothing from them, and they cost a model's context.
+    First what left without a proof, the least covered first, ties by rank, but not what an earlier one of them says; then ``behind``, candidates
+    that a cap held back: they are better than a short page. With ``repeats`` also proven copies, last: a reader gains nothing from them, and they
+    cost a model's context.
     """
     is_left = np.ones(len(grouped.labels), np.bool_)
     is_left[kept] = False
-    has_left = is_left & (grouped.heads != np.arange(len(grouped.labels)))
+    has_left = is_left & (grouped.links != Link.NONE)
     is_left[behind] = False
     doubtful = np.flatnonzero(has_left & is_left & ~grouped.proven)
     shares = np.nan_to_num(grouped.similarities[doubtful], nan=0.0)
-    chosen = np.concatenate((doubtful[np.argsort(shares, kind="stable")], behind))
+    fresh, repeated = _told_apart(grouped, doubtful[np.argsort(shares, kind="stable")])
+    chosen = np.concatenate((fresh, behind))
     if repeats:
-        chosen = np.concatenate((chosen, np.flatnonzero(has_left & is_left & grouped.proven)))
+        chosen = np.concatenate((chosen, repeated, np.flatnonzero(has_left & is_left & grouped.proven)))
     return np.sort(chosen[: max(count, 0)])
+
+
+def _told_apart(grouped: Grouped, doubtful: Indices) -> tuple[Indices, Indices]:
+    """Of candidates that left without a proof, in this order: those whose text no earlier one says, and the others."""
+    texts = grouped.candidates.metadata.texts
+    if texts is None or len(doubtful) < 2:
+        return doubtful, NOBODY
+    judges: dict[int, Judge] = {}
+    tenants = grouped.candidates.tenants
+    is_repeated = np.zeros(len(doubtful), np.bool_)
+    for turn, place in enumerate(doubtful.tolist()):
+        text = texts[place]
+        if text is None or grouped.links[place] == Link.DISTANCE:
+            continue
+        judge = judges.setdefault(0 if tenants is None else int(tenants[place]), Judge(Tier.SAID))
+        is_repeated[turn] = bool(judge.verdict(text).holders)
+        if not is_repeated[turn]:
+            judge.keep(turn, text)
+    return doubtful[~is_repeated], doubtful[is_repeated]
 
 
 Names = Sequence[str | None]
@@ -154,9 +176,10 @@ def selecting(
     lap("select")
     picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
     lap("mmr")
-    keep = np.concatenate((picks, _fills(grouped, picks, held, top_k, policy)))
+    linked = _linked(grouped, standing[grouped.labels])
+    keep = np.concatenate((picks, _fills(linked, picks, held, top_k, policy)))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
-    return _outcome(grouped, standing, ordered, picks, held, top_k)
+    return _outcome(linked, standing, ordered, picks, held, top_k)
 
 
 def counts_clusters_alone(caps: Caps) -> bool:
@@ -258,11 +281,10 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
     """The backend's own first top_k. Nothing was collapsed: the rest is beyond what was requested."""
     fates = np.full(len(grouped.labels), _NOT_CHOSEN)
     fates[:top_k] = _KEPT
-    representative = grouped.heads
     return Selection(
         keep=np.arange(min(top_k, len(fates)), dtype=np.intp),
         labels=grouped.labels,
-        representative=representative,
+        representative=grouped.heads,
         also=grouped.walked.also,
         fates=fates,
         distinct=grouped.distinct,
@@ -271,7 +293,9 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
         restrained=restrained,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
-        **links_of(grouped, representative),
+        links=grouped.links,
+        similarities=grouped.similarities,
+        cuts=grouped.cuts,
     )
 
 
@@ -294,7 +318,9 @@ def _outcome(
         acted=True,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
-        **links_of(grouped, representative),
+        links=grouped.links,
+        similarities=grouped.similarities,
+        cuts=grouped.cuts,
     )
 
 
@@ -310,6 +336,15 @@ def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
         links[head], similarities[head], needed[head] = links[other], similarities[other], needed[other]
         links[other], similarities[other], needed[other] = 0, np.nan, np.nan
     return {"links": links, "similarities": similarities, "cuts": needed}
+
+
+def _linked(grouped: Grouped, representative: Indices) -> Grouped:
+    """The same pool, with each candidate linked to its representative instead of its head."""
+    if representative is grouped.heads or np.array_equal(representative, grouped.heads):
+        return grouped
+    found = links_of(grouped, representative)
+    walked = replace(grouped.walked, links=found["links"])
+    return replace(grouped, walked=walked, similarities=found["similarities"], cuts=found["cuts"])
 
 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:

@@ -311,6 +311,13 @@ _COLLAPSES: Mapping[int, Collapse] = {
 }
 
 
+class SampledResult(LabelEnum):
+    """Whether preset `meaning` would remove a result beyond the proof."""
+
+    REWORDED = "reworded"
+    STAYS = "stays"
+
+
 class Named(LabelEnum):
     """Whether the name behind a collection id was known."""
 
@@ -323,6 +330,14 @@ class Drifted(LabelEnum):
 
     DIMENSION = "dimension"
     DISTANCES = "distances"
+
+
+class TextsKnown(LabelEnum):
+    """What is known of where the texts of a collection are."""
+
+    FOUND = "found"
+    NONE = "none"  # none was found: results are compared by their vectors alone
+    UNSETTLED = "unsettled"  # each pool is judged alone
 
 
 class RuleLabel(LabelEnum):

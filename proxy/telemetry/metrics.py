@@ -8,7 +8,7 @@ for each rule that the operator has named.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -52,9 +52,11 @@ from .labels import (
     OwnRead,
     Retry,
     RuleLabel,
+    SampledResult,
     Shed,
     Side,
     Stage,
+    TextsKnown,
     UpstreamConnection,
     UpstreamError,
     VectorFetchOutcome,
@@ -196,6 +198,11 @@ class Metrics(Instruments):
     shadow_divergence_total = CounterSpec(
         "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
     )
+    sampled_results_total = CounterSpec(
+        "Results of the database's own pages in sampled searches, by whether preset meaning would remove them beyond the proof.",
+        BACKEND,
+        Label.of("result", SampledResult),
+    )
     profile_drift_total = CounterSpec("Times that pools stopped matching their profile.", Label.of("kind", Drifted))
     profile_reload_failures_total = CounterSpec("Profile files that could not be loaded.")
     searches_by_id_total = CounterSpec(
@@ -233,7 +240,6 @@ class Metrics(Instruments):
         "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    write_points_held_total = CounterSpec("Points that a guard kept from counting as copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
@@ -268,6 +274,9 @@ class Metrics(Instruments):
     )
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
     learned_collections = GaugeSpec("Collections with a learned limit.")
+    texts_collections = GaugeSpec(
+        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown)
+    )
     egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
     memory_limit_bytes = GaugeSpec("The memory limit of this process; 0 if unlimited.")
@@ -345,6 +354,11 @@ class Metrics(Instruments):
 
     def diverged(self, kind: Divergence) -> None:
         self.shadow_divergence_total.labels(self.backend, kind).inc()
+
+    def sampled(self, reworded: int, results: int) -> None:
+        """Count the results of a sampled search, and those that others say in other words."""
+        self.sampled_results_total.labels(self.backend, SampledResult.REWORDED).inc(reworded)
+        self.sampled_results_total.labels(self.backend, SampledResult.STAYS).inc(results - reworded)
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
@@ -424,6 +438,10 @@ class Metrics(Instruments):
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:
             self.breaker_state.labels(each).set(each is state)
+
+    def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
+        for each in TextsKnown:
+            self.texts_collections.labels(each).set(standings.get(each, 0))
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""

@@ -22,6 +22,7 @@ from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
+from vecsieve.proxy.search.collections.texts import CollectionTexts
 from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
@@ -157,6 +158,7 @@ def toys(
         "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=clock),
         "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
+        "texts": CollectionTexts(),
         "features": None,
         "depths": Depths(),
         "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),

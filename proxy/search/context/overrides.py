@@ -132,7 +132,7 @@ def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     strategy = _word(OverrideName.REPRESENTATIVE, value, Strategy)
-    if strategy is Strategy.LONGEST and not policy.text_fields:
+    if strategy is Strategy.LONGEST and not (policy.text_fields or policy.guesses):
         raise OverrideError(
             f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields"
         )

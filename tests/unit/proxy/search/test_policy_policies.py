@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
 from vecsieve.config import values as written
+from vecsieve.config.backends import KNOWN_TEXTS
 from vecsieve.config.policy import MetadataSettings, WriteSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.context.overrides import parse
@@ -38,7 +39,7 @@ from vecsieve.proxy.selection.policy import (
 )
 from vecsieve.proxy.telemetry.labels import RuleLabel
 
-USUAL_TEXTS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
+INSIDE = ("metadata", "meta", "metadatas")  # where loaders keep what they know of a document
 
 
 def policies(**settings: object) -> Policies:
@@ -78,12 +79,13 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
-        text_fields=USUAL_TEXTS,
+        text_fields=(),
+        guesses=KNOWN_TEXTS,
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
         session=SessionRules(ttl_seconds=1800.0, keeps=0.625),
-        budget=TextBudget(None, USUAL_TEXTS, estimated),
+        budget=TextBudget(None, (), estimated),
     )
 
 
@@ -167,15 +169,15 @@ def test_the_settings_mode_beats_every_policys() -> None:
     [
         ({"text": None}, ()),
         ({"text": None, "representative": "longest"}, ("t",)),
-        ({"text": {"span": None}}, ("t", "title")),
+        ({"text": {"span": None}}, ("t", "title", *INSIDE)),
         ({"text": {"span": None}, "guards": {"subjects": False}}, ("t",)),
-        ({}, ("t", "title", "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
-        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id")),
-        ({"text": None, "caps": {"per_source": 1}}, ("source",)),
-        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source",)),
-        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at",)),
+        ({}, ("t", "title", *INSIDE, "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
+        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id", *INSIDE)),
+        ({"text": None, "caps": {"per_source": 1}}, ("source", *INSIDE)),
+        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source", *INSIDE)),
+        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at", *INSIDE)),
         ({"text": None, "representative": "chain", "chain": ("authority",)}, ()),
-        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source", *INSIDE)),
         ({"text": None, "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
         ({"text": None, "chain": ("citations",)}, ()),
         ({"text": None, "representative": "chain", "chain": ("shorter",)}, ("t", "token_start", "token_end")),
@@ -186,7 +188,7 @@ def test_the_settings_mode_beats_every_policys() -> None:
     ],
 )
 def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
-    assert resolve(policy={"text_fields": ("t",), **policy}).fields.top_level() == wanted
+    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.top_level() == wanted
 
 
 def test_diversity_is_for_every_diversifier_but_mmr() -> None:

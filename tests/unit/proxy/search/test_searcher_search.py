@@ -208,8 +208,12 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
 
 
 def test_tenant_keys_must_come_along_and_whatever_else_the_policy_reads_may() -> None:
-    needs = needs_of(policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body")), None)
-    assert (needs.payload_fields, needs.optional_fields) == (("t",), ("m", "body", "title"))
+    wanted = policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body"))
+    needs = needs_of(wanted.with_texts(("page_content",)), None)
+    assert (needs.payload_fields, needs.optional_fields) == (
+        ("t",),
+        ("m", "body", "page_content", "title", "metadata", "meta", "metadatas"),
+    )
 
 
 @pytest.mark.parametrize("asked", [call((4, None)), call((4, 0))])

@@ -1,4 +1,4 @@
-"""Exact copies share a key, and nothing else does."""
+"""Equal points share a key, and nothing else does."""
 
 from __future__ import annotations
 

@@ -90,8 +90,6 @@ def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
 def asked(work: Path) -> Asked:
     return Asked(
         collection="c",
-        similarity=0.98,
-        shared=0.92,
         keep=Keep.FIRST,
         text_fields=("text",),
         time_fields=(),
@@ -124,7 +122,7 @@ def test_what_could_go_goes_and_is_in_the_journal_with_its_survivor(tmp_path: Pa
     assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
     assert sorted(held.there) == list(range(0, FAMILIES * COPIES, COPIES))
     assert journalled(tmp_path) == {
-        b"%d" % place: (b"%d" % (place - place % COPIES), "same_text", b"whole %d" % place) for place in COPIED
+        b"%d" % place: (b"%d" % (place - place % COPIES), "equal", b"whole %d" % place) for place in COPIED
     }
     assert applied(tmp_path, held) == outcomes(deleted=len(COPIED)), "a run that is through does nothing more"
     assert held.deleted == COPIED

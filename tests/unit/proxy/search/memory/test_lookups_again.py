@@ -25,7 +25,7 @@ from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 DIMENSION = 96
 OPERATION = Operation(backend="qdrant", name="query", collection="c")
-POLICY = Policies(Settings()).resolve("qdrant", "c")
+POLICY = Policies(Settings()).resolve("qdrant", "c").with_texts(("text",))
 VECTORS = np.random.default_rng(0).standard_normal((80, DIMENSION)).astype(np.float32)
 QUERY = np.random.default_rng(1).standard_normal(DIMENSION).astype(np.float32)
 BODY = json.dumps({"query": QUERY.tolist(), "limit": 8}).encode()
