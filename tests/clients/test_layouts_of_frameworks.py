@@ -1,0 +1,132 @@
+"""What frameworks write, behind the proxy: no different passage is lost, and equal texts leave, wherever the text is.
+
+The payloads were written by the real libraries (`make frameworks`); those of programs that are no library are replayed. The vectors are
+the tests': of two passages that differ in a number they are nearer than those of a passage and its copy under another title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support import stack
+from support.embedded import start_embedded_grpc_process
+from support.grpc_clients import over_grpc
+from support.layouts import Layout, recorded, replayed
+from support.passages import DIMENSION, DISTINCT, QUERY, passages
+
+LIMITS = (10, 20, DISTINCT)
+EVERYTHING = len(passages())
+QDRANT = {layout.name: layout for layout in (*recorded("qdrant"), *replayed())}
+# What the client wants of the payloads. The collection is one of its own: what a client sees first teaches where the text is.
+SELECTIONS = ("everything", "nothing", "other-field")
+SEARCHES = 8  # of each limit, until a text under a name that nobody knows must have been found
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The engine's client, and the proxy's by transport."""
+
+    engine: QdrantClient
+    proxied: dict[str, QdrantClient]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with ExitStack() as opened:
+        url, rpc = opened.enter_context(start_embedded_grpc_process())
+        engine = QdrantClient(url=url, timeout=30, check_compatibility=False)
+        for layout in QDRANT.values():
+            for selection in SELECTIONS:
+                load(engine, f"{layout.name}-{selection}", layout)
+        proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc))
+        proxied = {
+            "rest": QdrantClient(url=proxy, timeout=30, check_compatibility=False),
+            "grpc": over_grpc(proxy, proxy),
+        }
+        for client in (engine, *proxied.values()):
+            opened.callback(client.close)
+        yield World(engine, proxied)
+
+
+def load(client: QdrantClient, collection: str, layout: Layout) -> None:
+    client.create_collection(collection, models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE))
+    points = [
+        models.PointStruct(id=point.identifier, vector=point.passage.vector, payload=point.payload)
+        for point in layout.points
+    ]
+    client.upsert(collection, points, wait=True)
+
+
+def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> list[models.ScoredPoint]:
+    wanted: Any = {"everything": True, "nothing": False, "other-field": [layout.other_field]}[selection]
+    found = client.query_points(f"{layout.name}-{selection}", query=QUERY, limit=limit, with_payload=wanted)
+    return found.points
+
+
+def families(layout: Layout, identifiers: Sequence[Any]) -> list[int]:
+    of = {point.identifier: point.passage.family for point in layout.points}
+    return [of[str(one)] for one in identifiers]
+
+
+def first_of_each(every: Sequence[int]) -> list[int]:
+    """The places of the passages that no better one says, word for word."""
+    return [place for place, family in enumerate(every) if family not in every[:place]]
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", QDRANT)
+def test_no_passage_that_the_database_finds_is_lost_from_the_first_search_on(
+    world: World, name: str, selection: str, transport: str
+) -> None:
+    layout = QDRANT[name]
+    for _ in range(SEARCHES):
+        for limit in LIMITS:
+            direct = families(layout, [point.id for point in page(world.engine, layout, selection, limit)])
+            through = families(
+                layout, [point.id for point in page(world.proxied[transport], layout, selection, limit)]
+            )
+            lost = [passages()[family].text for family in sorted(set(direct) - set(through))]
+            assert lost == []
+            assert len(through) == limit
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", QDRANT)
+def test_equal_texts_leave_and_what_stays_is_the_databases_own(
+    world: World, name: str, selection: str, transport: str
+) -> None:
+    layout = QDRANT[name]
+    client = world.proxied[transport]
+    for _ in range(SEARCHES):
+        page(client, layout, selection, LIMITS[0])
+    everything = page(world.engine, layout, selection, EVERYTHING)
+    distinct = first_of_each(families(layout, [point.id for point in everything]))
+    assert len(distinct) == DISTINCT
+    for limit in LIMITS:
+        assert [shown(point) for point in page(client, layout, selection, limit)] == [
+            shown(everything[place]) for place in distinct[:limit]
+        ]
+
+
+def shown(point: models.ScoredPoint) -> tuple[str, float, Any]:
+    """REST writes a score with more digits than gRPC holds."""
+    return str(point.id), round(point.score, 6), point.payload
+
+
+def test_the_vectors_alone_tell_no_copies_from_passages_that_differ() -> None:
+    def distance(one: int, other: int) -> float:
+        vectors = (passages()[one].vector, passages()[other].vector)
+        return 1 - sum(a * b for a, b in zip(*vectors, strict=True))
+
+    copies = [distance(each.number, each.family) for each in passages()[DISTINCT:]]
+    different = sorted(distance(one, other) for one in range(DISTINCT) for other in range(one))
+    assert different[2] < min(copies)
+    assert max(copies) < different[len(different) // 2] / 3
