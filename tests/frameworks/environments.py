@@ -89,25 +89,18 @@ def java(name: str) -> Callable[[Path], Writer]:
 
 
 # Exact, so that a recording changes only where a version does. The newest at the time of writing.
-_LLAMAINDEX = python(
-    "llamaindex.py",
-    "llama-index-core==0.14.25",
-    "llama-index-vector-stores-qdrant==0.10.4",
-    "llama-index-vector-stores-chroma==0.6.0",
-)
 _LANGCHAIN = python("langchain.py", "langchain-core==1.8.3", "langchain-qdrant==1.1.0", "langchain-chroma==1.1.0")
 _MEM0 = python("mem0_store.py", "mem0ai==2.2.1", "chromadb==1.5.9")
 # Framework and database -> what installs it.
 FRAMEWORKS: Mapping[tuple[str, str], Callable[[Path], Writer]] = MappingProxyType(
     {
-        ("llamaindex", "qdrant"): _LLAMAINDEX,
-        ("llamaindex", "chroma"): _LLAMAINDEX,
+        ("llamaindex", "qdrant"): python(
+            "llamaindex.py", "llama-index-core==0.14.25", "llama-index-vector-stores-qdrant==0.10.4"
+        ),
         ("langchain", "qdrant"): _LANGCHAIN,
         ("langchain", "chroma"): _LANGCHAIN,
-        ("langchain-js", "qdrant"): javascript(
-            "langchain_js.mjs", "@langchain/qdrant@1.0.3", "@langchain/core@1.4.0"
-        ),
-        ("haystack", "qdrant"): python("haystack.py", "haystack-ai==3.4.1", "qdrant-haystack==13.1.0"),
+        ("langchain-js", "qdrant"): javascript("langchain_js.mjs", "@langchain/qdrant@1.0.3", "@langchain/core@1.4.0"),
+        ("haystack", "qdrant"): python("haystack_store.py", "haystack-ai==3.4.1", "qdrant-haystack==13.1.0"),
         ("mem0", "qdrant"): _MEM0,
         ("mem0", "chroma"): _MEM0,
         ("langchain4j", "qdrant"): java("langchain4j"),

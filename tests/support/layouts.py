@@ -158,7 +158,9 @@ def _file_as_document(passage: Passage) -> dict[str, Any]:
 
 def _summary_as_content(passage: Passage) -> dict[str, Any]:
     """A known name of texts that holds what is equal in all passages of a file."""
-    summary = f"{passage.title}: a document of several pages, last changed on {passage.date}, for everyone who works here."
+    summary = (
+        f"{passage.title}: a document of several pages, last changed on {passage.date}, for everyone who works here."
+    )
     return {"file": passage.file, "content": summary, "section": {"body_text": passage.text}}
 
 

@@ -177,4 +177,6 @@ def _direction(word: str) -> np.ndarray:
 
 
 # Near every document, so that a search for all of it ranks all of it.
-QUERY = embedding(" ".join(title for title, *_ in _DOCUMENTS) + " how is the pump set, and what do adults pay or take twice a day")
+QUERY = embedding(
+    " ".join(title for title, *_ in _DOCUMENTS) + " how is the pump set, and what do adults pay or take twice a day"
+)

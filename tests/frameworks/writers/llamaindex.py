@@ -1,4 +1,4 @@
-"""LlamaIndex: documents split into nodes, and added to its vector store. `llamaindex.py (qdrant|chroma) URL plan.json`."""
+"""LlamaIndex: documents split into nodes, and added to its vector store. `llamaindex.py qdrant URL plan.json`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
+from llama_index.vector_stores.qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
 
 
 def nodes(passages: list[dict[str, Any]]) -> list[Any]:
@@ -35,21 +36,7 @@ def nodes(passages: list[dict[str, Any]]) -> list[Any]:
     return list(made)
 
 
-def store(kind: str, url: str, collection: str) -> Any:
-    """The vector store of a database."""
-    if kind == "chroma":
-        import chromadb
-        from llama_index.vector_stores.chroma import ChromaVectorStore
-
-        address = urlsplit(url)
-        client = chromadb.HttpClient(host=address.hostname or "", port=address.port or 0)
-        return ChromaVectorStore(chroma_collection=client.create_collection(collection))
-    from llama_index.vector_stores.qdrant import QdrantVectorStore
-    from qdrant_client import QdrantClient
-
-    return QdrantVectorStore(client=QdrantClient(url=url), collection_name=collection)
-
-
 if __name__ == "__main__":
     plan = json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
-    store(sys.argv[1], sys.argv[2], plan["collection"]).add(nodes(plan["passages"]))
+    store = QdrantVectorStore(client=QdrantClient(url=sys.argv[2]), collection_name=plan["collection"])
+    store.add(nodes(plan["passages"]))

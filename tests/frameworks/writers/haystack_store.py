@@ -1,4 +1,4 @@
-"""Haystack: documents written to its document store. `haystack.py qdrant URL plan.json`."""
+"""Haystack: documents written to its document store. `haystack_store.py qdrant URL plan.json`."""
 
 from __future__ import annotations
 
