@@ -17,7 +17,7 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import over_grpc
-from support.layouts import Layout, recorded, replayed
+from support.layouts import Layout, first_of_each, recorded, replayed
 from support.passages import DIMENSION, DISTINCT, QUERY, passages
 
 LIMITS = (10, 20, DISTINCT)
@@ -70,11 +70,6 @@ def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> li
 def families(layout: Layout, points: Sequence[models.ScoredPoint]) -> list[int]:
     of = {point.identifier: point.passage.family for point in layout.points}
     return [of[str(point.id)] for point in points]
-
-
-def first_of_each(every: Sequence[int]) -> list[int]:
-    """The places of the passages that no better one says, word for word."""
-    return [place for place, family in enumerate(every) if family not in every[:place]]
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])

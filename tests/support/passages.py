@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -165,7 +166,7 @@ def embedding(text: str) -> list[float]:
     """Words and pairs of neighbouring words, hashed. Unit length, as float32."""
     words = text.lower().replace(".", " ").replace(",", " ").split()
     total = sum((_direction(word) for word in words), np.zeros(DIMENSION))
-    for one, other in zip(words, words[1:], strict=False):
+    for one, other in pairwise(words):
         total += _ORDER * _direction(f"{one} {other}")
     unit = (total / np.linalg.norm(total)).astype(np.float32)
     return [float(value) for value in unit]
