@@ -77,7 +77,7 @@ def _says(point: Mapping[str, Any], values: Iterable[str]) -> bool:
 
 
 def _qdrant_points(url: str) -> list[dict[str, Any]]:
-    client = QdrantClient(url=url, timeout=30)
+    client = QdrantClient(url=url, timeout=30, check_compatibility=False)
     try:
         points, _ = client.scroll(COLLECTION, limit=1000, with_payload=True)
     finally:

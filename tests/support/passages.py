@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -35,7 +36,7 @@ class Passage:
 
     @property
     def vector(self) -> list[float]:
-        return embedding(f"{self.title}. {self.text}")
+        return list(embedding(f"{self.title}. {self.text}"))
 
 
 # No quotation marks and nothing beyond ASCII: a text is then the same in a JSON string in a JSON string.
@@ -148,7 +149,8 @@ _COPIES: tuple[tuple[int, str, str, str], ...] = (
 )
 
 
-def passages() -> list[Passage]:
+@cache
+def passages() -> tuple[Passage, ...]:
     """All of them; a passage's place is its number."""
     made: list[Passage] = []
     for title, file, date, texts in _DOCUMENTS:
@@ -156,20 +158,21 @@ def passages() -> list[Passage]:
             made.append(Passage(len(made), len(made), text, title, file, page, date))
     for family, title, file, date in _COPIES:
         made.append(Passage(len(made), family, made[family].text, title, file, 1, date))
-    return made
+    return tuple(made)
 
 
 DISTINCT = sum(len(texts) for *_, texts in _DOCUMENTS)
 
 
-def embedding(text: str) -> list[float]:
+@cache
+def embedding(text: str) -> tuple[float, ...]:
     """Words and pairs of neighbouring words, hashed. Unit length, as float32."""
     words = text.lower().replace(".", " ").replace(",", " ").split()
     total = sum((_direction(word) for word in words), np.zeros(DIMENSION))
     for one, other in pairwise(words):
         total += _ORDER * _direction(f"{one} {other}")
     unit = (total / np.linalg.norm(total)).astype(np.float32)
-    return [float(value) for value in unit]
+    return tuple(float(value) for value in unit)
 
 
 def _direction(word: str) -> np.ndarray:
