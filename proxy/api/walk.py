@@ -27,7 +27,6 @@ from ..selection.reading.text import Text
 from ..selection.single import links_of
 from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Link, Metadata, Metric, finished
 
-
 # Characters of a text that may have nothing but markup and invisible ones.
 SHORT = 256
 
