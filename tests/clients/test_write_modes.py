@@ -41,9 +41,22 @@ def engine() -> Iterator[Engine]:
 
 
 @contextmanager
-def gated(engine: Engine, journal: Path, transport: str, mode: str, **write: str) -> Iterator[QdrantClient]:
+def gated(
+    engine: Engine, journal: Path, transport: str, mode: str, *, ignore: str = "[]", **write: str
+) -> Iterator[QdrantClient]:
     own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
-    arguments = ("--upstream", engine[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    settings = journal.with_suffix(".yaml")
+    settings.write_text(f"policy: {{write: {{ignore: {ignore}}}}}\n")
+    arguments = (
+        "--config",
+        str(settings),
+        "--upstream",
+        engine[0],
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    )
     over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", engine[1].removeprefix("http://"))
     with ExitStack() as stacked:
         environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal)}
@@ -120,7 +133,7 @@ def test_one_of_each_family_stays_and_undo_gives_all_of_them_back(
     journal, name = tmp_path / "j.db", f"{mode}_{merge}_{transport}"
     made(engine, name)
     stored(direct(engine), made_plain(engine, f"{name}_plain"))
-    with gated(engine, journal, transport, mode, merge=merge, ignore='["n", "nested", "tags"]') as client:
+    with gated(engine, journal, transport, mode, merge=merge, ignore="[n, nested, tags]") as client:
         stored(client, name)
     assert ids(engine, name) == left
     undo(journal, engine)
@@ -168,7 +181,7 @@ def test_of_records_that_differ_in_one_thing_none_is_left_out_and_planted_copies
 def test_a_merged_point_has_what_both_had(engine: Engine, tmp_path: Path, transport: str) -> None:
     name = f"both_{transport}"
     made(engine, name)
-    with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge", ignore='["n"]') as client:
+    with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge", ignore="[n]") as client:
         stored(client, name)
         client.upsert(name, [struct(7, 0, "Alpha", tags=["c"], title="new")])
         (found,) = client.retrieve(name, [7])
