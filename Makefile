@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality cases harness other-words clients grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality cases harness other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -93,6 +93,11 @@ clients: .venv/.installed
 	$(PYTHON) -m venv .clients/weaviate-4.23.1
 	.clients/weaviate-4.23.1/bin/pip install --quiet weaviate-client==4.23.1
 	$(BIN)/python -m pytest -q tests/clients/test_weaviate_through_the_proxy.py
+
+# What retrieval frameworks store, written by the real libraries, each in an environment of its own, into tests/golden/layouts. Needs npm, a
+# JDK of 17 or newer and Maven for those of JavaScript and Java. ONLY="mem0 langchain4j".
+frameworks: .venv/.installed
+	$(BIN)/python -m tests.frameworks $(ONLY)
 
 # Qdrant's clients for Go, JavaScript and Java over gRPC, those that can be had here. Go: GOFLAGS=-modfile=… where the modules
 # lie elsewhere. Java: JAVA_CLIENT_CLASSPATH names the jars of io.qdrant:client, a gRPC transport and gson.

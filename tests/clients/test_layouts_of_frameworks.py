@@ -1,0 +1,119 @@
+"""What frameworks write, behind the proxy: no different passage is lost, and equal texts leave, wherever the text is.
+
+The payloads were written by the real libraries (`make frameworks`); those of programs that are no library are replayed. The vectors are
+the tests': of two passages that differ in a number they are nearer than those of a passage and its copy under another title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+
+from support import stack
+from support.embedded import start_embedded_grpc_process
+from support.grpc_clients import over_grpc
+from support.layouts import Layout, first_of_each, recorded, replayed
+from support.passages import DIMENSION, DISTINCT, QUERY, passages
+
+LIMITS = (10, 20, DISTINCT)
+EVERYTHING = len(passages())
+QDRANT = {layout.name: layout for layout in (*recorded("qdrant"), *replayed())}
+# What the client wants of the payloads. Nothing comes first: then nobody has seen yet where the texts of the collection are.
+SELECTIONS = ("nothing", "other-field", "everything")
+SEARCHES = 8  # after so many a text under a name that nobody knows has been found
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The engine's client, and the proxy's by transport."""
+
+    engine: QdrantClient
+    proxied: dict[str, QdrantClient]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with ExitStack() as opened:
+        url, rpc = opened.enter_context(start_embedded_grpc_process())
+        engine = QdrantClient(url=url, timeout=30, check_compatibility=False)
+        for layout in QDRANT.values():
+            load(engine, layout)
+        proxy, _ = opened.enter_context(stack.serve(url, "--grpc-upstream", rpc))
+        proxied = {
+            "rest": QdrantClient(url=proxy, timeout=30, check_compatibility=False),
+            "grpc": over_grpc(proxy, proxy),
+        }
+        for client in (engine, *proxied.values()):
+            opened.callback(client.close)
+        yield World(engine, proxied)
+
+
+def load(client: QdrantClient, layout: Layout) -> None:
+    client.create_collection(layout.name, models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE))
+    points = [
+        models.PointStruct(id=point.identifier, vector=point.passage.vector, payload=point.payload)
+        for point in layout.points
+    ]
+    client.upsert(layout.name, points, wait=True)
+
+
+def page(client: QdrantClient, layout: Layout, selection: str, limit: int) -> list[models.ScoredPoint]:
+    wanted: Any = {"everything": True, "nothing": False, "other-field": [layout.other_field]}[selection]
+    return client.query_points(layout.name, query=QUERY, limit=limit, with_payload=wanted).points
+
+
+def families(layout: Layout, points: Sequence[models.ScoredPoint]) -> list[int]:
+    of = {point.identifier: point.passage.family for point in layout.points}
+    return [of[str(point.id)] for point in points]
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", QDRANT)
+def test_no_passage_that_the_database_finds_is_lost_from_the_first_search_on(
+    world: World, name: str, selection: str, transport: str
+) -> None:
+    layout = QDRANT[name]
+    direct = families(layout, page(world.engine, layout, "nothing", EVERYTHING))
+    for limit in LIMITS * 3:
+        through = families(layout, page(world.proxied[transport], layout, selection, limit))
+        lost = sorted(set(direct[:limit]) - set(through))
+        assert [passages()[family].text for family in lost] == []
+        assert len(through) == limit
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", QDRANT)
+def test_equal_texts_leave_and_what_stays_is_the_databases_own(
+    world: World, name: str, selection: str, transport: str
+) -> None:
+    layout, client = QDRANT[name], world.proxied[transport]
+    for _ in range(SEARCHES):
+        page(client, layout, selection, LIMITS[0])
+    direct = page(world.engine, layout, selection, EVERYTHING)
+    distinct = first_of_each(families(layout, direct))
+    assert len(distinct) == DISTINCT
+    for limit in LIMITS:
+        expected = [shown(direct[place]) for place in distinct[:limit]]
+        assert [shown(point) for point in page(client, layout, selection, limit)] == expected
+
+
+def shown(point: models.ScoredPoint) -> tuple[str, np.float32, Any]:
+    """Scores as the engine has them: REST writes them in decimals."""
+    return str(point.id), np.float32(point.score), point.payload
+
+
+def test_the_vectors_alone_tell_no_copies_from_passages_that_differ() -> None:
+    vectors = np.array([passage.vector for passage in passages()])
+    distances = 1 - vectors @ vectors.T
+    copies = [distances[each.number, each.family] for each in passages()[DISTINCT:]]
+    different = np.sort(distances[:DISTINCT, :DISTINCT][np.triu_indices(DISTINCT, 1)])
+    assert different[2] < min(copies)
+    assert max(copies) < np.median(different) / 3

@@ -1,0 +1,1 @@
+"""What retrieval frameworks write, recorded with the real libraries: `make frameworks`."""
