@@ -56,10 +56,7 @@ class Distinct(Exact):
             scores=np.asarray(pool.scores),
             metric=Metric.COSINE,
             vectors=self.corpus.vectors[list(pool.rows)],
-            metadata=Metadata(
-                texts=as_texts(self.corpus.chunks[row].text for row in pool.rows),
-                titles=tuple(self.corpus.chunks[row].title for row in pool.rows),
-            ),
+            metadata=Metadata(texts=as_texts(self.corpus.chunks[row].text for row in pool.rows)),
         )
         keep = select(candidates, top_k=limit, policy=SHIPPED.selection).keep
         return Answer(
