@@ -397,7 +397,7 @@ class SearchService:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
-            self._learn(exchange.operation, attempt)
+            self._services.learned.learn(exchange.operation, attempt.reply)
             if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(

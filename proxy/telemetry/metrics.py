@@ -199,7 +199,7 @@ class Metrics(Instruments):
         "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
     )
     sampled_results_total = CounterSpec(
-        "Results of the database's own pages in sampled searches, by whether preset meaning would remove them beyond the proof.",
+        "Results of sampled searches, by whether preset meaning would remove them.",
         BACKEND,
         Label.of("result", SampledResult),
     )

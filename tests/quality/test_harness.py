@@ -49,7 +49,7 @@ def test_pages_are_filled_only_on_demand() -> None:
 def test_a_drop_that_is_wrong_by_text_is_shown_with_what_is_missing(tmp_path: Path) -> None:
     """Vectors alone merge `b`, which says something else, with `a`."""
     labelled = read_set(labelled_folder(tmp_path / "tiny"))
-    merging = "own={when: always, threshold: {fixed: 0.3}, linkage: average, text: none, short: allow}"
+    merging = "own={when: always, threshold: {fixed: 0.3}, linkage: average, texts: none, short: allow}"
     found = list(wrong_by_text(labelled, contenders(given=(merging,))[0]))
     assert "tiny, query 0: 'beta'\n  missing: beta" in found
     assert not any("query 0: 'Alpha'" in line for line in found)

@@ -60,8 +60,7 @@ def grouped(gathered: Gathered) -> Grouped:
 
 def _evidence(gathered: Gathered, heads: Indices, firsts: Indices, between: Indices) -> Indices:
     n = len(heads)
-    equal = np.where(gathered.known == Known.VECTOR, Evidence.EQUAL_VECTOR, Evidence.EQUAL)
-    found = np.where(firsts == firsts[heads], equal, Evidence.NONE)
+    found = np.where(firsts == firsts[heads], _equal(gathered), Evidence.NONE)
     # The strongest evidence of each pair, the smallest number, is written last.
     order = np.argsort(-gathered.held.evidence.astype(np.intp), kind="stable")
     best = {
@@ -74,11 +73,16 @@ def _evidence(gathered: Gathered, heads: Indices, firsts: Indices, between: Indi
     return found
 
 
+def _equal(gathered: Gathered) -> Indices:
+    """The evidence (n,) of points with equal keys."""
+    return np.where(gathered.known == Known.VECTOR, Evidence.EQUAL_VECTOR, Evidence.EQUAL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """``points``: examined points that say nothing that another point does not; of several that say the same, all but one. Its parts: ``equal`` texts;
-    texts ``contained`` in one other; ``edited`` copies, which a search would collapse and a sweep leaves; ``vectors`` that are nearly equal, of
-    points without texts.
+    """``points``: examined points that say nothing that another point does not; of several that say the same, all but one, but all of them in a sample,
+    which does not know its families. Its parts: ``equal`` texts; texts ``contained`` in one other; ``edited`` copies, which a search would collapse
+    and a sweep leaves; ``vectors`` that are nearly equal, of points without texts.
     """
 
     points: int
@@ -100,16 +104,26 @@ class Repeats:
 
 def repeats(gathered: Gathered, found: Grouped) -> Repeats:
     """Of the examined points."""
-    evidence = found.evidence[gathered.looked]
+    evidence = (found.evidence if gathered.whole else _own_evidence(gathered, found))[gathered.looked]
     has_text = gathered.known[gathered.looked] == Known.TEXT
     counts = np.bincount(evidence[has_text], minlength=len(Evidence)).tolist()
     return Repeats(
-        points=int(found.leaving[gathered.looked].sum()),
+        points=int((evidence != Evidence.NONE).sum()),
         equal=counts[Evidence.EQUAL],
         contained=counts[Evidence.CONTAINED],
         edited=counts[Evidence.SEARCHED],
         vectors=int((evidence[~has_text] != Evidence.NONE).sum()),
     )
+
+
+def _own_evidence(gathered: Gathered, found: Grouped) -> Indices:
+    """Why another point says all of each (n,), whichever of them would stay."""
+    n = len(found.heads)
+    weakest = np.full(n, len(Evidence), np.intp)
+    np.minimum.at(weakest, gathered.held.pairs[:, 0], gathered.held.evidence.astype(np.intp))
+    evidence = np.where(weakest < len(Evidence), weakest, Evidence.NONE)
+    is_equal = np.bincount(found.firsts, minlength=n)[found.firsts] > 1
+    return np.where(is_equal, _equal(gathered), evidence)
 
 
 def name_of(evidence: int) -> str:

@@ -18,8 +18,9 @@ from ...search.policy import resolved
 from ...selection.distances import NEARLY_EQUAL
 from ...selection.geometry import SCALE_FROM, measure, median_distance
 from ...selection.grouping import group
-from ...selection.reading.text import text_of
+from ...selection.reading.text import UNREAD
 from ...selection.values import Candidates, FloatMatrix, Indices, Metadata, Metric, finished
+from ..pairs.fingerprints import readable
 from ..source import Point, PointId, value_at
 
 TOP_K = 8
@@ -55,7 +56,7 @@ class Saving:
 def pool(vectors: FloatMatrix, texts: Sequence[str | None], metric: Metric, *, magnitude: bool) -> Pool:
     """The pool of n results in rank order. ``vectors``: (n, d), zero for a result without vector."""
     fetched, n = vectors[:FETCHED], min(FETCHED, len(vectors))
-    read = tuple(None if text is None else text_of(text) for text in texts[:FETCHED])
+    read = tuple(None if text is None else readable(text) or UNREAD for text in texts[:FETCHED])
     candidates = Candidates(
         scores=np.linspace(1.0, 0.0, n), vectors=fetched, metric=metric, metadata=Metadata(texts=read)
     )

@@ -133,7 +133,8 @@ def headline(report: Report) -> str:
     about, found = report.about, report.repeats
     if not found.points:
         return "No point is wholly said by another: there is nothing to deduplicate."
-    said = f"{found.points:,} of {about.examined:,} points ({percent(found.points, about.examined)}) say nothing that another point does not"
+    which = "have another that says all of them" if report.sampled else "say nothing that another point does not"
+    said = f"{found.points:,} of {about.examined:,} points ({percent(found.points, about.examined)}) {which}"
     return f"{said}: {', '.join(f'{count:,} {name}' for name, count in found.parts if count)}."
 
 
@@ -237,6 +238,8 @@ def _overlapping(overlap: Overlap) -> str:
 
 def _advice(report: Report) -> str:
     found = report.repeats
+    if report.sampled:
+        return "What to do: vecsieve sweep reports how many points could be deleted, and deletes them; searches remove all of these from answers."
     sure = found.equal + found.contained
     said = f"What to do: {sure:,} points can be removed where the data is loaded; vecsieve sweep does it, and compares their other fields."
     if not found.edited + found.vectors:

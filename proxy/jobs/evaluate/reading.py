@@ -359,6 +359,7 @@ QUESTIONS = 100
 NOISE, ASKED = 0.04, 0.45  # lengths of the noise added to a unit vector: for a copy, and for a question
 SOFT_HYPHEN = "\u00ad"
 LONG = 8  # characters from which on a word is hyphenated
+SHOUTED = 4  # letters from which on a word is put in capitals
 
 
 def seeded_set() -> LabelledSet:
@@ -409,9 +410,9 @@ def with_header(text: str) -> str:
 
 
 def set_otherwise(text: str) -> str:
-    """In short lines of capitals."""
-    words = text.split()
-    return "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9)).upper()
+    """In short lines, with plain words in capitals: case counts in names of code."""
+    words = [word.upper() if word.isalpha() and len(word) >= SHOUTED else word for word in text.split()]
+    return "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9))
 
 
 COPIES: Sequence[Callable[[str], str]] = (as_it_is, with_header, set_otherwise)

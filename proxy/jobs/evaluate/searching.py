@@ -18,6 +18,7 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, instead_of, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
+from vecsieve.config.values import PresetName
 from vecsieve.config.yaml_core import NotYamlError, read
 
 from ...search.errors import RejectedReplyError
@@ -34,13 +35,8 @@ DEFAULT = "default"
 CONFIGURED = "configured"
 WANTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
 
-# The changes of each of the usual contenders: a preset's name, or members. A filled page shows what a client gets, one that is not filled
-# what selection chose: they differ if a closed list holds fewer distinct items than a page.
-USUAL: Mapping[str, object] = {
-    "": {},
-    ", not filled": {"short": "allow"},
-    ", vectors only, not filled": {"text": None, "short": "allow"},
-}
+# The presets that the usual policy is compared with.
+USUAL: tuple[PresetName, ...] = ("exact", "meaning", "vectors", "classical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +65,8 @@ def contenders(
 
 
 def _usual(base: PolicySettings, name: str) -> list[tuple[str, PolicySettings]]:
-    found = [] if name == DEFAULT else [(DEFAULT, PolicySettings())]
-    found += [(name + suffix, _laid(base, change, place=name)) for suffix, change in USUAL.items()]
-    return [*found, ("classical", _laid(base, "classical", place="classical"))]
+    found = [(DEFAULT, PolicySettings())] if name == DEFAULT else [(DEFAULT, PolicySettings()), (name, base)]
+    return [*found, *((preset, _laid(base, preset, place=preset)) for preset in USUAL)]
 
 
 def _contender(name: str, settings: PolicySettings, pool: int | None) -> Contender:
@@ -294,14 +289,12 @@ class _Answer(msgspec.Struct):
 class Found:
     """``rows``: best first. ``dropped``: the rows that were left out as copies, best first, as far as the page reaches: those better than
     its last result, or all of the pool if the page is short or filled with copies. ``added_seconds``: everything except the database's
-    own time. ``candidates``, ``clusters``: of the pool that was selected from; 0 without one.
+    own time.
     """
 
     rows: tuple[int, ...]
     added_seconds: float
     dropped: tuple[int, ...] = ()
-    candidates: int = 0
-    clusters: int = 0
 
 
 class Trial:
@@ -338,8 +331,6 @@ class Trial:
         return Found(
             rows=_rows(answer),
             dropped=dropped,
-            candidates=sum(len(each.labels) for each in attempt.selections),
-            clusters=sum(each.distinct for each in attempt.selections),
             added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
         )
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..reading.text import Passage, Text
+from ..reading.words import word_set
 
 # Different texts that must have a line before it counts as a frame.
 MEMBERS = 3
@@ -21,6 +22,11 @@ DEPTH = 4
 LONGEST = 60
 # Tokens that must be left.
 LEAST = 6
+
+# Words that begin a line of metadata within a text. Where it comes from is no part of what it says, there as in a payload.
+_PROVENANCE = word_set(
+    "source sourcedocument source_document file filename file_name file_path filepath path url uri link published created modified updated crawled retrieved indexed"
+)
 
 _DIGITS = re.compile("\\d+")
 
@@ -94,7 +100,11 @@ def _shared(texts: Sequence[Text]) -> frozenset[int]:
 
 def has_another_filling(passage: Passage, start: int, end: int, other: Passage) -> bool:
     """Whether ``other`` has, at one of its ends, a line that is like one outside of ``start`` to ``end``, but not equal."""
-    own = [line for line in _rows(passage, 0, start) + _rows(passage, end, len(passage.tokens)) if line]
+    own = [
+        line
+        for line in _rows(passage, 0, start) + _rows(passage, end, len(passage.tokens))
+        if line and line[0].lower() not in _PROVENANCE
+    ]
     size = len(other.tokens)
     rows = other.rows
     theirs = [

@@ -72,7 +72,7 @@ _THOUSANDS = re.compile("\\d{1,3}(?:,\\d{3})+(?:\\.\\d+)?")
 _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _ANSWERS = word_set("no, yes, nein, ja, non, oui, si, sí, não, sim, nee, nej, нет, да,")
-_OPERATOR = re.compile("[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])")
+_OPERATOR = re.compile("[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()")
 _TRAILING = ".,;:!?…\"'”’»›)]}>*_`。，、；：！？」』）】"
 
 # Before a point, these are abbreviations: no sentence ends there.
@@ -165,7 +165,7 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
     is_code = len(run) > 2 and "`" in run
     place, end = 0, len(run)
     while place < end:
-        operator = _OPERATOR.match(run, place) if run[place] in "!:-<." else None
+        operator = _OPERATOR.match(run, place) if run[place] in "!:-<.'" else None
         if operator is not None and not _ends_there(run, operator):
             tokens.append(operator[0])
             exact.append(operator[0])

@@ -42,7 +42,6 @@ MESSAGES = {
     ],
     "write_tiers_crossed": [
         "policy.write.related: wanted below semantic (0.9); saw 0.95",
-        "policy.write.semantic: wanted below exact (0.9); saw 0.9",
     ],
     "preload_of_another_backend": [
         'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',

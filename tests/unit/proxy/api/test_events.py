@@ -60,7 +60,10 @@ async def test_kept_chunks_are_events_and_the_last_one_has_the_figures() -> None
             ("chunk", {"id": 3, "text": "beta", "score": 0.0, "metadata": {}}),
         ]
         name, done = found[2]
-        assert (name, done["removed"]) == ("done", [{"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}])
+        assert (name, done["removed"]) == (
+            "done",
+            [{"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}],
+        )
         assert (done["stats"]["input_count"], done["stats"]["output_count"]) == (3, 2)
 
 

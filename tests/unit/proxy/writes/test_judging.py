@@ -311,7 +311,8 @@ def test_without_texts_only_equal_vectors_are_copies(
 
 def test_whether_vectors_are_asked_for_depends_on_points_without_texts() -> None:
     by = policy()
-    for payload, is_bare in (({}, True), (text("a"), False), ({"text": None}, True)):
+    cases: list[tuple[dict[str, object], bool]] = [({}, True), (text("a"), False), ({"text": None}, True)]
+    for payload, is_bare in cases:
         keys = keys_of(by)
         points = NewPoints(
             ids=(b"1",), vectors=AXES[:1], vector_name="", keys=keys, fields=(told(payload, keys),), document=None

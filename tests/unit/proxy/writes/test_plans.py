@@ -28,7 +28,7 @@ UNIQUE = Verdict(WriteTier.UNIQUE)
 SAME = "the words that all points have"
 
 
-def point(identifier: int, text: str = SAME, **facts: object) -> dict[str, Any]:
+def point(identifier: int, text: str = SAME, **facts: Any) -> dict[str, Any]:
     return {"id": identifier, "vector": [1, identifier], "payload": {"text": text, **facts}}
 
 
@@ -66,16 +66,16 @@ def stored(write: Judged, *ids: int, is_merging: bool = True) -> Known:
     return known(write, *map(point, ids), is_merging=is_merging)
 
 
-def policy(mode: str = "merge", **write: object) -> ResolvedPolicy:
+def policy(mode: str = "merge", **write: Any) -> ResolvedPolicy:
     made = Settings.model_validate({"policy": {"write": {"mode": mode, **write}}, "journal": {"path": "j.db"}})
     return Policies(made).resolve("qdrant", "docs")
 
 
-def planned(write: Judged, known: Known, merge: str = "keep-newest", *, waits: bool = True, **more: object) -> Plan:
+def planned(write: Judged, known: Known, merge: str = "keep-newest", *, waits: bool = True, **more: Any) -> Plan:
     return merged(WRITES, UPSERT, write, known, policy(merge=merge, **more), waits=waits)
 
 
-def skipped(write: Judged, known: Known, **more: object) -> Plan:
+def skipped(write: Judged, known: Known, **more: Any) -> Plan:
     return without_copies(WRITES, UPSERT, write, known, policy("skip", **more))
 
 
@@ -129,7 +129,7 @@ def test_a_point_whose_original_is_gone_is_stored_and_the_next_is_its_copy() -> 
 )
 @pytest.mark.parametrize("text", [SAME, f"Some words more. {SAME.capitalize()}."])
 def test_equal_texts_with_other_facts_are_two_facts(
-    own: dict[str, object], other: dict[str, object], ignore: tuple[str, ...], text: str, goes: bool
+    own: dict[str, Any], other: dict[str, Any], ignore: tuple[str, ...], text: str, goes: bool
 ) -> None:
     write = told((point(2, SAME, **own), 9))
     found = known(write, point(9, text, **other))
@@ -206,7 +206,7 @@ def test_a_point_that_is_merged_goes_out_changed_and_its_own_form_is_in_the_jour
     ],
 )
 def test_what_a_policy_decides_by_or_unites_may_differ_and_nothing_else(
-    merge: str, own: dict[str, object], other: dict[str, object], merges: bool
+    merge: str, own: dict[str, Any], other: dict[str, Any], merges: bool
 ) -> None:
     write = told((point(2, **own), 9))
     found = known(write, point(9, **other))

@@ -15,7 +15,8 @@ from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
+from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.writes.journal import Book
 

@@ -17,8 +17,9 @@ from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError
+from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
 from vecsieve.proxy.jobs.sweep.report import Report, as_json
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, DIMENSION = 20, 3, 64
