@@ -72,7 +72,9 @@ _THOUSANDS = re.compile("\\d{1,3}(?:,\\d{3})+(?:\\.\\d+)?")
 _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _ANSWERS = word_set("no, yes, nein, ja, non, oui, si, sí, não, sim, nee, nej, нет, да,")
-_OPERATOR = re.compile("[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()")
+_OPERATOR = re.compile(
+    "[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
+)
 _TRAILING = ".,;:!?…\"'”’»›)]}>*_`。，、；：！？」』）】"
 
 # Before a point, these are abbreviations: no sentence ends there.
