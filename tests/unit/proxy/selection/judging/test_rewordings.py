@@ -88,7 +88,7 @@ def near(*texts: str) -> Candidates:
 ASKS = (
     "How can I get a new card?",
     "What do I need to do when my card is lost and has to be replaced?",
-    "I would like to have another card, as this one is broken",
+    "Where do they give me another card for the broken card of mine",
 )
 
 
