@@ -252,7 +252,7 @@ def read_as_settings() -> set[str]:
 
 
 def test_every_setting_is_read_outside_the_checks_of_settings() -> None:
-    """Presets are laid on a policy in config/; overrides, signals of text and coefficients are read by their registered names; the
+    """Presets are laid on a policy in config/; overrides are read by their registered names; the
     section of indexes is read as ``Settings.indexes``, and `write.custom` by the function that it names (``custom_policy``).
     """
     settings = {name for model in models_of(Settings) - {OverrideSettings} for name in model.model_fields}

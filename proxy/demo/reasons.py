@@ -26,6 +26,9 @@ from ..selection.values import Candidates, Link, Selection, finished
 from .corpus import Corpus, Vectors
 from .database import Answer
 
+# The payload key of a chunk's text, which the proxy learns.
+TEXT = "text"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
@@ -101,7 +104,7 @@ def explain(corpus: Corpus, pool: Pool, direct: Answer) -> Reasons:
 def _select(
     corpus: Corpus, rows: Sequence[int], scores: Mapping[int, float], policy: ResolvedPolicy, page: int
 ) -> tuple[Candidates, Selection]:
-    fields = policy.fields
+    fields = policy.with_texts((TEXT,)).fields
     must, may = asked_for(policy.tenant_keys, fields)
     payloads = [corpus.chunks[row].payload() for row in rows]
     fetched = Fetched(

@@ -258,8 +258,8 @@ class Record(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use after a comparison: the text, its 3-grams and other cached features."""
-        taken = 250 if self.text is None else 950 + self.text_bytes * 3 // 2
+        """Approximate memory use after a comparison: the text and its tokens."""
+        taken = 250 if self.text is None else 750 + self.text_bytes * 9 // 2
         for each in (self.title, self.document, self.source):
             if each is not None:
                 taken += len(each) + 60

@@ -93,10 +93,34 @@ def _chroma_records(url: str) -> list[dict[str, Any]]:
 
 
 def write(recorded: Mapping[str, Any], file: Path) -> None:
-    """One line for each point, so that a change of version is read as one of lines."""
-    points = b",\n".join(orjson.dumps(point, option=orjson.OPT_SORT_KEYS) for point in recorded["points"])
-    libraries = orjson.dumps(recorded["libraries"])
-    file.write_bytes(b'{"libraries":' + libraries + b',"points":[\n' + points + b"\n]}\n")
+    """The shape of a point, and one line of values for each."""
+    points = recorded["points"]
+    shape, first = columns(points[0])
+    lines = [orjson.dumps(first)]
+    for point in points[1:]:
+        other, values = columns(point)
+        if other != shape:
+            raise NotRecordedError(f"two shapes of points: {shape} and {other}")
+        lines.append(orjson.dumps(values))
+    head = orjson.dumps({"libraries": recorded["libraries"], "shape": shape}).removesuffix(b"}")
+    file.write_bytes(head + b',"points":[\n' + b",\n".join(lines) + b"\n]}\n")
+
+
+def columns(point: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The keys of a point with a number for each value, and the values. Keys are sorted: databases keep no order of them."""
+    values: list[Any] = []
+
+    def numbered(inner: Mapping[str, Any]) -> dict[str, Any]:
+        shape: dict[str, Any] = {}
+        for key, value in sorted(inner.items()):
+            if isinstance(value, dict):
+                shape[key] = numbered(value)
+            else:
+                shape[key] = len(values)
+                values.append(value)
+        return shape
+
+    return numbered(point), values
 
 
 def main() -> int:

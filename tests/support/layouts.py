@@ -43,12 +43,18 @@ def recorded(database: str) -> list[Layout]:
 
 
 def _recorded(file: Path) -> Layout:
-    stored = orjson.loads(file.read_bytes())["points"]
-    points = tuple(
-        Point(point["id"], passage, point.get("payload") or point.get("metadata"), point.get("document"))
-        for passage, point in zip(passages(), stored, strict=True)
-    )
-    return Layout(file.stem, points, _path(points[0].payload, points[0].passage.title))
+    stored = orjson.loads(file.read_bytes())
+    points = []
+    for passage, values in zip(passages(), stored["points"], strict=True):
+        point = _filled(stored["shape"], values)
+        payload = point["metadata"] if "metadata" in point else point["payload"]
+        points.append(Point(point["id"], passage, payload, point.get("document")))
+    return Layout(file.stem, tuple(points), _path(points[0].payload, points[0].passage.title))
+
+
+def _filled(shape: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+    """The shape with the values in place of their numbers."""
+    return {key: _filled(at, values) if isinstance(at, dict) else values[at] for key, at in shape.items()}
 
 
 def replayed() -> list[Layout]:

@@ -177,10 +177,10 @@ def embedding(text: str) -> tuple[float, ...]:
 
 def _direction(word: str) -> np.ndarray:
     digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(digest, "big")).normal(size=DIMENSION) / DIMENSION**0.5
+    drawn: np.ndarray = np.random.default_rng(int.from_bytes(digest, "big")).normal(size=DIMENSION)
+    return drawn
 
 
 # Near every document, so that a search for all of it ranks all of it.
-QUERY = embedding(
-    " ".join(title for title, *_ in _DOCUMENTS) + " how is the pump set, and what do adults pay or take twice a day"
-)
+_QUESTION = " how is the pump set, and what do adults pay or take twice a day"
+QUERY = list(embedding(" ".join(title for title, *_ in _DOCUMENTS) + _QUESTION))

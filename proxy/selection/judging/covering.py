@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..reading.text import OPENERS, Passage
-from ..reading.words import word_set
 
 # Tokens of a run from which on it is evidence.
 RUN = 6
@@ -193,20 +192,11 @@ def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:
 class Cover:
     """Finds the chain of runs over the tokens ``start`` to ``end`` of a candidate."""
 
-    __slots__ = ("edges", "end", "index", "is_long", "opens_inside", "passage", "slack", "start")
+    __slots__ = ("edges", "end", "index", "is_long", "opens_inside", "passage", "start")
 
-    def __init__(self, index: Index, passage: Passage, start: int, end: int, edges: Edges, *, slack: int = 0) -> None:
-        """``edges``: between which tokens a kept text stands within its header and footer. ``slack``: how many tokens of a sentence that a window
-        has cut may be missing at each end.
-        """
-        self.index, self.passage, self.start, self.end, self.edges, self.slack = (
-            index,
-            passage,
-            start,
-            end,
-            edges,
-            slack,
-        )
+    def __init__(self, index: Index, passage: Passage, start: int, end: int, edges: Edges) -> None:
+        """``edges``: between which tokens a kept text stands within its header and footer."""
+        self.index, self.passage, self.start, self.end, self.edges = index, passage, start, end, edges
         self.is_long = end - start >= LONG
         self.opens_inside = passage.opens_inside(start)
 
@@ -221,7 +211,7 @@ class Cover:
             before.append(previous)
             if entry < 0:
                 continue
-            if run.end >= self.end - self.slack and self._may_end(run) and self._is_evidence(entry, run.end):
+            if run.end == self.end and self._may_end(run) and self._is_evidence(entry, run.end):
                 return self._built(runs, before, number, is_whole=True)
             if run.end > farthest:
                 farthest, best = run.end, number
@@ -244,7 +234,7 @@ class Cover:
 
     def _entered(self, number: int, run: Run, runs: Sequence[Run], entries: Sequence[int]) -> tuple[int, int]:
         """The first token from which a run continues a chain, and the run that it continues, -1 for none."""
-        if run.start <= self.start + self.slack and self._may_begin(run):
+        if run.start == self.start and self._may_begin(run):
             return run.start, -1
         best = (-1, -1)
         for earlier in range(number):
@@ -302,8 +292,6 @@ class Cover:
         text = self.index.texts[run.text]
         if run.at >= text.quote and run.start < self.passage.quote:
             return False  # somebody else says it there
-        if run.start > self.start and not self._is_fragment(self.start, run.start):
-            return False
         if text.is_bound(run.at) or self._begins_text(run):
             return True
         if not self.is_long:
@@ -311,15 +299,11 @@ class Cover:
         if self.opens_inside:
             return True
         # A window that begins with a name begins with a capital, too; but then the name has it inside the kept sentence.
-        return run.start == self.start and text.origins[run.at].lstrip(OPENERS)[:1].isupper()
+        return text.origins[run.at].lstrip(OPENERS)[:1].isupper()
 
     def _may_end(self, run: Run) -> bool:
         """Whether nothing that changes the meaning follows the run in the kept text."""
         text, until = self.index.texts[run.text], run.until
-        if run.end < self.end and not (
-            self._is_fragment(run.end, self.end) and (self.passage.is_bound(run.end) or until == len(text.tokens))
-        ):
-            return False
         if (
             text.is_bound(until)
             or self._ends_text(run)
@@ -327,24 +311,3 @@ class Cover:
         ):
             return True
         return self.is_long and not (self.passage.closes and self.end == len(self.passage.tokens))
-
-    def _is_fragment(self, start: int, end: int) -> bool:
-        """Whether these tokens at an end are a piece of a sentence that a window has cut, in plain words."""
-        passage = self.passage
-        if start == self.start:
-            return self.opens_inside and passage.is_bound(end) and _are_plain(passage, start, end)
-        return not passage.closes and _are_plain(passage, start, end)
-
-
-# Words that are no plain words: with them, a piece of a sentence limits the one before.
-_LIMITING = word_set(
-    "not no never none nor neither without except unless only but if until before after however although though despite until nicht kein keine "
-    "ohne außer nur wenn falls ni sans sauf seulement si ne pas jamais sin salvo solo senza tranne non se sino"
-)
-
-
-def _are_plain(passage: Passage, start: int, end: int) -> bool:
-    return all(
-        token.isalpha() and token.islower() and token not in _LIMITING and passage.origins[place][:1].islower()
-        for place, token in enumerate(passage.tokens[start:end], start)
-    )

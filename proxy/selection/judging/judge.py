@@ -141,7 +141,7 @@ class Judge:
             return None
         prolonged = [extended(run, passage, index.texts[run.text], start, end) for run in _clipped(runs, start, end)]
         prolonged.sort(key=lambda run: (run.end, run.start, run.text, run.at))
-        chain = Cover(index, passage, start, end, self._edges, slack=size // 25).chain(prolonged)
+        chain = Cover(index, passage, start, end, self._edges).chain(prolonged)
         if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
             return None
         if size < len(passage.tokens) and any(

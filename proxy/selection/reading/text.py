@@ -10,7 +10,7 @@ import re
 import sys
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from .bounds import LONGEST, UNPRICED, cost
@@ -295,7 +295,7 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     quote = -1
     unit = _indentation(lines) if is_laid else 0
     before: Line | None = None
-    for line, behind in zip(lines, (*lines[1:], None), strict=True):
+    for line, behind in zip(lines, (*lines[1:], None), strict=False):  # of a text without lines there is none behind
         if line.breaks:
             reader.bound()
         if quote < 0 and _quotes(line):

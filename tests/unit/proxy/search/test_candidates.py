@@ -15,7 +15,7 @@ from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, from_pool, moment
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.text.features import Text, complete, text_of
+from vecsieve.proxy.selection.reading.text import Text, text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
 NOTHING = fields()
@@ -328,5 +328,5 @@ def test_a_record_says_about_how_much_it_takes_once_its_text_was_compared(words:
     raw = " ".join(f"word{number}" for number in range(words))
     record = Record(text=Text(raw), text_bytes=len(raw) + 2)
     assert record.text is not None
-    complete([record.text.unwrap()])
+    record.text.passages()
     assert 0.75 * record.nbytes < 250 + record.text.nbytes < 1.25 * record.nbytes

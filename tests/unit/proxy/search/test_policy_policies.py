@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
+from support.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.backends import KNOWN_TEXTS
 from vecsieve.config.policy import MetadataSettings, WriteSettings
@@ -24,7 +24,6 @@ from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
-    Certain,
     Distance,
     Fixed,
     Linkage,
@@ -35,6 +34,7 @@ from vecsieve.proxy.selection.policy import (
     Similarity,
     Strategy,
     Tie,
+    Tier,
     When,
 )
 from vecsieve.proxy.telemetry.labels import RuleLabel
@@ -63,8 +63,10 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         mode="on",
         fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
         selection=Policy(
+            texts=Tier.EDITED,
+            rewordings=None,
             linkage=Linkage.LEADER,
-            threshold=Certain(first=0.85, last=0.4),
+            threshold=None,
             chance=2.5e-6,
             when=When.REDUNDANT,
             representative=Strategy.RANK,
@@ -72,8 +74,7 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             order=Order.BACKEND,
             short=Short.GROW_THEN_FILL,
             distance=Distance.AUTO,
-            text=TEXT_RULES,
-            guards=ALL_GUARDS,
+            keep_sources=(),
             chain=tuple(Tie),
             authority=(),
             caps=ONE_A_CLUSTER,
@@ -93,6 +94,8 @@ def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
     assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
     assert found.selection == Policy(
+        texts=None,
+        rewordings=None,
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),
         chance=2.5e-6,
@@ -102,8 +105,7 @@ def test_classical_reaches_selection_number_for_number() -> None:
         order=Order.MMR,
         short=Short.FILL,
         distance=Distance.COSINE,
-        text=None,
-        guards=ALL_GUARDS,  # they read texts, and there are none
+        keep_sources=(),
         chain=tuple(Tie),
         authority=(),
         caps=ONE_A_CLUSTER,

@@ -108,7 +108,7 @@ def test_linkage(linkage: Linkage) -> None:
 def test_representative(strategy: Strategy) -> None:
     made = given_headers(("x-vecsieve-representative", strategy.value))
     assert made.selection.representative is strategy
-    without_text = replace(made, selection=replace(made.selection, text=None))
+    without_text = replace(made, selection=replace(made.selection, texts=None))
     assert bool(without_text.fields.guesses) is (strategy in {Strategy.LONGEST, Strategy.CHAIN})
 
 

@@ -116,6 +116,15 @@ OTHER = {
     "music": ("in C\u266f major today", "in C\u266d major today"),
     "chess": ("then \u2654 moves", "then \u2655 moves"),
     "an escape": ("a snake\\_case name here", "a snake case name here"),
+    "a greek question": ("Το γραφείο είναι ανοιχτό σήμερα;", "Το γραφείο είναι ανοιχτό σήμερα."),
+    "feet and inches": ("The board is 5' long", "The board is 5\" long"),
+    "an arabic question": ("المكتب مفتوح اليوم؟", "المكتب مفتوح اليوم."),
+    "a chinese question": ("今天开门？", "今天开门。"),
+    "a spanish question": ("¿Viene hoy?", "Viene hoy."),
+    "tone": ("ใกล้ ไกล", "ไกล ไกล"),
+    "kana": ("かきを食べた", "がきを食べた"),
+    "yo": ("все готово сейчас", "всё готово сейчас"),
+    "time of day": ("at 5 p.m. it opens", "at 5 a.m. it opens"),
     "cells": ("| a | | b |", "| a | b | |"),
 }  # fmt: skip
 
@@ -156,7 +165,7 @@ def test_undressing_never_raises_and_is_composed(text: str) -> None:
 LETTERS = ("river", "engine", "paper", "window", "garden", "bridge", "silver", "doctor", "cotton", "market", "signal")
 # Printable, not blank, no formatting mark and no markup: each of them changes what a text says.
 COUNTING = [
-    *(set(string.punctuation) - FORMATTING - set("*_#\\<>&~|$`")),
+    *sorted(set(string.punctuation) - FORMATTING - set("*_#\\<>&~|$`")),
     *"$€£¥§¶†‡°±×÷≈≠≤≥∞∑√∂∆∈∉∩∪→←↑↓⇒⇔✓✗✔✘☐☑★☆♠♥♦♣♯♭©®™‰µ½¼¾²³№℃😀👍👎🟢🔴🇩Жя漢かก한ψé",
 ]
 
