@@ -233,6 +233,7 @@ class Walk:
         self._dimension = dimension
         self._judge = None if rules.tier is None else Judge(rules.tier)
         self._left = POOL_COST
+        self._unread: dict[str, int] = {}
         self._heads: list[int] = []
         self._table = _Table()
         if dimension is not None:
@@ -254,7 +255,8 @@ class Walk:
         number = len(self._heads)
         verdict = self._verdict(number, text)
         if verdict is not None and text is not None and self._judge is not None:
-            but = passed_over(verdict, text, self._judge.kept[verdict.holders[0]])
+            holder = self._judge.kept.get(verdict.holders[0])  # None: neither of two equal texts is read
+            but = "" if holder is None else passed_over(verdict, text, holder)
             of = tuple(dict.fromkeys(self._heads[each] for each in verdict.holders))
             self._heads.append(of[0])
             return Repeat(verdict.link, of, float(np.float32(verdict.share)), but)
@@ -264,8 +266,11 @@ class Walk:
 
     def _verdict(self, number: int, text: Text | None) -> Verdict | None:
         """The verdict by which a text leaves; None if it stays."""
-        if self._judge is None or text is None or not self._affords(text):
+        if self._judge is None or text is None:
             return None
+        if not self._affords(text):
+            first = self._unread.setdefault(text.raw, number)
+            return None if first == number else Verdict(Link.EQUAL, (first,), 1.0)
         verdict = self._judge.verdict(text)
         if verdict.holders:
             return verdict

@@ -183,12 +183,12 @@ def test_analyze_finds_the_families_and_lists_what_could_go_and_for_whom(there: 
     code, out, err = there.command("analyze", "--json", "-", "--ids", str(tmp_path / "ids.jsonl"))
     assert (code, err) == (0, "")
     found = json.loads(out)
-    going = FAMILIES * (COPIES - 1)
-    assert found["repeats"] == {"points": going, "equal": 0, "contained": going, "edited": 0, "vectors": 0}
+    count = FAMILIES * (COPIES - 1)
+    assert found["repeats"] == {"points": count, "equal": 0, "contained": count, "edited": 0, "vectors": 0}
     assert found["about"]["with_text"] == len(VECTORS)
     assert {row["name"] for row in found["sources"]["rows"]} == {"web", "wiki"}
     lines = [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]
-    assert len(lines) == FAMILIES * (COPIES - 1)
+    assert len(lines) == count
     going, staying = ({line[name] for line in lines} for name in ("id", "survivor"))
     assert len(going) == len(lines)
     assert not going & staying

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.chunks import DEFAULT, TEXTS, chunks, kept, of, outcome, wishes
+from support.chunks import DEFAULT, STABLE, TEXTS, chunks, kept, of, outcome, wishes
 from vecsieve.proxy.api.optimize import Chunks, Removed, Wishes, compressed, optimize
+from vecsieve.proxy.api.stream import Stream
 from vecsieve.proxy.api.walk import Stage
 from vecsieve.proxy.search.context.tokens import estimated
 from vecsieve.proxy.selection.policy import Linkage, Strategy, Tier
@@ -141,10 +142,15 @@ def test_tiers_allow_less_and_less() -> None:
     assert outcome(american, tier=Tier.EXACT).removed == ()
 
 
-def test_texts_beyond_the_budget_of_reading_stay() -> None:
+def test_texts_beyond_the_budget_of_reading_stay_unless_they_are_the_same() -> None:
     long = "word " * 19_000
-    found = outcome(of(*[f"{number} {long}" for number in range(14)], f"13 {long}", "short", "short"), target_k=20)
-    assert found.removed == ()
+    texts = [*(f"{number} {long}" for number in range(14)), f"13 {long}", "short", "Short", "short"]
+    found = outcome(of(*texts), target_k=20)
+    assert [(each.number, each.stage) for each in found.removed] == [(14, Stage.EQUAL_TEXT), (17, Stage.EQUAL_TEXT)]
+    stream = Stream(STABLE, estimated)
+    for text in texts:
+        stream.add(text, None)
+    assert stream.outcome() == outcome(of(*texts), STABLE)
 
 
 # What vectors decide: the pairs of which one has no text
