@@ -371,7 +371,7 @@ class ExplainSettings(Model):
     )
     judgements: OrNone[str] = setting(
         None,
-        "file to which the inspector's buttons *Right* and *Wrong* append one pair per line, for `vecsieve calibrate --pairs`; "
+        "file to which the inspector's buttons *Right* and *Wrong* append one pair per line, to be counted by a person; "
         "only where `admin` is on loopback or `token_file` is given. none: no buttons",
     )
 

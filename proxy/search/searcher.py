@@ -446,11 +446,10 @@ class Searcher:
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""
-        policy = attempt.policy
-        if not policy.is_profiled:
-            return policy.selection, None
-        scale = self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
-        return policy.selection, scale
+        chosen, of = attempt.policy.selection, self._scaling.of
+        return chosen, of(
+            attempt.collection, vector, chosen, dimension=dimension
+        ) if attempt.policy.is_profiled else None
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""

@@ -17,7 +17,7 @@ import orjson
 from prove.planted_sweep import planted, timed
 from support.memory_source import MemorySource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.run import Asked, Copies, analyze
+from vecsieve.proxy.jobs.analyze.run import Asked, Leaving, analyze
 
 FIELDS = FieldNames(text=("text",), source=("source",))
 
@@ -27,21 +27,19 @@ def main(count: int) -> None:
     source = MemorySource(points)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = time.perf_counter(), time.process_time()
-    copies: list[Copies] = []
+    leaving: list[Leaving] = []
     with TemporaryDirectory() as folder:
-        asked = Asked(
-            collection="planted", cut=None, origin="relative", fields=FIELDS, limit=None, work=Path(folder) / "work"
-        )
-        report = analyze(source, asked, bar=timed, take=copies.append)
+        asked = Asked(collection="planted", fields=FIELDS, limit=None, work=Path(folder) / "work")
+        report = analyze(source, asked, bar=timed, take=leaving.append)
         disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
-    said = [orjson.loads(line) for line in copies[0].lines()]
+    said = [orjson.loads(line) for line in leaving[0].lines()]
     right = labels[[each["id"] for each in said]] == labels[[each["survivor"] for each in said]]
     planted_copies = count - len(np.unique(labels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(
-        f"{count} points, {planted_copies} copies: {report.near.redundant} could go, {report.families.count} families"
+        f"{count} points, {planted_copies} copies: {report.repeats.points} could go, {report.families.count} families"
     )
-    print(f"cut {report.cut.value:.3f}, at which sketches find {report.cut.found} of the pairs")
+    print(", ".join(f"{found} {name}" for name, found in report.repeats.parts))
     print(f"found {right.sum() / planted_copies:.4f} of the copies; {right.mean():.4f} of what could go is a copy")
     print(
         f"{time.perf_counter() - wall:.0f} s, {time.process_time() - cpu:.0f} s of CPU; disk {disk / count:.0f} bytes a point; {peak / 1e3:.0f} MB"

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix, Indices
+from ..pairs.comparing import distances
 from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
 from ..pairs.reading import Bar, sketched, stream
@@ -201,7 +202,7 @@ def _held(
 ) -> Held:
     """``pairs``: (p, 2) places, as ``rows`` of the texts. Beside what the judge found, vectors within ``cut`` of points without texts."""
     bare = np.array([text is None for text in texts], np.bool_)[rows].all(axis=1)
-    near = bare & (found.evidence == Evidence.NONE) & (1.0 - found.similarities <= cut)
+    near = bare & (found.evidence == Evidence.NONE) & (distances(found.similarities) <= cut)
     evidence = np.where(near, np.int8(Evidence.SEARCHED), found.evidence)
     parts = []
     for side in (0, 1):
