@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality cases harness other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -72,6 +72,14 @@ fuzz: .venv/.installed
 # The labelled sets' tables; needs VECSIEVE_EVAL_DATA, or the sets beside the checkout.
 quality: .venv/.installed
 	$(BIN)/vecsieve evaluate "$${VECSIEVE_EVAL_DATA:-../shared/data}"
+
+# A file of cases, or its folder, through the running proxy, in every layout of payloads: DATA=…/cases; ARGS="--layout text --show --most-lost 3".
+cases: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m quality.proxied_cases $(or $(DATA),$${VECSIEVE_EVAL_DATA:-../shared/data}/cases) $(ARGS)
+
+# The labelled sets under one preset, quickly, by embedding: ARGS="--preset exact --embedding minilm --show 3".
+harness: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m quality.harness $(ARGS)
 
 # Pairs of sentences that differ at one place: how many lose one. EMBED=module:function embeds a list of texts; EMBEDDINGS: the same of the labelled sets.
 other-words: .venv/.installed

@@ -45,7 +45,6 @@ from .qdrant.rest import QdrantRest
 from .qdrant.rest_write import QdrantRestWrites
 from .weaviate import calls as weaviate
 from .weaviate.calls import WeaviateDialect, WeaviateRest
-from .weaviate.calls import reshaped as weaviate_reshaped
 from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
 from .weaviate.grpc_write import WeaviateGrpcWrites
 from .weaviate.rest_write import WeaviateRestWrites
@@ -64,8 +63,9 @@ def unnamed(_: RequestHead) -> str:
 class Transport:
     """One protocol of a backend. Over gRPC a body is one message, and a status is the number of a code.
 
-    ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections that a request may
-    create, alter, delete or rename. ``unary``: the gRPC methods of one message each way. ``writes``: adapter of upserts that can be
+    ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections of which a
+    request may change the points or the vectors, unless it is known to be a read, or a write that a later reply shows: by the versions of
+    points, or by scores that other vectors do not give. ``unary``: the gRPC methods of one message each way. ``writes``: adapter of upserts that can be
     compared with stored points; None: all pass through. ``asks_over_rest``: the additional reads of those upserts use the database's REST.
     """
 
@@ -154,6 +154,7 @@ _PINECONE = Backend(
         adapter=PineconeGrpc,
         dialect=GrpcDialect,
         collection_of=pinecone.index_named,
+        reshaped=pinecone.reshaped_over_grpc,
         unary=PINECONE_UNARY,
         writes=PineconeGrpcWrites,
     ),
@@ -184,11 +185,12 @@ _MILVUS = Backend(
 _WEAVIATE = Backend(
     name=weaviate.BACKEND,
     rest=Transport(
-        adapter=WeaviateRest, dialect=WeaviateDialect, reshaped=weaviate_reshaped, writes=WeaviateRestWrites
+        adapter=WeaviateRest, dialect=WeaviateDialect, reshaped=weaviate.reshaped, writes=WeaviateRestWrites
     ),
     grpc=Transport(
         adapter=WeaviateGrpc,
         dialect=WeaviateGrpcDialect,
+        reshaped=weaviate.reshaped_over_grpc,
         unary=weaviate.UNARY,
         writes=WeaviateGrpcWrites,
         asks_over_rest=True,

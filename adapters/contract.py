@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,12 @@ class RequestHead:
     database: str = ""  # from the client's metadata (Milvus)
 
 
+# Methods that only read (RFC 9110, 9.2.1).
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Paths of gRPC's own services, health and reflection, which know nothing of stored points.
+GRPC_SERVICES = "/grpc."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
     """A collection that a request may change. ``collection``: as ``Operation.collection``; None: any."""
@@ -115,7 +121,9 @@ class Needs:
     if the values of optional fields are already known; they are then neither added nor read, and the call's needs have none. Never used for
     an adapter whose pools have no versions. ``lookups``: vectors missing from the reply will be fetched by id, if the adapter supports it.
     ``payload_fields``: top-level payload keys, in the order of ``Pool.fields``; a search that cannot return them is bypassed.
-    ``optional_fields``: further keys; one that cannot be added and removed exactly is left out. ``known``: the parsed description of the
+    ``optional_fields``: further keys; one that cannot be added and removed exactly is left out. ``seen_fields``: those of them that points
+    of the collection have had: a backend that refuses unknown names accepts them. ``whole``: whether the whole payload is fetched if the
+    client asks for none, to find where the texts are; an adapter that cannot fetches the keys only. ``known``: the parsed description of the
     collection; None without one. ``bounds``: limits on searches and nesting; ``check_size`` has counted the parts.
     """
 
@@ -126,6 +134,8 @@ class Needs:
     lookups: bool = False
     payload_fields: tuple[str, ...] = ()
     optional_fields: tuple[str, ...] = ()
+    seen_fields: tuple[str, ...] = ()
+    whole: bool = False
     known: object | None = None
     bounds: Bounds = UNBOUNDED
 
@@ -155,13 +165,17 @@ class SearchCall:
     document: object
 
 
+Payloads = Callable[[int], Sequence[bytes | None]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """All candidates of one search, in the backend's order.
 
     ``scores``: (n,) float64, the backend's numbers; NaN for a missing score. ``vectors``: (n, d) float32; a row of NaN for a candidate
     without a usable vector; d may be 0. ``fields``: per candidate, the raw JSON of each payload field of the needs, optional ones last;
-    None if absent. ``ids``: per candidate, the raw JSON of its identifier; () if the adapter has none. ``versions``: per candidate, a
+    None if absent. ``payloads``: given a number n, as raw JSON everything that the reply has of the payloads of the first n candidates, None
+    where nothing; made when called, because a search whose texts are known does not need it. None if ``fields`` is all. ``ids``: per candidate, the raw JSON of its identifier; () if the adapter has none. ``versions``: per candidate, a
     number that grows with every change of the point, followed by the part of the collection in which its id is unique, if the reply names
     it; () if some have none. ``is_cut``: whether optional fields of the points may be missing, because they were not requested or too
     large. ``vector_name``: the vector chosen among all that were fetched, the next ``Needs.vector_hint`` ("" is the unnamed one); None if
@@ -173,6 +187,7 @@ class Pool:
     scores: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
     fields: tuple[tuple[bytes | None, ...], ...] = ()
+    payloads: Payloads | None = None
     ids: tuple[bytes, ...] = ()
     versions: tuple[bytes, ...] = ()
     is_cut: bool = False
@@ -329,6 +344,14 @@ class Naming(Protocol):
         """The names that this request may change; None if it changes none."""
 
 
+@runtime_checkable
+class NamesInBody(Protocol):
+    """A search whose path has no collection names it in the body."""
+
+    def collection_in(self, body: bytes) -> str:
+        """Its name, with the database's; "" for none. Never raises."""
+
+
 # Description of a collection before a search, for a backend whose searches depend on the schema. Without it, a search that needs one is
 # bypassed.
 
@@ -400,7 +423,9 @@ class ListsPoints(Protocol):
 
 @runtime_checkable
 class FetchesAgain(Protocol):
-    """The verb is pure."""
+    """The verb is pure. ``lookup_reads``: as how many of the client's own searches the database's rate limit counts such a request, at most."""
+
+    lookup_reads: ClassVar[int]
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
         """The widened request of the call's only search, restricted to the points of these ``Pool.ids``, whatever its page; None if it

@@ -1,4 +1,5 @@
-"""TRAITS: the backends' properties that settings depend on, one row each. A backend's other row is in adapters/backends.py.
+"""TRAITS: the backends' properties that settings depend on, one row each. A backend's other row is in adapters/backends.py. KNOWN_TEXTS:
+where client libraries store texts.
 
 A backend's own defaults apply if the user gives no value, and `check` shows them.
 """
@@ -9,6 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Tree = Mapping[str, object]
+
+# Where client libraries store the text, their usual names first: plain payloads and LangChain; mem0; Spring AI; LangChain4j; code indexes;
+# nested data; LlamaIndex (a JSON object as a string); Kernel Memory (the same). A name is a hint: which one holds the text is judged from
+# what searches return (proxy/search/collections/paths.py).
+KNOWN_TEXTS = (
+    "text", "page_content", "document", "content", "chunk", "chunk_text", "body", "data", "doc_content", "text_segment", "codeChunk",
+    "data.text", "_node_content.text", "payload.text",
+)  # fmt: skip
+# Chroma's column of documents.
+DOCUMENT_TEXT = "#document"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +48,9 @@ _PINECONE: Tree = {
     # A fetch of 1,000 ids is one request line: 41 kB of UUIDs. Pinecone's Envoy accepts 60 KiB.
     # It keeps idle connections for an hour, and Python clients 5 and 6 fail on one that was closed earlier.
     "limits": {"head_line_bytes": 65_536, "keep_alive_seconds": 3660.0},
-    # Reply bytes are billed, and a pool includes its vectors: 21 kB each at 1536 dimensions.
-    "policy": {"fetch": {"adaptive": True}},
+    # Reply bytes are billed, and a pool includes its vectors: 21 kB each at 1536 dimensions. Pages without copies need one candidate a result,
+    # and half a pool of copies is rare; where it is not, the depth is learned.
+    "policy": {"fetch": {"factor": 2.0}},
 }
 _MILVUS: Tree = {"upstream": {"url": "http://127.0.0.1:19530"}}
 # Its clients require a gRPC port apart from the HTTP port.
@@ -54,9 +66,8 @@ _CHROMA: Tree = {
         # The index examines max(ef_search, n_results) candidates; ef_search is 100 by default. Up to there a wider
         # request keeps the first results, beyond it they may change.
         "fetch": {"cap": 100},
-        # The text has its own column, under Chroma's name for it; older LangChain and hand-written loaders keep it in
-        # metadata as well.
-        "text_fields": ("#document", "text", "page_content", "content"),
+        # The text has its own column; older LangChain and hand-written loaders keep it in metadata as well.
+        "text_fields": (DOCUMENT_TEXT, *KNOWN_TEXTS),
     },
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -196,6 +196,9 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if isinstance(threshold, RelativeThreshold) and threshold.min > threshold.max:
         wanted = f"at most max ({threshold.max:g})"
         yield contradiction(("threshold", "min"), shown(threshold.min), wanted, ("threshold", "max"))
+    if policy.certainty is not None and threshold is not None:
+        wanted = "none, because threshold decides where there are no texts: leave one of the two out"
+        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
     if policy.order == "mmr" and policy.mmr is None and policy.diversify is None:
         wanted = "backend, because mmr and diversify are none"
         yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("diversify",))
@@ -209,9 +212,6 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.representative == "chain" and not policy.chain:
         wanted = "at least one tie, because representative is chain"
         yield contradiction(("chain",), shown(policy.chain), wanted, ("representative",))
-    if policy.stitch.mode != "off" and policy.text is None:
-        wanted = "off, because text is none and overlaps are found in texts"
-        yield contradiction(("stitch", "mode"), shown(policy.stitch.mode), wanted, ("text",))
     size, overlap = policy.metadata.chunk_size, policy.metadata.chunk_overlap
     if size is not None and overlap >= size:
         at: Path = ("metadata", "chunk_overlap")
@@ -228,10 +228,9 @@ def _of_preload(settings: Settings) -> Iterator[Contradiction]:
 def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:
     """Paths begin at the policy, except the path of the backend."""
     write = policy.write
-    for lower, upper in (("related", "semantic"), ("semantic", "exact")):
-        least, most = getattr(write, lower), getattr(write, upper)
-        if least >= most:
-            yield contradiction(("write", lower), shown(least), f"below {upper} ({most:g})", ("write", upper))
+    if write.related >= write.semantic:
+        wanted = f"below semantic ({write.semantic:g})"
+        yield contradiction(("write", "related"), shown(write.related), wanted, ("write", "semantic"))
     if write.changes and settings.journal.path is None:
         wanted = f"off, observe or annotate: {write.mode} changes what is stored, and journal.path is none"
         yield contradiction(("write", "mode"), shown(write.mode), wanted)
@@ -249,20 +248,6 @@ def _of_custom(write: WriteSettings) -> Iterator[Contradiction]:
         yield contradiction(("write", "custom"), shown(write.custom), wanted, ("write", "merge"))
 
 
-def of_own(own: Mapping[str, object], policy: PolicySettings) -> Iterator[Contradiction]:
-    """``own``: a rule's members. ``policy``: the rule's effective policy. Paths begin at the policy."""
-    if "certainty" in own and "threshold" not in own and policy.threshold is not None:
-        wanted = "threshold: none beside it, because the threshold that this rule inherits decides"
-        yield contradiction(("certainty",), shown(own["certainty"]), wanted, ("threshold",))
-
-
-def of_deciders(given: Collection[str], policy: PolicySettings) -> Iterator[Contradiction]:
-    """``given``: the members that one mapping has. ``policy``: the effective policy. Paths begin at the policy."""
-    if "certainty" in given and "threshold" in given and policy.threshold is not None:
-        wanted = "no certainty beside threshold, which decides alone: leave one of the two out"
-        yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
-
-
 def _as_written(certainty: CertaintySettings) -> object:
     """A single number if both ends are equal."""
     return certainty.first if certainty.first == certainty.last else certainty.model_dump()
@@ -273,8 +258,9 @@ def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.diversify in OF_PYVERSITY:
         yield from _of_library(("diversify",), policy.diversify, "pyversity", "diversifiers", instead="dpp or none")
     yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
-    if policy.text is not None:
-        yield from _of_library(("text", "indel"), policy.text.indel, "rapidfuzz", "indel")
+    if policy.rewordings is not None and policy.texts is None:
+        wanted = "none, because texts is none and rewordings are read in texts"
+        yield contradiction(("rewordings",), shown(policy.rewordings), wanted, ("texts",))
 
 
 def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:

@@ -35,12 +35,9 @@ The file is read as YAML 1.2: `on` and `off` are words, booleans are `true` and 
 aliases work and merge keys (`<<`) do not. Text is never converted to a number, nor a number to text. Annotated examples are
 in [config/examples](../config/examples).
 
-Which policy to choose: the default compares vectors, and texts if there are any. The preset `careful` is for the first
-day in production, `exact` removes only equal and contained texts, `tickets` merges more, `vectors` reads no payload,
-`classical` is the common recipe, for comparison. `vecsieve evaluate` measures any policy on labelled
-queries, `vecsieve calibrate` measures a collection's distances.
-
-![How sure a copy must be, and a policy for each kind of collection](choosing.svg)
+Which policy to choose: [policies.md](policies.md). By default a result leaves only if the results that stay say all of it. The preset `exact` asks
+for one piece of one result, `meaning` also removes sentences in other words, `vectors` reads no payload, `classical` is the common recipe, for
+comparison. `vecsieve evaluate` measures any policy on labelled queries, `vecsieve calibrate` measures a collection's distances.
 """
 
 _BACKENDS = """\

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from .policy import FixedThreshold, MetadataSettings, PolicySettings, RelativeThreshold, TextSettings
+from .policy import FixedThreshold, PolicySettings, RelativeThreshold
 from .presets import instead_of
 from .problems import Finding, Path, dotted, shown
-from .schema import PineconeSettings, RuleSettings, Settings
+from .schema import RuleSettings, Settings
 from .values import PresetName, Wanted, alternatives
 
 Kind = Literal["bool", "int", "float", "text", "none"]
@@ -239,37 +239,6 @@ def _tags(annotation: object, model: type[BaseModel]) -> Iterator[str]:
             yield from _tags(choice, model)
 
 
-# Settings of earlier versions, and what to do with them.
-_CALIBRATED = "policy.certainty, such as {first: 0.85, last: 0.4}, instead of a threshold: the calibrated rule replaced the growing cut"
-_REMOVED: Mapping[tuple[type[BaseModel], str], str] = {
-    (MetadataSettings, "section"): "nothing: searches never used it, so the line can be removed",
-    (PineconeSettings, "vector_memory_bytes"): "memory.bytes: vectors of every backend are remembered",
-    (
-        TextSettings,
-        "short_factor",
-    ): "nothing: the calibrated rule weighs short texts by itself, so the line can be removed",
-    **{
-        (model, key): _CALIBRATED
-        for model in (FixedThreshold, RelativeThreshold)
-        for key in ("growing", "power", "most", "trusted", "wary", "least")
-    },
-}
-
-
-@cache
-def removed() -> Mapping[Path, str]:
-    """The settings of earlier versions by path, and what is wanted instead of each."""
-    return dict(_removed(Settings, ()))
-
-
-def _removed(model: type[BaseModel], above: Path) -> Iterator[tuple[Path, str]]:
-    yield from (((*above, key), wanted) for (owner, key), wanted in _REMOVED.items() if owner is model)
-    for name, info in members(model).items():
-        if not is_list(info):
-            for inner in models_in(info.annotation):
-                yield from _removed(inner, (*above, name))
-
-
 def _of_an_unknown_key(parents: tuple[type[BaseModel], ...], path: Path, details: ErrorDetails, seen: str) -> Finding:
     key = str(path[-1])
     if key == "preset" and parents in {(PolicySettings,), (Settings,)}:
@@ -299,8 +268,6 @@ def _instead(key: str, parents: tuple[type[BaseModel], ...]) -> str | None:
     """What is wanted instead of an unknown key whose cause is known."""
     if key == "<<":
         return "a known key (YAML 1.2 has no merge keys: write the alias where it belongs)"
-    if len(parents) == 1 and (parents[0], key) in _REMOVED:
-        return _REMOVED[parents[0], key]
     if parents == (FixedThreshold,) and key in {"relative", "min", "max"}:
         return "fixed alone, or relative with min and max"
     return None

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from .contradictions import of_deciders, of_own, of_policy, of_rules, of_settings, of_write
-from .fields import Leaf, closest, leaves, pruned, removed, validated
+from .contradictions import of_policy, of_rules, of_settings, of_write
+from .fields import Leaf, closest, leaves, pruned, validated
 from .policy import PolicySettings, even
 from .presets import composed, merged, own_members
 from .problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
@@ -26,10 +26,9 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """A rule's effective policy, and the members from the rule itself; ``given``: from its own mapping."""
+    """A rule's effective policy, and the members from the rule itself."""
 
     at: Path
-    given: Mapping[str, object]
     own: Mapping[str, object]
     policy: PolicySettings
 
@@ -47,7 +46,7 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
         at: Path = ("rules", index, "policy")
         policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
         wrong += found
-        used.append(_Used(at, rule.policy, own_members(rule), policy))
+        used.append(_Used(at, own_members(rule), policy))
     sound = [
         contradiction.finding
         for contradiction in _contradictions(settings, used)
@@ -75,7 +74,6 @@ def _salvaged(
 def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradiction]:
     yield from of_settings(settings)
     shared = [
-        *of_deciders(settings.policy.model_fields_set, settings.policy),
         *of_policy(settings.policy),
         *of_write(settings, settings.policy),
     ]
@@ -83,8 +81,6 @@ def _contradictions(settings: Settings, used: list[_Used]) -> Iterator[Contradic
         yield contradiction.within(("policy",))
     yield from of_rules(settings.rules)
     for each in used:
-        for contradiction in (*of_own(each.own, each.policy), *of_deciders(each.given, each.policy)):
-            yield contradiction.within(each.at)
         for contradiction in (*of_policy(each.policy), *of_write(settings, each.policy)):
             if contradiction not in shared:  # else inherited, and reported once at its own place
                 yield contradiction.within(each.at, own=each.own)
@@ -173,9 +169,6 @@ def _is_service_link(name: str, value: str) -> bool:
 
 def _strange(name: str, known: Mapping[str, Leaf]) -> Finding:
     # The value is not shown: it may be a credential.
-    former = next((wanted for path, wanted in removed().items() if variable(path) == name), None)
-    if former is not None:
-        return Finding((name,), "a variable of that name", former)
     guess = closest(name, [*known, *sorted(OTHER_VARIABLES)])
     hint = "" if guess is None else f"Did you mean {guess}?"
     return Finding((name,), "a variable of that name", "a known variable", words=f"unknown variable {name}", hint=hint)

@@ -11,11 +11,10 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
-    model_serializer,
 )
 
+from .backends import KNOWN_TEXTS
 from .values import (
     CosineDistance,
     Count,
@@ -31,7 +30,7 @@ from .values import (
     Representative,
     Seconds,
     Share,
-    StitchMode,
+    Texts,
     Ties,
     Wanted,
     WriteMode,
@@ -44,17 +43,17 @@ class FetchSettings(Model):
     """How many candidates are fetched for a page of top_k."""
 
     factor: Annotated[float, Field(ge=1.0, le=50.0)] = setting(
-        5.0, "fetched candidates per result; 3 to 5 is enough, more adds cost but not quality"
+        5.0,
+        "fetched candidates per result at first; 3 to 5 is enough, more adds cost but not quality. Where the last pages of a "
+        "collection reached deeper, as many more are fetched, up to cap",
     )
     floor: Count = setting(24, "the least candidates; for top_k = 8 results do not change beyond 24 to 40 candidates")
     cap: Count = setting(
-        200, "the most candidates; 200 × 1536 dimensions decode in about 25 ms, which blocks the event loop"
+        256,
+        "the most candidates: a page of ten is full behind 200 copies of one text. 256 × 1536 dimensions decode in about 30 ms, beside the event "
+        "loop",
     )
     page_cap: Count = setting(1000, "the deepest rank that a paged search may fetch; deeper pages pass through")
-    adaptive: bool = setting(
-        False,
-        "start at 2 × top_k, grow up to factor while pages need more, then shrink again; for databases that bill bytes",
-    )
     integrated: Literal["text", "fetch"] = setting(
         "text",
         "for Pinecone's integrated records. text: compares texts. fetch: reads their vectors by id. This costs a read unit per 10 "
@@ -79,66 +78,12 @@ class RelativeThreshold(Model):
 
 
 class CertaintySettings(Model):
-    """The probability of a repeat that the calibrated rule must reach to drop a candidate. A single number applies to all ranks of
-    the page.
+    """The probability of a repeat from which on two results without texts merge by their vectors (the calibrated rule). A single number applies
+    to all ranks of the page.
     """
 
-    first: Share = setting(
-        0.85,
-        "for the second result, which is the answer most often; .9 everywhere (preset careful) removes half as much",
-    )
-    last: Share = setting(
-        0.40,
-        "for the eighth and all later results; below .4 recall falls on the labelled sets, above .5 less redundancy is removed",
-    )
-
-
-Lowering = Annotated[float, Field(ge=-20.0, le=0.0)]
-Raising = Annotated[float, Field(ge=0.0, le=20.0)]
-Either = Annotated[float, Field(ge=-20.0, le=20.0)]
-
-
-class CoefficientSettings(Model):
-    """Coefficients of the calibrated rule for texts, as `vecsieve calibrate --pairs` writes them. docs/certainty.md explains each.
-    none: the shipped coefficient.
-    """
-
-    one: OrNone[Either] = setting(None, "constant for any pair")
-    short: OrNone[Either] = setting(None, "constant for two short texts")
-    far: OrNone[Lowering] = setting(None, "distance of long texts")
-    short_far: OrNone[Lowering] = setting(None, "distance of short texts")
-    short_near: OrNone[Lowering] = setting(None, "nearness of short texts")
-    contained: OrNone[Raising] = setting(None, "how much of the smaller text is in the other")
-    covered: OrNone[Raising] = setting(None, "how much of the later-ranked text is in the other")
-    figures: OrNone[Lowering] = setting(None, "different figures")
-    both_figures: OrNone[Lowering] = setting(None, "each has a figure that the other lacks")
-    names: OrNone[Lowering] = setting(None, "different names")
-    both_names: OrNone[Lowering] = setting(None, "each has a name that the other lacks")
-    rare_shared: OrNone[Raising] = setting(None, "share of rare words that both texts have")
-    rare_contained: OrNone[Raising] = setting(None, "the same, as a share of the text with the lower total weight")
-    short_both_figures: OrNone[Lowering] = setting(None, "each short text has a figure that the other lacks")
-    repetition: OrNone[Raising] = setting(None, "how much the pool's short texts repeat one another")
-    sentences: OrNone[Lowering] = setting(
-        None, "how far the share of the later-ranked text's sentences in the other text is below one half"
-    )
-    opening: OrNone[Lowering] = setting(
-        None, "length of the common beginning of two short texts ÷ length of the shorter one"
-    )
-
-
-class CalibratedSettings(Model):
-    """The calibrated rule for one collection, as `vecsieve calibrate --pairs` writes it. It has no effect if `threshold` is set."""
-
-    shift: Annotated[float, Field(ge=-4.0, le=4.0)] = setting(
-        0.0, "added to the logarithm of the odds of a copy, if there are texts; below 0 fewer copies are found"
-    )
-    coefficients: CoefficientSettings = CoefficientSettings()
-
-    @property
-    def given(self) -> dict[str, float]:
-        """The coefficients that replace shipped ones, by name."""
-        found: dict[str, float] = self.coefficients.model_dump(exclude_none=True)
-        return found
+    first: Share = setting(0.85, "for the second result, which is the answer most often")
+    last: Share = setting(0.40, "for the eighth and all later results")
 
 
 def even(value: object) -> object:
@@ -182,44 +127,24 @@ class MmrSettings(Model):
     )
 
 
-class TextSettings(Model):
-    """Which texts are copies of one another. The text is fetched with the candidates and removed from the answer.
+# Loaders keep what they know of a document in one of these objects.
+_OBJECTS = ("", "metadata.", "meta.", "metadatas.")
 
-    About 1 MB of texts is read per pool, best-ranked first, and no text of more than 100,000 characters, so that texts do not
-    delay a search. Candidates with other texts are compared only by vector.
-    """
 
-    identical: bool = setting(
-        True, "equal canonical texts; this found 35 to 40 % of the copies, with practically no wrong ones"
-    )
-    containment: OrNone[Share] = setting(
-        None,
-        "shared word 3-grams ÷ those of the smaller text; .8 is usual. The calibrated rule uses this feature without the setting",
-    )
-    jaccard: OrNone[Share] = setting(None, "shared word 3-grams ÷ all; 0.92 adds almost nothing to identical")
-    indel: OrNone[Share] = setting(
-        None,
-        "share of words in the longest common subsequence, like difflib's ratio; 0.85 is usual; needs the extra `indel`",
-    )
-    minhash: OrNone[Share] = setting(None, "Jaccard coefficient of pairs that 16 bands of 8 rows find")
-    simhash: Annotated[int | None, Field(ge=0, le=64), NoneWord] = setting(
-        None, "how many of 64 bits may differ; 3 is usual and misses most edits"
-    )
-    require: Literal["any", "all"] = setting(
-        "any", "any: one of the near-text signals is enough; all: all that are on must agree"
-    )
-    span: OrNone[Share] = setting(0.8, "for chunks of one document: the share of the shorter span that overlaps")
-    reach: Annotated[float | None, Field(ge=0.0, le=10.0), NoneWord] = setting(
-        1.0, "pairs farther apart than this × the pool's median distance are not compared by text; none: all pairs are"
-    )
+def also_nested(*names: str) -> tuple[str, ...]:
+    """The names, then each inside the objects in which loaders keep metadata."""
+    return tuple(f"{inside}{name}" for inside in _OBJECTS for name in names)
 
 
 class MetadataSettings(Model):
     """Payload fields for chunk spans, ties and caps, as keys or dotted paths. The first field that is present is used."""
 
-    document: Names = setting(("doc_id", "document_id"), "for spans and caps.per_document")
-    title: Names = setting(("title",), "for guards.subjects: the subject of the text, such as a function or a release")
-    source: Names = setting(("source",), "for authority, keep_sources and caps.per_source")
+    document: Names = setting(also_nested("doc_id", "document_id"), "for spans and caps.per_document")
+    title: Names = setting(
+        also_nested("title"),
+        "what a result is about; results with different titles are different, unless the one that stays says the title",
+    )
+    source: Names = setting(also_nested("source"), "for authority, keep_sources and caps.per_source")
     span_start: Names = setting(("token_start",), "first token or character of the chunk")
     span_end: Names = setting(("token_end",), "the position after the chunk's last token or character")
     chunk_index: Names = setting(("chunk_index",), "the chunk's number within its document")
@@ -227,39 +152,10 @@ class MetadataSettings(Model):
         None, "size of a chunk, to compute a span from chunk_index; none: only equal chunk numbers overlap"
     )
     chunk_overlap: Annotated[int, Field(ge=0)] = setting(0, "overlap of neighbouring chunks, in the unit of chunk_size")
-    updated: Names = setting(("updated_at",), "a number, date or release, for the tie-breaker recency")
+    updated: Names = setting(also_nested("updated_at"), "a number, date or release, for the tie-breaker recency")
     citations: Names = setting(
         ("citations", "url", "title"), "for the tie-breaker citations, which counts the fields that are not empty"
     )
-
-
-class GuardSettings(Model):
-    """Differences that keep two results apart, whatever their similarity. The first five guards read only short texts.
-
-    They read 12,288 characters per fifty ranks, and no text with more than 64 numbers. Short texts that are not read are copies only
-    of equal texts.
-    """
-
-    numbers: bool = setting(True, "different numbers; `opens 0.28 % lower` and `0.19 % higher` have distance 0.05")
-    dates: bool = setting(True, "different dates; October 15th and 16th have distance 0.009")
-    versions: bool = setting(True, "different versions, such as release 1.0 and release 3.0")
-    amounts: bool = setting(True, "different numbers with a currency, a unit or a percent sign")
-    negation: bool = setting(True, "`bans` and `lifts ban`; also opposites such as first and last")
-    subjects: bool = setting(
-        True,
-        "different names at the beginning of texts of any length: numpy.greater and numpy.greater_equal, or two CVE numbers",
-    )
-    templates: bool = setting(
-        True,
-        "texts of any length that differ in one gap, if a third text of the pool fills the gap with other words: `Junior developer in Paris`, "
-        "`Senior developer in Paris`, `Lead developer in Paris`; without a third text, if both have at most 64 words and their vectors are "
-        "farther apart than those of edited copies",
-    )
-    short_words: Count = setting(
-        30,
-        "the first five guards apply if both texts have at most this number of words, because longer texts have more context",
-    )
-    keep_sources: Names = setting((), "results of these sources are never collapsed")
 
 
 class CapSettings(Model):
@@ -297,14 +193,19 @@ class WriteSettings(Model):
         ("timestamp", "createdAt"), "fields with the time of a point: a number or an ISO 8601 date"
     )
     confidences: Names = setting(("confidence",), "fields with a number, for keep-highest-confidence")
-    exact: Share = setting(0.98, "cosine similarity; from `related` on, an equal canonical text counts as exact")
-    semantic: Share = setting(
-        0.90, "cosine similarity of texts with other words; models differ, so use mode observe first"
+    ignore: Names = setting(
+        (),
+        "payload fields in which duplicates may differ, each with all below it; `*`: all. Equal texts with another file, date or tenant are two facts, so "
+        "without a name none is left out",
     )
-    related: Share = setting(0.75, "cosine similarity; below it a point is unique")
-    least: OrNone[WriteTier] = setting(
-        None,
-        "the lowest tier that counts as a duplicate; lower tiers are only counted. none: exact for skip, merge and reject, otherwise semantic",
+    semantic: Share = setting(
+        0.90, "cosine similarity from which on a point that is no duplicate is counted as semantic"
+    )
+    related: Share = setting(0.75, "cosine similarity; below it a point is not compared, and is unique")
+    least: WriteTier = setting(
+        "exact",
+        "for observe and annotate: the lowest tier that counts as a duplicate. exact: the text is equal to another one, or one run of it; semantic and "
+        "related are similarities of vectors, which prove nothing, so skip, merge and reject leave out none of them",
     )
     neighbours: Annotated[int, Field(ge=1, le=32)] = setting(
         4, "stored points that are compared with each point, in addition to those of the same write"
@@ -318,6 +219,11 @@ class WriteSettings(Model):
     def changes(self) -> bool:
         """Whether points may be left out, merged or refused."""
         return self.mode in {"skip", "merge", "reject"}
+
+    @property
+    def unites(self) -> bool:
+        """Whether the point that stays takes what it lacks of the other one."""
+        return self.mode == "merge" and self.merge == "merge"
 
     def custom_policy(self) -> Callable[..., object]:
         """The function that `custom` names. Raises ImportError, SyntaxError, AttributeError, ValueError or TypeError."""
@@ -348,26 +254,6 @@ class SessionSettings(Model):
     )
 
 
-class StitchSettings(Model):
-    """Overlapping chunks of one document. Overlaps are found by spans (`metadata`), otherwise by words: the end of one text is the
-    beginning of the other. A single word sets the mode.
-    """
-
-    mode: StitchMode = setting(
-        "off",
-        "drop: the best-ranked chunk stays; mark: the page does not change, `/explain` and x-vecsieve-collapsed show the overlaps",
-    )
-    overlap: Share = setting(
-        0.5,
-        "for drop: the least overlap, as a share of the shorter chunk; the rest of a dropped chunk is lost. 0: chunks that touch",
-    )
-
-
-def of_mode(value: object) -> object:
-    """Turns a single word into settings with this mode."""
-    return {"mode": value} if isinstance(value, str) else value
-
-
 class BudgetSettings(Model):
     """The largest total text of the results of a search. The answer ends before the result that would exceed it, but always has the
     first result. The header `x-vecsieve-token-budget` sets the tokens for one request.
@@ -394,20 +280,32 @@ class PolicySettings(Model):
         "leader: clusters around better-ranked results, so an additional copy changes no other result; single linkage forms chains, complete "
         "linkage splits clusters",
     )
+    texts: OrNone[Texts] = setting(
+        "edited",
+        "which results leave because the results that stay say all of their text. exact: one piece of one result; said: also what several results say "
+        "together, and headers aside; edited: also edited copies of long texts; none: texts are not read, vectors decide",
+    )
+    rewordings: OrNone[Share] = setting(
+        None,
+        "the largest doubt at which a sentence leaves because another result says it in other words; 0.36 in the preset meaning. No text proves it, so "
+        "it is off by default; writes and deletions never use it",
+    )
     certainty: Annotated[
-        CertaintySettings, BeforeValidator(even), Wanted("a number from 0 to 1, or {first: …, last: …}")
-    ] = CertaintySettings()
-    calibrated: CalibratedSettings = CalibratedSettings()
+        CertaintySettings | None,
+        NoneWord,
+        BeforeValidator(even),
+        Wanted("none, a number from 0 to 1, or {first: …, last: …}"),
+    ] = setting(None, "the calibrated rule for results without texts; none: only nearly equal vectors merge")
     threshold: Annotated[Threshold | None, NoneWord] = setting(
         None,
-        "a distance that replaces the calibrated rule; none: the rule. Linkages other than leader use {relative: 0.20}",
+        "a distance within which results without texts merge, in place of the certainty; none: only nearly equal vectors",
     )
     # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest default pool.
     chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
         2.5e-6,
         "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "
         "dimensions to 2 % of the usual squared distance, at 64 to 39 %). The calibrated rule also applies it among the neighbours of two "
-        "results without texts, up to the eighth nearest candidate; none: no bound",
+        "results, up to the eighth nearest candidate; none: no bound",
     )
     when: Literal["redundant", "always"] = setting(
         "redundant",
@@ -434,8 +332,8 @@ class PolicySettings(Model):
     )
     short: Literal["grow_then_fill", "grow_then_repeat", "fill", "allow"] = setting(
         "grow_then_fill",
-        "what to do with fewer distinct results than asked for. grow_then_fill: fetch a larger pool, then fill with the least redundant copies, "
-        "but not with equal texts; grow_then_repeat: fill with equal texts, too, for applications that index [limit - 1]; fill: as "
+        "what to do with fewer distinct results than asked for. grow_then_fill: fetch a larger pool, then fill with the copies that say most "
+        "beyond the page, but not with proven ones; grow_then_repeat: fill with proven copies, too, for applications that index [limit - 1]; fill: as "
         "grow_then_repeat without a larger pool; allow: a short page",
     )
     distance: Literal["auto", "cosine"] = setting(
@@ -443,17 +341,14 @@ class PolicySettings(Model):
         "auto: the metric inferred from the scores: direction for cosine, position for others, both if unknown; cosine: always direction",
     )
     tenant_keys: Names = setting((), "payload keys whose values must be equal within a cluster")
-    text: Annotated[TextSettings | None, NoneWord, Wanted("{containment: …, …} or none")] = TextSettings()
     text_fields: Names = setting(
-        ("text", "page_content", "content", "document", "chunk", "body", "chunk_text"),
-        "where client libraries store the text; keys or dotted paths, the first one present is used",
+        KNOWN_TEXTS,
+        "keys or dotted paths of the text, also inside a string that is JSON. Those of a setting come first and are used as they are; the default "
+        "ones and all other strings of a payload are used if they behave like texts",
     )
     metadata: MetadataSettings = MetadataSettings()
-    guards: GuardSettings = GuardSettings()
+    keep_sources: Names = setting((), "results of these sources are never collapsed")
     budget: BudgetSettings = BudgetSettings()
-    stitch: Annotated[StitchSettings, BeforeValidator(of_mode), Wanted("off, mark, drop, or {mode: …, overlap: …}")] = (
-        StitchSettings()
-    )
     session: SessionSettings = SessionSettings()
     vector: OrNone[str] = setting(None, "the named vector to compare by; none: the request's")
     per_retriever: bool = setting(
@@ -461,11 +356,3 @@ class PolicySettings(Model):
         "remove copies from each list of a fusion of several searches before the fusion, and from the fused list after it",
     )
     write: WriteSettings = WriteSettings()
-
-    @model_serializer(mode="wrap")
-    def _what_decides(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leaves out the certainty if there is a threshold: the user did not set it, and both together are refused."""
-        tree: dict[str, object] = dump(self)
-        if self.threshold is not None:
-            del tree["certainty"]
-        return tree

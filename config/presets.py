@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .policy import PolicySettings
+from .policy import CertaintySettings, PolicySettings
 from .schema import RuleSettings
 from .values import PresetName, alternatives
 
@@ -15,22 +15,21 @@ Tree = Mapping[str, object]
 _REPLACED_WHOLE = frozenset({"threshold"})
 
 
-def _certain(first: float, last: float) -> Tree:
-    return MappingProxyType({"first": first, "last": last})
-
+# What every preset decides, so that a preset replaces all of it.
+_DECIDERS: dict[str, object] = {"texts": None, "rewordings": None, "certainty": None, "threshold": None}
 
 PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
     {
-        # Equal and contained texts only: nothing is removed by its vector.
-        "exact": MappingProxyType({"certainty": _certain(1.0, 1.0), "threshold": None, "text": {"containment": 0.9}}),
-        # For the first day in production: removes half as much, and one in fifty of what it removes is no copy.
-        "careful": MappingProxyType({"certainty": _certain(0.9, 0.9), "threshold": None}),
-        # The defaults, for a rule in a file that changes them.
-        "default": MappingProxyType({"certainty": PolicySettings().certainty.model_dump(), "threshold": None}),
-        # Short questions and tickets: the same thing is said in many ways, and merging two similar ones does no harm.
-        "tickets": MappingProxyType(
-            {"certainty": _certain(0.6, 0.3), "threshold": None, "diversify": "dpp", "diversity": 0.4}
+        # A result leaves only if the results that stay say all of it.
+        "default": MappingProxyType(_DECIDERS | {"texts": "edited"}),
+        # The rule of final deletions: the whole text is one piece of one result that stays.
+        "exact": MappingProxyType(_DECIDERS | {"texts": "exact"}),
+        # Also what says the same in other words: for interchangeable items, such as utterances and opinions.
+        "meaning": MappingProxyType(
+            _DECIDERS | {"texts": "edited", "rewordings": 0.36, "certainty": CertaintySettings().model_dump()}
         ),
+        # Reads no text: for collections without texts, or with texts that the proxy must not see.
+        "vectors": MappingProxyType(_DECIDERS | {"texts": None, "certainty": CertaintySettings().model_dump()}),
         # The recipe of most articles, exactly, for comparison.
         "classical": MappingProxyType(
             {
@@ -43,12 +42,12 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "order": "mmr",
                 "short": "fill",
                 "distance": "cosine",
-                "text": None,
+                "texts": None,
+                "rewordings": None,
+                "certainty": None,
                 "diversify": None,
             }
         ),
-        # Reads no payload: for collections without texts, or with texts that the proxy must not see.
-        "vectors": MappingProxyType({"text": None}),
     }
 )
 

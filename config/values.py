@@ -29,9 +29,9 @@ WriteTier = Literal["exact", "semantic", "related"]
 Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
-StitchMode = Literal["off", "mark", "drop"]
+Texts = Literal["exact", "said", "edited"]
 Diversifier = Literal["dpp", "msd", "cover", "ssd"]
-PresetName = Literal["exact", "careful", "default", "tickets", "classical", "vectors"]
+PresetName = Literal["default", "exact", "meaning", "vectors", "classical"]
 
 LARGEST_COUNT = 2_147_483_647  # signed 32-bit, the limit of sockets and C parsers
 LONGEST_SECONDS = 86_400.0  # a day: a larger number has the wrong unit

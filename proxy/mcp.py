@@ -123,19 +123,19 @@ def tools_of(places: Places) -> tuple[Tool, ...]:
     return (
         Tool(
             name="optimize",
-            description="Remove near-duplicate text chunks, select diverse ones and fit them into a token budget.",
+            description="Remove text chunks that other chunks say already, select diverse ones and fit them into a token budget.",
             takes=OptimizeRequest,
             call=lambda body: asyncio.to_thread(optimize, body),
         ),
         Tool(
             name="search",
-            description="Search a collection by a vector. Through VecSieve the results have no near-duplicates.",
+            description="Search a collection by a vector. Through VecSieve no result repeats another.",
             takes=SearchArguments,
             call=lambda body: asyncio.to_thread(_search, places, body),
         ),
         Tool(
             name="analyze",
-            description="Report the near-duplicates in a collection: their number, families and sources. Read-only.",
+            description="Report the repeats in a collection: how many points say nothing that another does not, families, sources. Read-only.",
             takes=AnalyzeArguments,
             call=lambda body: asyncio.to_thread(_analyze, places, body),
         ),
@@ -186,8 +186,6 @@ def _job(asked: AnalyzeArguments) -> Asked:
     text = USUAL_FIELDS if asked.text_field is None else (asked.text_field,)
     return Asked(
         collection=asked.collection,
-        cut=None,
-        origin="relative",
         fields=FieldNames(text=text, source=USUAL_SOURCES),
         limit=asked.points,
         work=None,

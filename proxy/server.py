@@ -23,7 +23,7 @@ from vecsieve.config.schema import Settings
 
 from .admin.access import token_in
 from .admin.inspector import TOKEN_FILE, InForce, Inspector
-from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin
+from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin, texts_of
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
 from .api.events import SECRET_FILE
@@ -131,7 +131,7 @@ class Instance:
             descriptors=descriptors,
             registry=registry,
         )
-        self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress)
+        self.knowledge = Knowledge(self._process.recent, self._process.pools, self._process.egress, self._process.texts)
         self.lifecycle = Lifecycle(
             drain_accept_seconds=settings.limits.drain_accept_seconds,
             drain_seconds=settings.limits.drain_seconds,
@@ -284,6 +284,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
             ),
             inspector=Inspector(instance.knowledge.ask, instance.in_force, registry),
             egress=partial(egress_of, instance.knowledge.ask),
+            texts=partial(texts_of, instance.knowledge.ask),
         )
     )
     admin_at, data_ports = parse_address(settings.admin), data_ports_of(settings)
@@ -420,6 +421,7 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
         ),
         inspector=Inspector(ask, in_force, registry),
         egress=partial(egress_of, ask),
+        texts=partial(texts_of, ask),
     )
     lifecycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=reload)
     lifecycle.listen_to_signals()

@@ -35,11 +35,8 @@ from support.sources import (
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.backends import INDEXES
 from vecsieve.config.fields import models_in
-from vecsieve.config.policy import CoefficientSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.cli import COMMANDS
-from vecsieve.proxy.selection.certainty import FEATURES
-from vecsieve.proxy.selection.text.signals import SIGNALS
 from vecsieve.proxy.telemetry.labels import OverrideName
 from vecsieve.proxy.telemetry.metrics import Metrics
 
@@ -222,10 +219,7 @@ def test_every_public_name_is_read_by_product_code() -> None:
 
 
 def test_every_public_member_is_read_by_product_code() -> None:
-    """Coefficients are read by the names of the rule's features, so they are exactly these."""
-    by_name = {f"{CoefficientSettings.__name__}.{name}" for name in FEATURES}
-    assert list(CoefficientSettings.model_fields) == list(FEATURES)
-    assert set(unread_of_classes(product())) - by_name == set()
+    assert unread_of_classes(product()) == []
 
 
 def test_a_name_that_nobody_reads_is_noticed() -> None:
@@ -258,11 +252,11 @@ def read_as_settings() -> set[str]:
 
 
 def test_every_setting_is_read_outside_the_checks_of_settings() -> None:
-    """Presets are laid on a policy in config/; overrides, signals of text and coefficients are read by their registered names; the
+    """Presets are laid on a policy in config/; overrides are read by their registered names; the
     section of indexes is read as ``Settings.indexes``, and `write.custom` by the function that it names (``custom_policy``).
     """
     settings = {name for model in models_of(Settings) - {OverrideSettings} for name in model.model_fields}
-    assert settings - read_as_settings() - {"preset", "custom", INDEXES, *SIGNALS, *FEATURES} == set()
+    assert settings - read_as_settings() - {"preset", "custom", INDEXES} == set()
     assert list(OverrideSettings.model_fields) == [each.value for each in OverrideName]
 
 
@@ -317,7 +311,7 @@ BANNED = {
     "knowing": "collection info",
     "hearing": "observer",
     "overhearing": "write invalidation",
-    "appetite": "adaptive fetch",
+    "appetite": "depth",
     "patience": "timeout",
     "recalling": "memory hit, miss",
     "surroundings": "services",

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contract import (
+    SAFE_METHODS,
     Called,
     Needs,
     Operation,
@@ -125,18 +126,20 @@ def _of_one(before: str, said: str) -> Unsettled:
     return Unsettled(key=said.lower() if _ID.fullmatch(said) else before + said)
 
 
-# Requests that create a collection, or copy one; its name is in the body.
-_MAKING = re.compile(r"/api/(?:v2/tenants/[^/]+/databases/[^/]+|v1)/collections(?:/[^/]+/fork)?")
-_NAMES = ChromaNames()
+# Reads of a collection's records, and writes that a later reply shows: values come with each reply, and its distances prove the vectors. All
+# other requests may change collections, or are those of a newer server.
+_HARMLESS = re.compile(
+    rf"/api/(?:v2/tenants/[^/]+/databases/[^/]+|v1)/collections/{ID}/(?:query|search|get|count|add|upsert|update|delete)"
+)
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """Any collection for a request that creates, alters or deletes one; else None. Never raises.
+    """Any collection for a request that may create, alter or delete one; else None. Never raises.
 
     Such requests are rare, and name a collection by its id or by its name.
     """
-    is_making = head.method == "POST" and _MAKING.fullmatch(head.path) is not None
-    return Touched(collection=None) if is_making or _NAMES.unsettles(head) is not None else None
+    is_harmless = head.method in SAFE_METHODS or _HARMLESS.fullmatch(head.path) is not None
+    return None if is_harmless else Touched(collection=None)
 
 
 # The largest fetch_k. A reply has all searches of a request as JSON. The server has no limit, but VecSieve holds 16 MiB of a reply by

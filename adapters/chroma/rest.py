@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -205,6 +206,7 @@ def _pool(document: ReplyDocument, place: int, needs: Needs) -> Pool:
         scores=scores,
         vectors=vectors,
         fields=_fields(document, place, needs),
+        payloads=partial(_payloads, document, place),
         ids=tuple(document.source.cut(*span) for span in document.columns[IDS].cells[place].spans),
         compared_by="" if unusable < len(vectors) else None,
         unusable=unusable,
@@ -237,6 +239,24 @@ def _fields(document: ReplyDocument, place: int, needs: Needs) -> tuple[tuple[by
             values += _last(document, text, metadata, may, allowance)
         rows.append(values)
     return tuple(rows)
+
+
+def _payloads(document: ReplyDocument, place: int, most: int) -> tuple[bytes | None, ...]:
+    """The metadata, with the document under its key."""
+    texts, metadatas = document.cells(DOCUMENTS, place), document.cells(METADATAS, place)
+    return tuple(
+        [
+            _together(_cut(document, text), _cut(document, metadata))
+            for text, metadata in zip(texts[:most], metadatas[:most], strict=True)
+        ]
+    )
+
+
+def _together(text: bytes | None, metadata: bytes | None) -> bytes | None:
+    if text is None:
+        return metadata
+    inside = b"" if metadata is None else metadata.strip()[1:-1]
+    return b'{"%s":%s%s%s}' % (DOCUMENT_KEY.encode(), text, b"," if inside.strip() else b"", inside)
 
 
 def _spans(

@@ -1,4 +1,4 @@
-"""Which Milvus requests are ranked searches, and which alter collections; errors, also those inside successful replies."""
+"""Which Milvus requests are ranked searches, and which change what is stored; errors, also those inside successful replies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 from ..base import GrpcDialect, RestDialect, json_text
 from ..contract import (
+    GRPC_SERVICES,
+    SAFE_METHODS,
     DeclinedError,
     NativeAnswer,
     Operation,
@@ -122,37 +124,41 @@ def classify_rest(head: RequestHead) -> Operation | None:
     return None
 
 
-# Requests that may alter a collection: its fields, its indexes and their metric, or the target of an alias.
+# Requests after which stored points, or a collection's fields, indexes and metric, may be others than before: every one that is not known to be
+# harmless, because it may be one of a newer server. Harmless are reads, and writes that a later reply shows: values come with each
+# reply, and its scores prove the vectors. Loading and flushing change no value, and a new partition is empty; applications repeat them.
 
 _ANY = Touched(collection=None)
 # Over REST names are in bodies, which are not parsed. Requests that only read also use POST.
-_PATH = re.compile(r"/v1/vector/collections/\w+|/v2/vectordb/(?:databases|collections|aliases|indexes)/(\w+)(?:/\w+)?")
-_READING = frozenset({"list", "describe", "has", "get_stats", "get_load_state", "load", "release", "flush", "compact"})
+_HARMLESS = re.compile(
+    r"/v1/vector/(?:search|query|get|insert|upsert|delete)"
+    r"|/v2/vectordb/entities/(?:search|hybrid_search|advanced_search|query|get|insert|upsert|delete)"
+    r"|/v2/vectordb/(?:\w+/){1,2}(?:list|describe|has|get|get_\w+|load|flush)|/v2/vectordb/partitions/create"
+)
+_HARMLESS_METHOD = re.compile(
+    rf"/{re.escape(_SERVICE)}/(?:(?:Get|Has|Describe|BatchDescribe|Show|List|Select|Check)\w*|Search|HybridSearch|Query|CalcDistance"
+    r"|Connect|Dummy|AllocTimestamp|RunAnalyzer|ComputePhraseMatchSlop"
+    r"|Insert|Upsert|Delete|Flush|FlushAll|LoadCollection|LoadPartitions|CreatePartition)"
+)
 # These name database and collection by the numbers of a search.
 _NAMING = methods(
     _SERVICE,
     "CreateCollection DropCollection AlterCollection AlterCollectionField AlterCollectionSchema AddCollectionField "
     "AddCollectionStructField AddCollectionFunction AlterCollectionFunction DropCollectionFunction TruncateCollection "
-    "CreateIndex AlterIndex DropIndex",
-)
-_OTHERWISE = methods(
-    _SERVICE,
-    "RenameCollection CreateAlias DropAlias AlterAlias CreateDatabase DropDatabase AlterDatabase RestoreSnapshot "
-    "RestoreExternalSnapshot RefreshExternalCollection ReplicateMessage",
+    "CreateIndex AlterIndex DropIndex ReleaseCollection DropPartition ReleasePartitions",
 )
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """The collection that the request may alter; None for none. Never raises."""
-    match = _PATH.fullmatch(head.path)
-    return None if match is None or head.method == "GET" or match[1] in _READING else _ANY
+    """The collection that the request may change; None for none. Never raises."""
+    return None if head.method in SAFE_METHODS or _HARMLESS.fullmatch(head.path) else _ANY
 
 
 def reshaped_over_grpc(head: RequestHead) -> Touched | None:
     """The same for a call: any collection if the message names none. Never raises."""
-    if head.path in _OTHERWISE:
-        return _ANY
-    return Touched(collection=collection_of(head) or None) if head.path in _NAMING else None
+    if head.path.startswith(GRPC_SERVICES) or _HARMLESS_METHOD.fullmatch(head.path):
+        return None
+    return Touched(collection=collection_of(head) or None) if head.path in _NAMING else _ANY
 
 
 # Status in replies: the code of servers before 2.3, and the one since.

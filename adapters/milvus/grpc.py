@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +32,7 @@ from ..contract import (
     UnsupportedError,
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from ..wire.json import splice
+from ..wire.json import members, object_of, splice, whole
 from ..wire.protobuf import (
     LENGTH,
     VARINT,
@@ -50,6 +51,8 @@ from ..wire.vectors import without_vector
 from . import calls, grpc_request
 from .calls import HYBRID_SEARCH, check_status
 from .grpc_columns import (
+    JSON,
+    STRING,
     Box,
     Column,
     Source,
@@ -262,12 +265,36 @@ def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool,
                 scores=scores[part],
                 vectors=vectors[part],
                 fields=fielded[part],
+                payloads=partial(_payloads, reply, start, count),
                 ids=ids[part],
                 compared_by=request.vector if unusable < count or not needs.vectors else None,
                 unusable=unusable,
             )
         )
     return tuple(pools)
+
+
+def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[bytes, ...]:
+    """The texts and documents of a query's rows, with the keys of ``$meta`` as in the client's own output."""
+    rows = range(start, start + min(count, most))
+    pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
+    for column in reply.columns.values():
+        if column.content.kind not in {STRING, JSON}:
+            continue
+        values = column_values(reply.body, column, Allowance(FIELD_BYTES))
+        for found, raw in zip(pairs, values[start : start + len(rows)], strict=True):
+            if raw is not None:
+                found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
+    return tuple([object_of(found) for found in pairs])
+
+
+def _members_of(raw: bytes) -> list[tuple[bytes, bytes]]:
+    """The keys and values of an object, as JSON; none of anything else."""
+    try:
+        found = members(raw, whole(raw))
+    except ValueError:
+        return []
+    return [(orjson.dumps(key), raw[slice(*member.span)]) for key, member in found.items()]
 
 
 def _scores(reply: ReplyDocument, rows: int) -> npt.NDArray[np.float64]:

@@ -178,6 +178,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(rest_search.trim)
     payloads = staticmethod(rest_search.payloads_of)
     describe = staticmethod(rest_search.describe)
+    collection_in = staticmethod(rest_search.collection_in)
     parse_description = staticmethod(search.read_rest_description)
 
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -36,6 +37,7 @@ from ..wire.json import (
     cuts,
     elements,
     members,
+    object_of,
     splice,
     string,
     value_spans,
@@ -184,6 +186,16 @@ def _widened(document: Document, count: int, narrowed_to: bytes | None = None) -
     return splice(document.body, edits)
 
 
+def collection_in(body: bytes) -> str:
+    """The name of the collection, after the database's; "" for none. Never raises."""
+    try:
+        found = members(body, whole(body))
+        database, name = (text_of(body, present(body, found, each)) for each in ("dbName", "collectionName"))
+    except (ValueError, IndexError, UnsupportedError):
+        return ""
+    return f"{database}/{name}" if name and database else name
+
+
 def describe(operation: Operation, body: bytes) -> Question | None:
     """The request for the description of the collection; None if the search names none. Never raises."""
     try:
@@ -291,11 +303,29 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         scores=_scores(request, document),
         vectors=vectors,
         fields=tuple(field_values(source, row, needs.payload_fields, needs.optional_fields, allowance) for row in rows),
+        payloads=partial(_payloads, request, document),
         ids=_ids(request, document, needs),
         compared_by=request.vector if unusable < len(rows) or not needs.vectors else None,
         unusable=unusable,
     )
     return pool, document
+
+
+def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+    """The rows without the distance and the vector."""
+    source, aside = document.source, {SCORE, request.vector}
+    return tuple(
+        [
+            object_of(
+                [
+                    (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
+                    for name, member in row.items()
+                    if name not in aside
+                ]
+            )
+            for row in document.rows[:most]
+        ]
+    )
 
 
 def _check_code(request: Document, text: bytes, root: Members) -> None:

@@ -60,6 +60,11 @@ class Schema:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The fields that may have texts, but for the ids."""
+        return tuple(name for name, own in self.fields.items() if own.kind in {VARCHAR, JSON} and name != self.primary)
+
+    @property
     def only_vector(self) -> str | None:
         """The only comparable field; None when there are several, or none."""
         return next(iter(self.vectors)) if len(self.vectors) == 1 else None
@@ -281,7 +286,9 @@ def choose(listed: tuple[str, ...], vector: str, needs: Needs, *, keys_apart: bo
     if not listed and schema is None:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
     must = _missing(needs.payload_fields, listed)
-    may = _missing(needs.optional_fields, listed)
+    # The schema names every field: no name has to be guessed.
+    texts = schema.texts if schema is not None and needs.whole and needs.optional_fields else ()
+    may = _missing((*needs.optional_fields, *texts), listed)
     columns = () if schema is None else _columns((*must, *may), schema)
     keys = () if schema is None else _keys((*must, *may), () if keys_apart else listed, schema)
     if not {*columns, *keys}.issuperset(must):

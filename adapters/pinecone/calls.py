@@ -12,8 +12,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ..base import RestDialect, json_text
-from ..contract import IndexRules, NativeAnswer, Operation, RequestHead, Touched, may_be_json
+from ..contract import (
+    GRPC_SERVICES,
+    SAFE_METHODS,
+    IndexRules,
+    NativeAnswer,
+    Operation,
+    RequestHead,
+    Touched,
+    may_be_json,
+)
 from ..wire.json import Span, elements, members, splice, string, whole, without_surrogates
+from ..wire.protobuf import methods
 
 BACKEND = "pinecone"
 QUERY = "query"
@@ -85,19 +95,40 @@ def index_of(host: str) -> str:
     return host if label == host or label.isdecimal() or host.startswith("[") else label
 
 
-# Requests that may change an index, by method and path only, so that no body is held.
+# Requests after which an index or its records may be others than before, by method and path only, so that no body is held: every one that is
+# not known to be harmless, because it may be one of a newer server. Harmless are reads, and writes that a later reply shows: values
+# come with each reply, and its scores prove the vectors.
 
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# Requests of the control plane.
-_SHAPING = frozenset({"indexes", "backups", "restore-jobs", "collections"})
+_HARMLESS = re.compile(
+    r"/query|/describe_index_stats|/vectors/(?:upsert|update|delete|fetch|fetch_by_metadata|list)"
+    r"|/records/namespaces/.*/(?:search|upsert)|/namespaces/.*/documents/(?:search|upsert|fetch|list|delete)",
+    re.DOTALL,
+)
+# First segments of the control plane's paths that lead to models and assistants, not to indexes.
+_BESIDE_INDEXES = OF_THE_CONTROL_PLANE - {"indexes", "backups", "restore-jobs", "collections", "admin"}
+_HARMLESS_METHODS = methods(
+    "VectorService",
+    "Query Fetch FetchByMetadata List DescribeIndexStats ListNamespaces DescribeNamespace Upsert Update Delete",
+)
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """Any index for a request that creates, alters or deletes one, by a name that no search has; else None. Never raises."""
-    if head.method in _SAFE_METHODS or head.host:
+    """The index that the request may change; None for none. Never raises. The control plane names an index by a name that no search has:
+    any index.
+    """
+    path = "/" + head.path.lstrip("/")
+    if head.method in SAFE_METHODS or (not head.host and path.split("/")[1] in _BESIDE_INDEXES):
         return None
-    first = head.path.lstrip("/").partition("/")[0]
-    return Touched(collection=None) if first in _SHAPING else None
+    # Servers normalize paths with dots differently.
+    is_harmless = _HARMLESS.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+    return None if is_harmless else Touched(collection=index_named(head) or None)
+
+
+def reshaped_over_grpc(head: RequestHead) -> Touched | None:
+    """The same for a call. Never raises."""
+    if head.path in _HARMLESS_METHODS or head.path.startswith(GRPC_SERVICES):
+        return None
+    return Touched(collection=index_named(head) or None)
 
 
 # A description of an index is the whole document or an element of its ``indexes``. Clients connect to ``private_host`` before ``host``

@@ -7,8 +7,9 @@ counts (https://protobuf.dev/programming-guides/encoding/#last-one-wins). Vector
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ from ..wire.protobuf import (
     unsigned,
     without,
 )
-from ..wire.protobuf_values import GOOGLE, Wanted, chosen
+from ..wire.protobuf_values import GOOGLE, Wanted, chosen, objects_json
 from ..wire.vectors import (
     SparseRow,
     matrix,
@@ -82,11 +83,12 @@ MESSAGES: Messages = {QUERY: {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One query. ``emptied``: the client did not request the values. ``self_id``: the record by which it searches; "" for none."""
+    """One query. ``emptied``: the client did not request the values; ``is_bare``: nor the metadata, which is added. ``self_id``: the record by which it searches; "" for none."""
 
     body: bytes
     top_k: int
     emptied: bool
+    is_bare: bool
     self_id: str
 
 
@@ -95,8 +97,10 @@ def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
     single, packed = _read_query(body)
     top_k = _number(body, single.get(TOP_K)) or 0
     check_page(top_k, 0)
-    if needs.payload_fields and not _number(body, single.get(INCLUDE_METADATA)):
+    has_metadata = bool(_number(body, single.get(INCLUDE_METADATA)))
+    if needs.payload_fields and not has_metadata:
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    is_bare = not has_metadata and bool(needs.whole or needs.seen_fields)
     vector, self_id, is_sparse = row(packed), _text(body, single.get(_QUERY_ID)), _SPARSE_VECTOR in single
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     candidates = _number(body, single.get(_MAX_CANDIDATES))
@@ -106,10 +110,10 @@ def parse(body: bytes, needs: Needs) -> tuple[Search, Document]:
         pages=False,
         query=usable(vector),
         partition=_partition(_text(body, single.get(NAMESPACE))),
-        most=rest_request.within(candidates, numbers=len(vector), is_sparse=is_sparse),
+        most=rest_request.within(candidates, numbers=len(vector), is_sparse=is_sparse, has_texts=is_bare),
     )
     is_forced = not _number(body, single.get(INCLUDE_VALUES)) and needs.vectors
-    return search, Document(body=body, top_k=top_k, emptied=is_forced, self_id=self_id)
+    return search, Document(body=body, top_k=top_k, emptied=is_forced, is_bare=is_bare, self_id=self_id)
 
 
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
@@ -118,7 +122,9 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     if not count:
         return document.body
     raised = b"" if count == document.top_k else number_field(TOP_K, count)
-    return document.body + raised + (number_field(INCLUDE_VALUES, 1) if document.emptied else b"")
+    switches = number_field(INCLUDE_VALUES, 1) if document.emptied else b""
+    switches += number_field(INCLUDE_METADATA, 1) if document.is_bare else b""
+    return document.body + raised + switches
 
 
 def _read_query(body: bytes) -> tuple[dict[int, Field], bytes]:
@@ -196,7 +202,8 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: the matches ``keep[0]`` in that order, without added values."""
     (kept,) = keep
     body, matches = reply.body, reply.matches
-    shown = [_shown(body, matches[index], emptied=request.emptied) for index in kept.tolist()]
+    added = ({_VALUES, _SPARSE_VALUES} if request.emptied else set()) | ({_METADATA} if request.is_bare else set())
+    shown = [_shown(body, matches[index], added) for index in kept.tolist()]
     return replaced(body, (0, len(body)), [match.field.whole for match in matches], shown)
 
 
@@ -209,6 +216,7 @@ def _read(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocu
         scores=np.array([match.score for match in matches], dtype=np.float64),
         vectors=vectors,
         fields=metadata_of(body, matches, wanted),
+        payloads=partial(_payloads, body, matches),
         # As over REST: both transports share remembered vectors.
         ids=tuple(orjson.dumps(match.id) for match in matches),
         compared_by="" if unusable < len(vectors) else None,
@@ -281,9 +289,16 @@ def metadata_of(body: bytes, matches: Sequence[Match], wanted: Wanted) -> tuple[
     return tuple(rows)
 
 
-def _shown(body: bytes, match: Match, *, emptied: bool) -> bytes:
-    """A match in the client's answer."""
-    dropped = [field for field in match.inside if field.number in {_VALUES, _SPARSE_VALUES}] if emptied else []
+def _payloads(body: bytes, matches: Sequence[Match], most: int) -> tuple[bytes | None, ...]:
+    """The metadata, which was parsed before."""
+    spans = [None if match.metadata is None else match.metadata.span for match in matches[:most]]
+    each = [() if span is None else messages_in(body, span, _STRUCT_FIELDS) for span in spans]
+    return objects_json(body, each, GOOGLE)
+
+
+def _shown(body: bytes, match: Match, added: Collection[int]) -> bytes:
+    """A match in the client's answer, without the ``added`` fields."""
+    dropped = [field for field in match.inside if field.number in added]
     if not dropped:
         return body[match.field.start : match.field.end]
     return length_field(_MATCHES, without(body, match.field.span, dropped))

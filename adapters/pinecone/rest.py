@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -39,6 +40,7 @@ from ..wire.json import (
     cuts,
     elements,
     members,
+    object_of,
     string,
     whole,
     without_surrogates,
@@ -157,6 +159,7 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
             field_values(source, match.payload, needs.payload_fields, needs.optional_fields, allowance)
             for match in document.matches
         ),
+        payloads=partial(_payloads, request, document),
         ids=tuple(
             source.cut(match.members[layout.id].value, match.members[layout.id].end) for match in document.matches
         ),
@@ -165,6 +168,23 @@ def _read(request: Document, needs: Needs, source: Shortened) -> tuple[Pool, Rep
         alone=_alone(request, document),
     )
     return pool, document
+
+
+def _payloads(request: Document, document: ReplyDocument, most: int) -> tuple[bytes, ...]:
+    """The metadata, or the fields, of matches; without the vector of a document."""
+    source, aside = document.source, {request.layout.id, request.layout.score, request.vector, request.sparse}
+    return tuple(
+        [
+            object_of(
+                [
+                    (source.cut(member.key, member.value).rstrip(b": \t\r\n"), source.cut(*member.span))
+                    for name, member in match.payload.items()
+                    if request.layout.payload is not None or name not in aside
+                ]
+            )
+            for match in document.matches[:most]
+        ]
+    )
 
 
 def _vectors(request: Document, document: ReplyDocument) -> Matrix:
@@ -349,12 +369,15 @@ def _is_count(value: bytes) -> bool:
 def _edits(request: Document, match: Match) -> list[Edit]:
     """The edits of a match, disjoint, in any order."""
     edits: list[Edit] = []
+    bare = {request.layout.payload or ""} if request.is_bare else set[str]()
     if request.added:
         edits += [(start, end, b"") for start, end in cuts(match.payload, request.added)]
     if request.emptied:
         values = None if request.vector is None else match.members.get(request.vector)
         edits += [] if values is None else [(values.value, values.end, b"[]")]
-        edits += [(start, end, b"") for start, end in cuts(match.members, {request.sparse or ""})]
+        edits += [(start, end, b"") for start, end in cuts(match.members, {request.sparse or ""} | bare)]
+    elif bare:
+        edits += [(start, end, b"") for start, end in cuts(match.members, bare)]
     return edits
 
 

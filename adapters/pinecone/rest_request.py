@@ -46,7 +46,8 @@ class Document:
     """One search. ``limit``: the span of the number of results. ``edits``: the other changes of a widened request.
 
     ``vector``, ``sparse``: the members with a candidate's dense and sparse vector; None for none. ``emptied``: the client did not request
-    ``vector``, and gets ``[]``. ``added``: the fields that the client did not select. ``self_id``: the record by which it searches.
+    ``vector``, and gets ``[]``. ``added``: the fields that the client did not select. ``is_bare``: it did not request metadata either.
+    ``self_id``: the record by which it searches.
     """
 
     body: bytes
@@ -58,6 +59,7 @@ class Document:
     sparse: str | None = None
     emptied: bool = False
     added: frozenset[str] = frozenset()
+    is_bare: bool = False
     self_id: str = ""
 
 
@@ -156,11 +158,12 @@ def most_matches(*, numbers: int = 0, is_sparse: bool = False, has_texts: bool =
     return min(REPLY_BYTES // (each + NUMBER_BYTES * numbers + SPARSE_BYTES * is_sparse), LARGEST_TOP_K)
 
 
-def within(candidates: int | None, *, numbers: int, is_sparse: bool) -> int:
+def within(candidates: int | None, *, numbers: int, is_sparse: bool, has_texts: bool = False) -> int:
     """The largest fetch_k of a query: as many as fit into a reply, at most ``candidates``, the client's limit for the index. ``numbers``:
     of the query's vector; 0 for none.
     """
-    fitting = most_matches(numbers=numbers if numbers or is_sparse else UNKNOWN_NUMBERS, is_sparse=is_sparse)
+    known = numbers if numbers or is_sparse else UNKNOWN_NUMBERS
+    fitting = most_matches(numbers=known, is_sparse=is_sparse, has_texts=has_texts)
     return fitting if candidates is None else min(fitting, candidates)
 
 
@@ -190,19 +193,23 @@ def parse_query(body: bytes, span: Span, needs: Needs) -> tuple[Search, Document
     limit = required(body, found, used.get("topK"))
     top_k = integer(body, limit)
     check_page(top_k, 0)
-    if needs.payload_fields and not switch(body, value.get("includeMetadata")):
+    has_metadata = switch(body, value.get("includeMetadata"))
+    if needs.payload_fields and not has_metadata:
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
+    is_bare = not has_metadata and bool(needs.whole or needs.seen_fields)
     vector, self_id = vector_of(body, value.get("vector")), text_of(body, value.get("id"))
     is_sparse = _is_sparse(body, value.get("sparseVector"))
     only_one_ranking(is_dense=bool(len(vector)), is_by_id=bool(self_id), is_sparse=is_sparse)
     is_forced = not switch(body, value.get("includeValues")) and needs.vectors
+    edits = [_forced(found, used, span, "includeValues", "include_values")] if is_forced else []
+    edits += [_forced(found, used, span, "includeMetadata", "include_metadata")] if is_bare else []
     search = Search(
         top_k=top_k, offset=0, pages=False, query=usable(vector), partition=_raw(body, value.get("namespace")),
-        most=within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse),
+        most=within(_count(body, value.get("maxCandidates")), numbers=len(vector), is_sparse=is_sparse, has_texts=is_bare),
     )  # fmt: skip
     document = Document(
         body=body, layout=QUERY_LAYOUT, top_k=top_k, limit=limit, vector="values", sparse="sparseValues",
-        edits=(_forced(found, used, span),) if is_forced else (), emptied=is_forced, self_id=self_id,
+        edits=tuple(edits), emptied=is_forced, is_bare=is_bare, self_id=self_id,
     )  # fmt: skip
     return search, document
 
@@ -229,12 +236,12 @@ def _is_sparse(body: bytes, span: Span | None) -> bool:
     return span is not None
 
 
-def _forced(found: Members, used: Mapping[str, str], span: Span) -> Edit:
-    """Request the values: replaces the client's switch, or uses its spelling."""
-    spelling = used.get("includeValues")
+def _forced(found: Members, used: Mapping[str, str], span: Span, name: str, other: str) -> Edit:
+    """Switch values or metadata on: replaces the client's switch, or uses its spelling. ``name``, ``other``: both spellings."""
+    spelling = used.get(name)
     if spelling is not None:
         return found[spelling].value, found[spelling].end, b"true"
-    spelling = "includeValues" if used["topK"] == "topK" else "include_values"
+    spelling = name if used["topK"] == "topK" else other
     return span[0] + 1, span[0] + 1, b'"%s":true,' % spelling.encode()
 
 
@@ -307,9 +314,9 @@ def parse_documents(body: bytes, span: Span, needs: Needs) -> tuple[Search, Docu
     top_k = integer(body, limit)
     check_page(top_k, 0)
     field, vector = _ranking(body, present(body, root, "score_by"))
-    # If there are vectors to compare, texts are not requested: a field that the schema lacks may be refused.
+    # If there are vectors to compare, only texts that documents have had are requested: a field that the schema lacks may be refused.
     must = needs.payload_fields if field is None else (field, *needs.payload_fields)
-    may = needs.optional_fields if field is None else ()
+    may = needs.optional_fields if field is None else needs.seen_fields
     listed = root.get("include_fields")
     selected = of_documents(body, None if listed is None else listed.span, span[0], must, may)
     if field is None and not selected.readable.intersection(may):

@@ -1,4 +1,4 @@
-"""Which Qdrant requests are ranked searches, and which alter collections; errors, and the refusal of a limit by strict mode.
+"""Which Qdrant requests are ranked searches, and which change what is stored; errors, and the refusal of a limit by strict mode.
 
 The server merges repeated slashes and drops trailing ones before it routes (actix ``NormalizePath::trim``; Qdrant's own test script
 calls ``//collections/x/points/search/``), and splits before it decodes, so ``%2F`` stays inside a name. The caller removes a
@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from ..base import GrpcDialect, RestDialect, json_text
-from ..contract import NativeAnswer, Operation, RequestHead, Touched, may_be_json
+from ..contract import GRPC_SERVICES, SAFE_METHODS, NativeAnswer, Operation, RequestHead, Touched, may_be_json
 from ..wire.protobuf import LENGTH, head_fields, methods, only, text
 
 BACKEND = "qdrant"
@@ -45,6 +45,9 @@ def classify_rest(head: RequestHead) -> Operation | None:
         return None
     return Operation(backend=BACKEND, name=name, collection=collection)
 
+
+# Qdrant's read rate limit counts a search once, and once more for each condition of its filter: a lookup has one more than the client's search.
+LOOKUP_READS = 2
 
 UPSERT, UPDATES = "upsert", "updates"
 
@@ -134,44 +137,56 @@ def collection_in(message: bytes) -> str:
         return ""
 
 
-# Requests that may alter a collection: its vectors, their sizes, or the target of an alias. An unknown request below a collection counts,
-# because it may be one of a newer server.
-
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Requests after which stored points, or a collection's vectors, may be others than before. Every request counts that is not known to be harmless, because
+# it may be one of a newer server. Harmless are reads, and writes after which a point has another version (a restored snapshot or a moved
+# shard brings versions back). ``METHOD path`` below /collections/{name}/:
+_HARMLESS = re.compile(
+    r"POST points(?:/(?:(?:search|recommend|discover|query)(?:/batch|/groups)?|search/matrix/(?:pairs|offsets)|scroll|count|delete|batch"
+    r"|(?:payload|vectors)(?:/delete)?|payload/clear))?"
+    r"|PUT points(?:/(?:payload|vectors))?|POST facet|PUT index|DELETE index/[^/]+"
+    r"|POST (?:shards/[^/]+/)?snapshots|DELETE (?:shards/[^/]+/)?snapshots/[^/]+"
+)
 _ANY = Touched(collection=None)
-# Below /collections/{name}/: these alter no vectors.
-_KEEPING = frozenset({"points", "index", "facet", "cluster", "shards"})
 _ALIASES = ["collections", "aliases"]
 
-_COLLECTIONS = "/qdrant.Collections/"
-_KEEPING_METHODS = methods(
-    "qdrant.Collections",
-    "Get List CollectionExists ListAliases ListCollectionAliases CollectionClusterInfo UpdateCollectionClusterSetup "
-    "CreateShardKey DeleteShardKey ListShardKeys",
+_HARMLESS_METHODS = (
+    methods(
+        "qdrant.Points",
+        "Upsert Delete Get UpdateVectors DeleteVectors SetPayload OverwritePayload DeletePayload ClearPayload "
+        "CreateFieldIndex DeleteFieldIndex Search SearchBatch SearchGroups Scroll Recommend RecommendBatch "
+        "RecommendGroups Discover DiscoverBatch Count UpdateBatch Query QueryBatch QueryGroups Facet SearchMatrixPairs "
+        "SearchMatrixOffsets",
+    )
+    | methods(
+        "qdrant.Collections",
+        "Get List CollectionExists ListAliases ListCollectionAliases CollectionClusterInfo ListShardKeys",
+    )
+    | methods("qdrant.Snapshots", "Create List Delete CreateFull ListFull DeleteFull")
+    | methods("qdrant.Qdrant", "HealthCheck")
 )
-_OF_VECTORS = methods("qdrant.Points", "CreateVectorName DeleteVectorName")
+_OF_ONE = methods("qdrant.Collections", "Create Update Delete")
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """The collection that the request may alter; None for none. Never raises."""
+    """The collection that the request may change; None for none. Never raises.
+
+    Below a collection's own path it may be any collection: searches may name it by an alias.
+    """
     segments = [segment for segment in head.path.split("/") if segment]
-    if head.method in _SAFE_METHODS or not segments:
+    if head.method in SAFE_METHODS:
         return None
-    if segments == _ALIASES or segments[0] == "snapshots":  # a full snapshot restores all collections
+    if segments[:1] != ["collections"] or segments == _ALIASES:
         return _ANY
-    if segments[0] != "collections" or len(segments) < 2 or (len(segments) > 2 and segments[2] in _KEEPING):
-        return None
-    return Touched(collection=collection_of(head) or None)
+    if len(segments) == 2:
+        return Touched(collection=collection_of(head) or None)
+    return None if _HARMLESS.fullmatch(f"{head.method} {'/'.join(segments[2:])}") else _ANY
 
 
 def reshaped_over_grpc(head: RequestHead) -> Touched | None:
-    """The same for a call: any collection if the message names none. Never raises."""
-    is_change = head.path.startswith(_COLLECTIONS) and head.path not in _KEEPING_METHODS
-    if not is_change and head.path not in _OF_VECTORS:
+    """The same for a call. Never raises."""
+    if head.path in _HARMLESS_METHODS or head.path.startswith(GRPC_SERVICES):
         return None
-    if head.path == _COLLECTIONS + "UpdateAliases":
-        return _ANY
-    return Touched(collection=collection_in(head.message) or None)
+    return Touched(collection=collection_in(head.message) or None) if head.path in _OF_ONE else _ANY
 
 
 # `Bad request: Limit exceeded 50 > 10 for "limit". Help: ..`: max_query_limit, for the root or for a prefetch.

@@ -33,7 +33,7 @@ from ..wire.protobuf import (
     skipped,
     varint,
 )
-from ..wire.protobuf_values import QDRANT, Wanted, chosen
+from ..wire.protobuf_values import QDRANT, Wanted, chosen, objects_json
 from ..wire.vectors import (
     SparseRow,
     matrix,
@@ -471,6 +471,7 @@ def _pool(data: bytes, plan: Plan, points: Points, needs: Needs) -> Pool:
         scores=points.scores,
         vectors=vectors,
         fields=values,
+        payloads=lambda most: objects_json(data, [point.entries for point in points.each[:most]], QDRANT),
         is_cut=is_cut or plan.payload.is_cut,
         ids=points.ids,
         versions=points.versions,

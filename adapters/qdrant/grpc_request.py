@@ -167,12 +167,14 @@ NAMES = Shape(frozenset(), frozenset({_NAMES}))
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """``asked``: the keys added to the payload selection. ``is_forced``: the client wants no payload. ``is_cut``: whether some optional
+    """``asked``: the keys added to the payload selection. ``is_forced``: the client wants no payload; ``is_whole``: all of it is requested
+    then. ``is_cut``: whether some optional
     keys are not returned completely.
     """
 
     asked: tuple[str, ...] = ()
     is_forced: bool = False
+    is_whole: bool = False
     is_cut: bool = False
 
 
@@ -194,9 +196,11 @@ def widen_vectors(number: int, wanted: bool | tuple[str, ...], name: str | None)
     return b"" if wanted is not False and name in wanted else _include(number, (name,))
 
 
-def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str]) -> Payload:
+def plan_payload(
+    data: bytes, field: Field | None, fields: Sequence[str], optional: Sequence[str], *, whole: bool = False
+) -> Payload:
     """The additions for the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly. ``optional`` keys
-    are added if possible.
+    are added if possible. ``whole``: all of the payload if the client wants none.
     """
     plain = askable(optional, fields)
     is_cut = not {*plain, *fields}.issuperset(optional)
@@ -207,7 +211,8 @@ def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], option
         return Payload()
     if not found or _ENABLE in found:
         asked = forced(fields, plain)
-        return Payload(asked, is_forced=bool(asked), is_cut=is_cut)
+        is_whole = whole and bool(asked)
+        return Payload(asked, is_forced=bool(asked), is_whole=is_whole, is_cut=is_cut and not is_whole)
     if not (fields or plain):
         return Payload(is_cut=is_cut)
     try:
@@ -221,6 +226,8 @@ def plan_payload(data: bytes, field: Field | None, fields: Sequence[str], option
 
 def widen_payload(number: int, payload: Payload) -> bytes:
     """The addition as field ``number``; b"" for none."""
+    if payload.is_whole:
+        return length_field(number, number_field(_ENABLE, 1))
     return _include(number, payload.asked) if payload.asked else b""
 
 
@@ -416,7 +423,9 @@ def _read(body: bytes, span: Span, layout: Layout, needs: Needs, index: int) -> 
     limit, offset = number_of(body, found, layout.limit), number_of(body, found, layout.offset)
     top_k, skipped = (layout.default_limit if limit is None else limit) or 0, offset or 0
     wanted = read_vectors(body, message(found, layout.vectors))
-    payload = plan_payload(body, message(found, layout.payload), needs.payload_fields, needs.optional_fields)
+    payload = plan_payload(
+        body, message(found, layout.payload), needs.payload_fields, needs.optional_fields, whole=needs.whole
+    )
     if not needs.values:
         payload = Payload(is_cut=payload.is_cut)
     check_page(top_k, skipped)

@@ -340,6 +340,8 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     divided = staticmethod(rest_fusion.divided)
     fused = staticmethod(rest_fusion.fused)
 
+    lookup_reads = calls.LOOKUP_READS
+
     def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
         return rest_request.again(own(call.document, Document), ids)
 

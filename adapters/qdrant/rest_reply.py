@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -388,6 +389,7 @@ def _pool(
         scores=np.array([score_of(document.text, point) for point in ranked.points], dtype=np.float64),
         vectors=compared.vectors,
         fields=_all_fields(document, ranked.points, needs),
+        payloads=partial(_payloads, document, ranked.points),
         ids=tuple(_id(document, point) for point in ranked.points),
         versions=_versions(document.text, ranked.points),
         vector_name=hint,
@@ -429,6 +431,10 @@ def _all_fields(document: ReplyDocument, points: Sequence[Point], needs: Needs) 
         _fields(document, point, needs.payload_fields) + optional(document, point, needs.optional_fields, allowance)
         for point in points
     )
+
+
+def _payloads(document: ReplyDocument, points: Sequence[Point], most: int) -> tuple[bytes | None, ...]:
+    return tuple([None if each.payload is None else document.source.cut(*each.payload) for each in points[:most]])
 
 
 def _fields(

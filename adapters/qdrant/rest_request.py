@@ -92,11 +92,18 @@ def widen_vectors(text: bytes, vectors: Vectors, name: str | None) -> bytes | No
 
 
 def plan_payload(
-    text: bytes, span: Span | None, fields: Sequence[str], optional: Sequence[str] = (), *, may_force: bool = True
+    text: bytes,
+    span: Span | None,
+    fields: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    may_force: bool = True,
+    whole: bool = False,
 ) -> Payload:
     """``with_payload`` with the top-level keys ``fields``. Raises UnsupportedError if one could not be removed again exactly.
 
-    ``optional`` keys are added if possible; the search continues without them. ``may_force``: also if the client wants no payload.
+    ``optional`` keys are added if possible; the search continues without them. ``may_force``: also if the client wants no payload;
+    ``whole``: then all of it.
     """
     value = b"null" if span is None else text[span[0] : span[1]]
     if value == b"true":
@@ -105,7 +112,9 @@ def plan_payload(
     is_cut = not {*plain, *fields}.issuperset(optional)
     if value in {b"null", b"false"}:
         wanted, is_cut = forced(fields, plain if may_force else ()), is_cut or not (may_force or not plain)
-        return Payload(span, _array(wanted), is_forced=True, is_cut=is_cut) if wanted else Payload(span, is_cut=is_cut)
+        if not wanted:
+            return Payload(span, is_cut=is_cut)
+        return Payload(span, b"true" if whole else _array(wanted), is_forced=True, is_cut=is_cut and not whole)
     if not (fields or plain):
         return Payload(span, is_cut=is_cut)
     try:
@@ -414,6 +423,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
             needs.payload_fields,
             needs.optional_fields,
             may_force=not endpoint.is_old,
+            whole=needs.whole,
         )
     except RepeatedKeyError:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD) from None

@@ -16,6 +16,8 @@ import msgspec
 
 from ..base import RestAdapter, RestDialect, json_text
 from ..contract import (
+    GRPC_SERVICES,
+    SAFE_METHODS,
     MalformedReplyError,
     NativeAnswer,
     Needs,
@@ -129,16 +131,28 @@ class WeaviateDialect(RestDialect):
         return NativeAnswer(status=status, content_type="application/json", body=body)
 
 
-# The class is in the path or in the body, and a search may write its first letter in lower case: it may be any collection.
-_SHAPING = re.compile(r"/v1/(?:schema|aliases)(?:/.*)?|/v1/backups/.+/restore")
-_KEEPING = re.compile(r"/v1/schema/[^/]+/(?:tenants|shards)(?:/.*)?")
+# ``METHOD path`` of reads, and of writes that a later reply shows: values come with each reply, and its scores prove the vectors. A new tenant is
+# empty, and to activate one changes no value; applications repeat both. All other requests may change collections, or are those of a
+# newer server: any collection, because a search may write the first letter of its name in lower case, or name it by an alias.
+_HARMLESS = re.compile(
+    r"POST /v1/graphql(?:/batch)?|\w+ /v1/objects(?:/.*)?|\w+ /v1/batch/(?:objects|references)"
+    r"|(?:POST|PUT) /v1/schema/[^/]+/tenants|POST /v1/backups/[^/]+"
+)
+_HARMLESS_METHODS = methods(
+    "weaviate.v1.Weaviate", "Search BatchObjects BatchReferences BatchDelete BatchStream TenantsGet Aggregate"
+)
 
 
 def reshaped(head: RequestHead) -> Touched | None:
-    """The collections whose vectors or properties the request may change; None for none. Total."""
-    if head.method in {"GET", "HEAD", "OPTIONS"} or _KEEPING.fullmatch(head.path) is not None:
-        return None
-    return None if _SHAPING.fullmatch(head.path) is None else Touched(collection=None)
+    """The collections whose objects, vectors or properties the request may change; None for none. Total."""
+    is_harmless = head.method in SAFE_METHODS or _HARMLESS.fullmatch(f"{head.method} {head.path}") is not None
+    return None if is_harmless else Touched(collection=None)
+
+
+def reshaped_over_grpc(head: RequestHead) -> Touched | None:
+    """The same for a call. Total."""
+    is_harmless = head.path in _HARMLESS_METHODS or head.path.startswith(GRPC_SERVICES)
+    return None if is_harmless else Touched(collection=None)
 
 
 def _not_read(*_: object) -> NoReturn:

@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 
 import numpy as np
@@ -19,6 +20,7 @@ import orjson
 
 from ..base import GrpcAdapter, GrpcDialect, Keep, own
 from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool, SearchCall
+from ..wire.json import object_of
 from ..wire.protobuf import (
     FIXED32,
     FIXED64,
@@ -302,6 +304,7 @@ def _pool(request: Document, needs: Needs, data: bytes, results: tuple[Result, .
         scores=np.array([_score_of(data, result.inside, request.ranking) for result in results], dtype=np.float64),
         vectors=vectors,
         fields=_fields(data, results, needs),
+        payloads=partial(_payloads, data, results),
         ids=tuple([orjson.dumps(each) for each in ids]),
         vector_name=name if request.shown.compared is None else None,
         compared_by=name if unusable < len(results) else missing,
@@ -364,6 +367,19 @@ def _fields(data: bytes, results: Sequence[Result], needs: Needs) -> tuple[tuple
         values = [as_json(data, found[key]) if key in found else None for key in must]
         rows.append((*values, *[_readable(data, found.get(key), plain, nested) for key in may]))
     return tuple(rows)
+
+
+def _payloads(data: bytes, results: Sequence[Result], most: int) -> tuple[bytes, ...]:
+    """The properties; without those that are beyond the allowance, or have no JSON form."""
+    plain, nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
+    found: list[bytes] = []
+    for result in results[:most]:
+        pairs = entries(data, [field.span for field in result.entries])
+        values = [
+            (orjson.dumps(key.decode(errors="replace")), _readable(data, span, plain, nested)) for key, span in pairs
+        ]
+        found.append(object_of([(key, value) for key, value in values if value is not None]))
+    return tuple(found)
 
 
 def _keys(names: Iterable[str]) -> list[bytes]:

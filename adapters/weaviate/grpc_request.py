@@ -188,7 +188,8 @@ def _floats(packed: bytes) -> Vector | None:
     return usable(row(packed))
 
 
-# Metadata, vectors and properties of each result. The server refuses the name of a missing property: only required ones are added.
+# Metadata, vectors and properties of each result. The server refuses the name of a missing property: only those are added that are
+# required, or that objects have had.
 
 # MetadataRequest.
 _UUID, _VECTOR, _DISTANCE, _SCORE, _SHOWN_VECTORS = 1, 2, 5, 7, 10
@@ -241,7 +242,7 @@ def plan_shown(data: bytes, metadata: Field | None, properties: Field | None, ra
         elif not listed:
             asked += number_field(_VECTOR, 1)
             hidden |= {LEGACY_FLOATS, LEGACY_BYTES, NAMED}
-    names = _missing(data, properties, needs.payload_fields)
+    names = _missing(data, properties, needs.payload_fields, needs.seen_fields)
     return Shown(asked=asked, hidden=hidden, listed=listed if is_added else None, compared=compared, properties=names)
 
 
@@ -258,8 +259,8 @@ def spelled(name: str) -> str:
     return name[:1].lower() + name[1:]
 
 
-def _missing(data: bytes, field: Field | None, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The wanted properties that the client does not select. Raises UnsupportedError."""
+def _missing(data: bytes, field: Field | None, wanted: Sequence[str], seen: Sequence[str]) -> tuple[str, ...]:
+    """The wanted properties that the client does not select, with those of ``seen`` that can be removed again. Raises UnsupportedError."""
     if field is None:  # all are returned
         return ()
     found = read(data, field.span, PROPERTIES)
@@ -270,7 +271,8 @@ def _missing(data: bytes, field: Field | None, wanted: Sequence[str]) -> tuple[s
     names = tuple(dict.fromkeys(spelled(name) for name in wanted if spelled(name) not in listed))
     if parts.intersection(names):  # a part of it is selected: the rest could not be removed
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    return names
+    more = (spelled(name) for name in seen if spelled(name) not in listed | parts)
+    return tuple(dict.fromkeys((*names, *more)))
 
 
 def _own_name(data: bytes, part: Field) -> str:

@@ -212,6 +212,11 @@ def cuts(found: Members, dropped: Collection[str]) -> list[Span]:
     return removed
 
 
+def object_of(values: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """An object from keys and values, both as JSON."""
+    return b"{%s}" % b",".join([b"%s:%s" % pair for pair in values])
+
+
 def splice(text: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
     """``text`` with each span ``(start, end)`` replaced by its bytes. Edits are disjoint, in any order; insertions at the same offset
     (start == end) keep their order.

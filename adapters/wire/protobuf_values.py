@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 import orjson
@@ -131,6 +131,19 @@ def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
     """The JSON of a map. ``spans``: of its entries; the last one of a key counts. Raises ValueError, also for numbers without a JSON form."""
     found = {key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)}
     return json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def objects_json(data: bytes, each: Iterable[Sequence[Span]], schema: Schema) -> tuple[bytes | None, ...]:
+    """The JSON of maps, each from the spans of its entries. One beyond the allowance, or without a JSON form, is left out."""
+    allowance = Allowance(NESTED_BYTES)
+    found: list[bytes | None] = []
+    for spans in each:
+        is_read = allowance.covers(sum(end - start for start, end in spans))
+        try:
+            found.append(object_json(data, spans, schema) if is_read else None)
+        except ValueError:
+            found.append(None)
+    return tuple(found)
 
 
 def map_message(values: Mapping[str, object], schema: Schema) -> bytes:

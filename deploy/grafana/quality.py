@@ -116,17 +116,20 @@ def _reasons() -> tuple[Panel, ...]:
     return (
         lines(
             "Left out, by reason",
-            "Candidates per search: same text, near text, same part of a document, or near vectors.",
+            "Candidates per search: what the results that stay say, by how that was found, and near vectors where a text is missing.",
             "short",
             {"{{reason}}": per_search("candidates_collapsed_total", by="reason")},
             is_stacked=True,
         ),
         lines(
-            "Kept by a guard",
-            "Candidates per search that looked like copies but differ in a number, date, version, source or tenant.",
-            "short",
-            {"{{guard}}": per_search("candidates_vetoed_total", by="guard")},
-            is_stacked=True,
+            "Would leave under preset meaning",
+            "Share of the results of sampled searches that a better result says in other words: no text proves it, so they stay by default.",
+            "percentunit",
+            {
+                "in other words": ratio(
+                    rate("sampled_results_total", 'result="reworded"'), rate("sampled_results_total")
+                )
+            },
         ),
         lines(
             "Capped, unusable, restrained",

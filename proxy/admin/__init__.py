@@ -6,7 +6,7 @@ access     who may use VecSieve's own listeners
 inspector  the inspector's JSON: who may read it, and judgements
 knowledge  the recent searches of one process; or of several workers, over their sockets
 recent     the last searches, candidate by candidate; repeats by collection over the last hour
-pools      recent pools kept to try other policies on
-rejudging  such a pool without texts and vectors, and the page that a policy selects from it
+pools      recent pools, kept to select from again
+reasons    why a result left the page or stays on it, in words
 whatif     what another policy would do with recent pools
 """

@@ -152,7 +152,6 @@ class Inspector:
         pairs = doubtful_first(in_one(await self._ask(Question(Kind.DOUBTFUL))))
         for pair in pairs:
             pair["judged"] = self._judged.get(_key(pair))
-            pair["measure"] = self._measure(pair["collection"])
         return {"judgements": None if self._judgements is None else str(self._judgements), "pairs": pairs}
 
     async def whatif(self, asked: Asked) -> object:
@@ -170,7 +169,7 @@ class Inspector:
         if not found:
             raise RefusedError(404, "this search is no longer kept; explain.keep says how many are")
         name = found[0]["collection"]
-        return {**found[0], **self._ruled("rule_number", name), "measure": self._measure(name)}
+        return {**found[0], **self._ruled("rule_number", name)}
 
     async def _judge(self, asked: Asked) -> object:
         """Append one verdict to the file. The request names a pair by its search and rank, never by ids."""
@@ -194,10 +193,6 @@ class Inspector:
                 ) from error
             self._judged.hold(_key(pair), is_right)
         return {"judged": is_right}
-
-    def _measure(self, collection: str) -> str:
-        """The unit of similarities under the collection's policy: probabilities under the calibrated rule."""
-        return "probability" if self._policy(collection).threshold is None else "similarity"
 
     def _policy(self, collection: str) -> PolicySettings:
         number, settings = self._rule(collection), self._in_force.settings
@@ -275,7 +270,6 @@ COUNTERS = {
     "bypassed": ("bypass_total", "reason"),
     "failed_open": ("fail_open_total", "reason"),
     "collapsed": ("candidates_collapsed_total", "reason"),
-    "kept_apart": ("candidates_vetoed_total", "guard"),
     "memory": ("memory_recalls_total", "result"),
     "own_reads": ("own_reads_total", "kind"),
 }

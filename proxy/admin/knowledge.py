@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -20,14 +20,19 @@ import numpy as np
 import orjson
 
 from ..search.budgets import Egress
-from .pools import Pools
-from .recent import BUCKET_SECONDS, MEMBERS, Kept, LeftOut, Numbered, Recent
-from .rejudging import KeptPool
+from ..search.collections.learned import Lru
+from ..search.collections.texts import CollectionTexts
+from ..telemetry.labels import Collapse, TextsKnown
+from .pools import KeptPool, Pools
+from .reasons import in_words
+from .recent import BUCKET_SECONDS, DOUBTFUL, MEMBERS, NOTHING, Kept, LeftOut, Numbered, Recent
 from .whatif import UNCHANGED, Change, judged
 
 Answer = dict[str, Any]
 MOST_ROWS = 200  # entries of a list; a person reads fewer
-BY_VECTOR = "distance"
+MOST_EXPLAINED = (
+    20  # searches of `/explain` whose texts are read for reasons in words: some 20 ms each, the newest first
+)
 EXACT = 2**53  # a browser rounds larger whole numbers
 
 
@@ -38,6 +43,7 @@ class Kind(StrEnum):
     DOUBTFUL = "doubtful"
     PAIR = "pair"
     COLLECTIONS = "collections"
+    TEXTS = "texts"
     WHATIF = "whatif"
     EGRESS = "egress"
 
@@ -59,15 +65,17 @@ Ask = Callable[[Question], Awaitable[list[Answer]]]
 class Knowledge:
     """Answers for one process. Doubtful pairs are kept longer than their searches while the page is in use."""
 
-    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent")
+    __slots__ = ("_doubtful", "_egress", "_judging", "_looked_at", "_pools", "_recent", "_texts", "_why")
 
-    def __init__(self, recent: Recent, pools: Pools, egress: Egress) -> None:
+    def __init__(self, recent: Recent, pools: Pools, egress: Egress, texts: CollectionTexts | None = None) -> None:
+        self._texts = CollectionTexts() if texts is None else texts
         self._egress = egress
         self._recent = recent
         self._pools = pools
         self._judging = asyncio.Lock()
         self._looked_at = 0
         self._doubtful: list[Answer] = []
+        self._why = Lru[tuple[int, bool], Mapping[int, str]](MOST_ROWS)
 
     async def ask(self, question: Question) -> list[Answer]:
         """As `Ask`, for this process only."""
@@ -81,12 +89,12 @@ class Knowledge:
                 found = self._searches(question.number)
             case Kind.SEARCH:
                 held = self._recent.numbered(question.number)
-                found = {"row": None if held is None else _shown(self._record(held))}
+                found = {"row": None if held is None else _shown(_record(held, await self._explained(held)))}
             case Kind.EXPLAIN:
                 found = {"keep": self._recent.keep, "rows": await self._records()}
             case Kind.DOUBTFUL:
                 await self._look()
-                found = {"rows": [_shown(self._explained(pair)) for pair in self._doubtful]}
+                found = {"rows": [_shown(pair) for pair in self._doubtful]}
             case Kind.PAIR:
                 found = {"row": self._pair(question.number, question.rank)}
             case Kind.WHATIF:
@@ -94,7 +102,9 @@ class Knowledge:
             case Kind.EGRESS:
                 found = json.loads(self._egress.as_json())
             case Kind.COLLECTIONS:
-                found = {"rows": self._recent.trends.as_rows()}
+                found = {"rows": self._recent.trends.as_rows(), "texts": self._texts.as_rows()}
+            case Kind.TEXTS:
+                found = {"texts": self._texts.as_rows()}
         return found
 
     async def _whatif(self, change: Change) -> Answer:
@@ -115,92 +125,85 @@ class Knowledge:
 
     async def _records(self) -> list[Answer]:
         found = []
-        for each in self._recent.newest():
-            found.append(self._record(each))
+        for place, each in enumerate(self._recent.newest()):
+            why = await self._explained(each) if place < MOST_EXPLAINED else self._known(each)
+            found.append(_record(each, why))
             await asyncio.sleep(0)
         return found
 
+    async def _explained(self, held: Numbered) -> Mapping[int, str]:
+        """The reasons of a search's candidates in words; none if its pool was not kept. Reads the texts beside the loop, once."""
+        pool = None if (held.number, self._recent.texts) in self._why else self._pool(held)
+        if pool is not None:
+            async with self._judging:
+                has_words = self._recent.texts
+                found = await asyncio.to_thread(in_words, pool, held.seen.selection, has_words=has_words)
+                self._why.hold((held.number, has_words), found)
+        return self._known(held)
+
+    def _known(self, held: Numbered) -> Mapping[int, str]:
+        """The reasons that were found before."""
+        return self._why.get((held.number, self._recent.texts), NOTHING)
+
     async def _look(self) -> None:
-        """Add the pairs of the searches since the last call; keep those nearest to their cut, one for each pair."""
+        """Add the pairs of the searches since the last call; keep those that differ most, one for each pair."""
         fresh = [each for each in self._recent.newest() if each.number > self._looked_at]
         self._looked_at = max(self._looked_at, *(each.number for each in fresh)) if fresh else self._looked_at
         found: list[Answer] = []
         for each in fresh:
-            found = [*found, *(self._pairs(each) if each.seen.has_drops_by_cut else ())]
+            found = [*found, *(_pairs(each) if each.seen.has_doubtful else ())]
             found = doubtful_first(found) if len(found) > 10 * MOST_ROWS else found
             await asyncio.sleep(0)
         self._doubtful = doubtful_first([*found, *self._doubtful])
 
     def _pair(self, number: int, rank: int) -> Answer | None:
         held = self._recent.numbered(number)
-        pairs = self._doubtful if held is None else self._pairs(held, only_by_cut=False)
+        pairs = self._doubtful if held is None else _pairs(held, only_doubtful=False)
         return next((pair for pair in pairs if (pair["search"], pair["rank"]) == (number, rank)), None)
-
-    def _pairs(self, held: Numbered, *, only_by_cut: bool = True) -> list[Answer]:
-        """The candidates that were left out, each with the result that represents it."""
-        record, pool = held.seen.record(), self._pool(held)
-        at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
-        at |= {each.rank: each for each in record.left_out}
-        return [
-            {
-                "search": held.number,
-                "rank": out.rank,
-                "at": held.at,
-                "collection": record.collection,
-                "rule": out.copy.rule,
-                "similarity": out.copy.similarity,
-                "cut": out.copy.cut,
-                "margin": out.copy.margin,
-                "weighed": _weighed(pool, out.rank, out.copy.rank, out.copy.cut),
-                "a": _side(at[out.copy.rank]),
-                "b": _side(out),
-            }
-            for out in record.left_out
-            if out.copy is not None and (out.copy.cut is not None or out.copy.rule == BY_VECTOR or not only_by_cut)
-        ]
-
-    def _explained(self, pair: Answer) -> Answer:
-        """Adds the weights of the rule: a search's pool may be kept later than its pairs are read, and dropped earlier."""
-        held = self._recent.numbered(pair["search"])
-        if held is not None and not pair["weighed"]:
-            pair["weighed"] = _weighed(self._pool(held), pair["rank"], pair["a"]["rank"], pair["cut"])
-        return pair
-
-    def _record(self, held: Numbered) -> Answer:
-        pool, record = self._pool(held), held.seen.record()
-        row: Answer = {"number": held.number, "at": held.at, **asdict(record)}
-        candidates: tuple[Kept | LeftOut, ...] = (*record.kept, *record.left_out)
-        for each, shown in zip(candidates, (*row["kept"], *row["left_out"]), strict=True):
-            if each.copy is not None:
-                shown["copy"]["weighed"] = _weighed(pool, each.rank, each.copy.rank, each.copy.cut)
-        return row
 
     def _pool(self, held: Numbered) -> KeptPool | None:
         """The kept pool of a search; in a batch only one search has one."""
         pool = self._pools.numbered(held.number)
-        return pool if pool is not None and np.array_equal(pool.scores, held.seen.scores, equal_nan=True) else None
+        return pool if pool is not None and np.array_equal(pool.bare.scores, held.seen.scores, equal_nan=True) else None
+
+
+def _record(held: Numbered, why: Mapping[int, str]) -> Answer:
+    return {"number": held.number, "at": held.at, **asdict(held.seen.record(why))}
+
+
+_DOUBTFUL = {Collapse.of(link) for link in DOUBTFUL}
+
+
+def _pairs(held: Numbered, *, only_doubtful: bool = True) -> list[Answer]:
+    """The candidates that were left out, each with the result that represents it."""
+    record = held.seen.record()
+    at: dict[int, Kept | LeftOut] = {each.rank: each for each in record.kept}
+    at |= {each.rank: each for each in record.left_out}
+    return [
+        {
+            "search": held.number,
+            "rank": out.rank,
+            "at": held.at,
+            "collection": record.collection,
+            "reason": out.copy.reason,
+            "similarity": out.copy.similarity,
+            "cut": out.copy.cut,
+            "why": out.copy.why,
+            "a": _side(at[out.copy.rank]),
+            "b": _side(out),
+        }
+        for out in record.left_out
+        if out.copy is not None and (out.copy.reason in _DOUBTFUL or not only_doubtful)
+    ]
 
 
 def doubtful_first(pairs: list[Answer]) -> list[Answer]:
-    """The smallest margin first, without margins the lowest similarity; among equal pairs the first, which is the newest."""
+    """What differs most first: the lowest similarity, before it those of which it is unknown; among equal pairs the first, which is the newest."""
     distinct: dict[tuple[str, ...], Answer] = {}
     for pair in pairs:
         sides = (str(side["id"] if side["text"] is None else side["text"]) for side in (pair["a"], pair["b"]))
         distinct.setdefault((pair["collection"], *sides), pair)
-    ordered = sorted(distinct.values(), key=_doubt)
-    return ordered[:MOST_ROWS]
-
-
-def _doubt(pair: Answer) -> tuple[bool, float, bool, float]:
-    margin, similarity = pair["margin"], pair["similarity"]
-    return margin is None, margin or 0.0, similarity is None, similarity or 0.0
-
-
-def _weighed(pool: KeptPool | None, rank: int, standing: int, cut: float | None) -> list[Answer]:
-    """The two subjects with the largest weights in a probability; none if the rule gave none, or the pool was not kept."""
-    if pool is None or cut is None:
-        return []
-    return [{**asdict(each), "weight": round(each.weight, 2)} for each in pool.why(rank, standing)]
+    return sorted(distinct.values(), key=lambda pair: pair["similarity"] or 0.0)[:MOST_ROWS]
 
 
 def _side(each: Kept | LeftOut) -> Answer:
@@ -266,7 +269,27 @@ def collections_in_one(answers: list[Answer]) -> Answer:
         if buckets
     ]
     rows.sort(key=lambda row: (-row["searches"], row["collection"]))
+    texts = texts_in_one(answers)
+    for row in rows:
+        row["texts"] = texts.get(row["collection"])
     return {"bucket_seconds": BUCKET_SECONDS, "members": MEMBERS, "collections": rows}
+
+
+def texts_in_one(answers: list[Answer]) -> dict[str, Answer]:
+    """What is known of the texts of each collection: of the processes that know most."""
+    order = list(TextsKnown)
+    merged: dict[str, Answer] = {}
+    for row in (row for answer in answers for row in answer["texts"]):
+        had = merged.get(row["collection"])
+        if had is None or order.index(row["standing"]) < order.index(had["standing"]):
+            merged[row["collection"]] = row
+    return merged
+
+
+async def texts_of(ask: Ask) -> list[Answer]:
+    """For `/status`, which needs no token: what is known of each collection, without the keys of its payloads."""
+    merged = texts_in_one(await ask(Question(Kind.TEXTS)))
+    return [{name: row[name] for name in ("collection", "standing", "texts")} for row in merged.values()][:MOST_ROWS]
 
 
 TIMEOUT_SECONDS = 2.0  # seconds; a worker that is stuck is left out, and the page shows the others

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +20,12 @@ from vecsieve.adapters.contract import Operation, Pool
 from vecsieve.config.schema import Settings
 
 from ..search.candidates import records_of
-from ..search.fetch import Attempt, Overlap
+from ..search.fetch import Attempt
 from ..selection.values import Fate, Link, Selection
-from ..telemetry.labels import Collapse, Guard, Outcome
+from ..telemetry.labels import Collapse, Outcome
 from ..telemetry.reports import Figures, Report
 from .pools import Pools
+from .reasons import why_left
 
 DIGITS = 4  # of a similarity or a score: more digits are noise, and differ between machines
 TEXT_CHARACTERS = 600  # characters of a text that are kept, enough to judge by
@@ -41,6 +43,7 @@ class LeftOutBy(StrEnum):
     NOT_CHOSEN = "not_chosen"  # beyond what was requested, or passed over by the diversifier
 
 
+NOTHING: Mapping[int, str] = MappingProxyType({})
 _LEFT_OUT: Mapping[int, LeftOutBy] = {
     Fate.SHOWN: LeftOutBy.SHOWN,
     Fate.CAPPED: LeftOutBy.CAPPED,
@@ -48,30 +51,33 @@ _LEFT_OUT: Mapping[int, LeftOutBy] = {
 }
 
 
+# Without a proof in words: what a person should judge.
+DOUBTFUL = (Link.EDITED, Link.REWORDED, Link.DISTANCE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The result of which a candidate is a copy, and the rule that decided.
+    """The result that says what a candidate says, and how that was found.
 
-    ``rank``: of that result. ``similarity``: by that rule; None if the two were not compared. ``cut``: the required similarity; None if no
-    cut decided. ``margin``: similarity - cut. ``evidence``: all of it in words.
+    ``rank``: of that result. ``also``: of a second one, which holds another part; None if there is none. ``similarity``: as in Selection; None if unknown.
+    ``cut``: the required similarity of vectors; None if no cut decided. ``why``: all of it in words, with ranks from 1.
     """
 
     of: Id
     rank: int
+    also: int | None
     reason: Collapse
-    rule: str
     similarity: float | None
     cut: float | None
-    margin: float | None
-    evidence: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """A result. ``rank``: in the database's own order, 0 is the best. ``collapsed_ids``: its copies.
 
-    ``copy``: set if another result represents its cluster. ``kept_apart_by``: the guard that prevented a merge. ``text``: its start; None
-    without a text, or unless the settings ask for texts. ``overlaps``: results that are overlapping chunks, if the policy marks them.
+    ``copy``: set if another result represents its cluster. ``stays``: why it stays although another result is like it, in words; None if none is, or
+    its pool was not kept. ``text``: its start; None without a text, or unless the settings ask for texts.
     """
 
     id: Id
@@ -79,9 +85,8 @@ class Kept:
     score: float | None
     collapsed_ids: tuple[Id, ...]
     copy: Copy | None
-    kept_apart_by: Guard | None
+    stays: str | None = None
     text: str | None = None
-    overlaps: tuple[Id, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,6 @@ class LeftOut:
     score: float | None
     reason: Collapse | LeftOutBy
     copy: Copy | None
-    kept_apart_by: Guard | None
     text: str | None = None
 
 
@@ -101,7 +105,7 @@ class LeftOut:
 class Record:
     """One search. Holds no vector, query or credential, and payload only as ``text``. ``acted``: False if the database's own results were
     left unchanged; ``restrained``: because vectors alone would have merged most of the pool. ``short``: results fewer than requested,
-    although copies were left.
+    although copies were left. ``threshold``: the cut of vectors, None if they decided nothing.
     """
 
     backend: str
@@ -116,7 +120,7 @@ class Record:
     acted: bool
     restrained: bool
     short: int
-    threshold: float
+    threshold: float | None
     kept: tuple[Kept, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -135,7 +139,6 @@ class Seen:
     outcome: Outcome = Outcome.DEDUP
     added_ms: float = 0.0
     texts: tuple[str | None, ...] | None = None
-    overlapping: tuple[Overlap, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -164,9 +167,9 @@ class Seen:
             changed=self.is_changed,
         )
 
-    def record(self) -> Record:
-        """What happened to every candidate: results in answer order, the others by rank."""
-        reading = _Reading(self)
+    def record(self, why: Mapping[int, str] = NOTHING) -> Record:
+        """What happened to every candidate: results in answer order, the others by rank. ``why``: reasons in words, by rank."""
+        reading = _Reading(self, why)
         kept = self.selection.keep.tolist()
         return Record(
             backend=self.operation.backend,
@@ -181,17 +184,16 @@ class Seen:
             acted=self.selection.acted,
             restrained=self.selection.restrained,
             short=self.figures.short,
-            threshold=round(self.selection.threshold, DIGITS),
+            threshold=_rounded(self.selection.threshold),
             kept=tuple(reading.kept(row) for row in kept),
             left_out=tuple(reading.left_out(row) for row in sorted(set(range(len(self.scores))) - set(kept))),
         )
 
     @property
-    def has_drops_by_cut(self) -> bool:
-        """Whether a cut, not an equal text, collapsed a candidate: only such drops can be doubtful."""
+    def has_doubtful(self) -> bool:
+        """Whether a candidate left without a proof."""
         chosen = self.selection
-        by_cut = np.isfinite(chosen.cuts) | (chosen.links == Link.DISTANCE)
-        return bool(np.any(by_cut & (chosen.fates == Fate.COLLAPSED)))
+        return bool(np.any(np.isin(chosen.links, DOUBTFUL) & (chosen.fates == Fate.COLLAPSED)))
 
 
 def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
@@ -212,7 +214,6 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
                 outcome=report.outcome,
                 added_ms=round(report.added_seconds * 1000, 2),
                 texts=_texts(attempt, place, pool) if texts else None,
-                overlapping=attempt.overlapping[place] if attempt.overlapping else (),
             )
 
 
@@ -229,18 +230,18 @@ def _texts(attempt: Attempt, place: int, pool: Pool) -> tuple[str | None, ...] |
 class _Reading:
     """One selection, candidate by candidate."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, why: Mapping[int, str]) -> None:
         selection, n = seen.selection, len(seen.scores)
         self._ids = tuple(map(_id, seen.ids)) or (None,) * n
         self._scores = [_rounded(score) for score in seen.scores.tolist()]
         self._texts = seen.texts or (None,) * n
-        self._overlapping = seen.overlapping
+        self._why = why
         self._fates: list[int] = selection.fates.tolist()
         self._links: list[int] = selection.links.tolist()
         self._similarities: list[float] = selection.similarities.tolist()
         self._cuts: list[float] = selection.cuts.tolist()
         self._standing: list[int] = selection.representative.tolist()
-        self._vetoes: list[int] = selection.vetoes.tolist()
+        self._also: list[int] = selection.also.tolist()
         self._collapsed: dict[int, list[Id]] = {}
         for row in np.flatnonzero(selection.fates == Fate.COLLAPSED).tolist():
             self._collapsed.setdefault(self._standing[row], []).append(self._ids[row])
@@ -252,9 +253,8 @@ class _Reading:
             score=self._scores[row],
             collapsed_ids=tuple(self._collapsed.get(row, ())),
             copy=None if self._standing[row] == row else self._copy(row),
-            kept_apart_by=Guard.of(self._vetoes[row]),
+            stays=self._why.get(row) if self._standing[row] == row else None,
             text=self._texts[row],
-            overlaps=tuple([self._ids[sum(pair[:2]) - row] for pair in self._overlapping if row in pair[:2]]),
         )
 
     def left_out(self, row: int) -> LeftOut:
@@ -267,39 +267,22 @@ class _Reading:
             score=self._scores[row],
             reason=other if copy is None else copy.reason,
             copy=copy,
-            kept_apart_by=Guard.of(self._vetoes[row]),
             text=self._texts[row],
         )
 
     def _copy(self, row: int) -> Copy:
         link, similarity, cut = Link(self._links[row]), self._similarities[row], self._cuts[row]
+        head, also = self._standing[row], self._also[row]
+        numbers = [head + 1, *([also + 1] if also >= 0 else [])]
         return Copy(
-            of=self._ids[self._standing[row]],
-            rank=self._standing[row],
+            of=self._ids[head],
+            rank=head,
+            also=also if also >= 0 else None,
             reason=Collapse.of(link),
-            rule=link.name.lower(),
             similarity=_rounded(similarity),
             cut=_rounded(cut),
-            margin=_rounded(similarity - cut),
-            evidence=evidence(link, similarity, cut),
+            why=self._why.get(row) or why_left(link, numbers, similarity, cut),
         )
-
-
-_EVIDENCE: Mapping[Link, str] = {
-    Link.IDENTICAL: "same text",
-    Link.SPAN: "overlapping parts of a document",
-    Link.SEAM: "the end of one is the beginning of the other",
-    Link.CONTAINMENT: "contained",
-    **dict.fromkeys((Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT), "much the same words"),
-}
-
-
-def evidence(link: Link, similarity: float, cut: float) -> str:
-    """Why two results are copies, in words: "same text", "contained", "near (0.87, cut 0.84)"."""
-    words = _EVIDENCE.get(link, "near")
-    if link in {Link.IDENTICAL, Link.NONE} or not math.isfinite(similarity):
-        return words
-    return f"{words} ({similarity:.2f}, cut {cut:.2f})" if math.isfinite(cut) else f"{words} ({similarity:.2f})"
 
 
 def _rounded(number: float) -> float | None:
@@ -483,9 +466,9 @@ class Observed:
     pools: Pools
 
     def needs_features(self, attempt: Attempt) -> bool:
-        return self.recent.texts or (self.pools.keep and not attempt.enough and self.pools.is_due())
+        return self.recent.texts or (not attempt.enough and self.pools.is_due(attempt))
 
     def answered(self, attempt: Attempt, report: Report) -> None:
         self.recent.take(attempt, report)
-        if self.pools.keep and not attempt.enough:
+        if not attempt.enough:
             self.pools.offer(attempt, self.recent.last)

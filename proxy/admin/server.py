@@ -10,7 +10,7 @@ from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import orjson
 from aiohttp import web
@@ -150,12 +150,16 @@ CLOSE_SECONDS = 1.0
 NO_SUCH_PAGE = b"not found: / /livez /readyz /metrics /status /explain /egress /api/\n"
 
 
+async def _no_texts() -> list[dict[str, Any]]:
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
     """The content of the pages. Each function is called per request, on the loop, and must be quick.
 
     ``is_ready``: whether the process accepts new requests. ``metrics``: the exposition for an Accept field. ``inspector``: the last
-    searches. ``egress``: their cost in bytes per collection.
+    searches. ``egress``: their cost in bytes per collection. ``texts``: for the status, where the texts of each collection are.
     """
 
     is_ready: Callable[[], bool]
@@ -163,6 +167,7 @@ class Pages:
     status: Callable[[], Status]
     inspector: Inspector
     egress: Callable[[], Awaitable[bytes]]
+    texts: Callable[[], Awaitable[list[dict[str, Any]]]] = _no_texts
 
 
 class AdminServer:
@@ -209,15 +214,15 @@ class AdminServer:
         path, _, query = request.raw_path.partition("?")
         if path == "/explain" or path.startswith("/api/"):
             return await _inspected(self._pages.inspector, request, path, query)
-        shown, file, is_egress = _PAGES.get(path), page_file(path), path == "/egress"
-        if shown is None and file is None and not is_egress:
+        shown, file, gathered = _PAGES.get(path), page_file(path), _GATHERED.get(path)
+        if shown is None and file is None and gathered is None:
             return answer(404, NO_SUCH_PAGE)
         if request.method not in {"GET", "HEAD"}:
             return answer(405, b"method not allowed\n", ("Allow", "GET, HEAD"))
         if file is not None:
             return answer(200, file[0], ("Content-Type", file[1]), *GUARDS)
-        if is_egress:
-            return answer(200, await self._pages.egress(), ("Content-Type", "application/json"))
+        if gathered is not None:
+            return answer(200, await gathered(self._pages), ("Content-Type", "application/json"))
         assert shown is not None  # noqa: S101 - one of the three is there
         return shown(self._pages, request)
 
@@ -253,11 +258,18 @@ def _metrics(pages: Pages, request: web.BaseRequest) -> RawResponse:
     return answer(200, scraped.body, ("Content-Type", scraped.content_type))
 
 
+async def _status(pages: Pages) -> bytes:
+    return replace(pages.status(), texts=tuple(await pages.texts())).as_json()
+
+
+# From all serving processes.
+_GATHERED: Mapping[str, Callable[[Pages], Awaitable[bytes]]] = MappingProxyType(
+    {"/egress": lambda pages: pages.egress(), "/status": _status}
+)
 _PAGES: Mapping[str, Callable[[Pages, web.BaseRequest], RawResponse]] = MappingProxyType(
     {
         "/livez": lambda _pages, _request: answer(200, b"ok\n"),
         "/readyz": lambda pages, _: answer(200, b"ok\n") if pages.is_ready() else answer(503, b"not ready\n"),
         "/metrics": _metrics,
-        "/status": lambda pages, _: answer(200, pages.status().as_json(), ("Content-Type", "application/json")),
     }
 )

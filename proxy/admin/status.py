@@ -31,7 +31,9 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One reading. ``mode``: the mode that overrides every policy's; None when policies decide."""
+    """One reading. ``mode``: the mode that overrides every policy's; None when policies decide. ``texts``: per collection, where its texts
+    are.
+    """
 
     version: str
     state: str
@@ -46,6 +48,7 @@ class Status:
     learned_collections: int
     index_ports: tuple[int, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
+    texts: tuple[dict[str, object], ...] = ()
 
     def as_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode("ascii") + b"\n"

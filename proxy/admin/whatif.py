@@ -1,6 +1,6 @@
 """The effect of another policy on recent pools: the change in question, and its outcome in numbers.
 
-The pools are those of pools.py. Each is judged twice, by the policy that selected and by the changed one.
+The pools are those of pools.py. From each the changed policy selects a page, which is compared with the page of the policy in force.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from vecsieve.config.policy import MmrSettings, PolicySettings, RelativeThreshold
 from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.schema import RuleSettings
 
-from ..search.policy import mmr_of, resolved, threshold_of
-from ..selection.policy import Certain, Fixed, Linkage, Policy
-from .pools import Sampled
-from .rejudging import KeptPool, Page, rejudged
+from ..search.policy import mmr_of, resolved, suited, threshold_of
+from ..selection.policy import Certain, Fixed, Linkage, Policy, Short, Strategy
+from ..selection.values import Link, Selection, finished
+from .pools import KeptPool, Page, Sampled, choosing, page_of
+from .reasons import why_left
 
 MOST_EXAMPLES = 20
-BREATHE = 16  # pools, after which other threads may run
 PRESET_NAMES = tuple(PRESETS)
 MOST_OF_A_NAME = 100  # results of one document or source
 
@@ -29,19 +31,31 @@ class ChangeError(ValueError):
     """An invalid change. The message shows at most the name of a member."""
 
 
+# What a change may choose by name. Strategies that read metadata which the policy in force does not fetch would choose blindly.
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "preset": PRESET_NAMES,
+    "linkage": tuple(Linkage),
+    "representative": tuple(each for each in Strategy if each is not Strategy.CHAIN),
+    "short": tuple(Short),
+}
+CUTS = {"threshold": 2.0, "relative": 1.0, "certainty": 1.0}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """None leaves a member unchanged. At most one of ``preset``, ``certainty``, ``threshold`` and ``relative``.
+    """None leaves a member unchanged. ``preset`` comes first, the others change it. At most one of the cuts of vectors: ``threshold``, ``relative``,
+    ``certainty``.
 
-    ``certainty``: for the second result; ``last``: from the eighth on, None for the same. ``mmr_lambda``: of MMR. ``per_document``,
-    ``per_source``: the most results. ``collection``: only its pools.
+    ``mmr_lambda``: of MMR. ``per_document``, ``per_source``: the most results. ``collection``: only its pools.
     """
 
     preset: str | None = None
-    certainty: float | None = None
-    last: float | None = None
     threshold: float | None = None
     relative: float | None = None
+    certainty: float | None = None
+    linkage: str | None = None
+    representative: str | None = None
+    short: str | None = None
     mmr_lambda: float | None = None
     per_document: int | None = None
     per_source: int | None = None
@@ -53,27 +67,25 @@ class Change:
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise ChangeError(f"{unknown[0][:40]}: wanted one of {', '.join(names)}")
-        made = cls(
+        cuts = [name for name in CUTS if name in given]
+        if len(cuts) > 1:
+            raise ChangeError(f"{' and '.join(cuts)}: wanted one of them")
+        for name, choices in CHOICES.items():
+            if name in given and given[name] not in choices:
+                raise ChangeError(f"{name}: wanted one of {', '.join(choices)}")
+        return cls(
             preset=given.get("preset"),
+            linkage=given.get("linkage"),
+            representative=given.get("representative"),
+            short=given.get("short"),
             collection=given.get("collection"),
-            certainty=_number("certainty", given, 1.0),
-            last=_number("last", given, 1.0),
-            threshold=_number("threshold", given, 2.0),
-            relative=_number("relative", given, 1.0),
+            threshold=_number("threshold", given, CUTS["threshold"]),
+            relative=_number("relative", given, CUTS["relative"]),
+            certainty=_number("certainty", given, CUTS["certainty"]),
             mmr_lambda=_number("mmr_lambda", given, 1.0),
             per_document=_count("per_document", given),
             per_source=_count("per_source", given),
         )
-        if made.preset is not None and made.preset not in PRESET_NAMES:
-            raise ChangeError(f"preset: wanted one of {', '.join(PRESET_NAMES)}")
-        deciding = [
-            name for name in ("preset", "certainty", "threshold", "relative") if getattr(made, name) is not None
-        ]
-        if len(deciding) > 1:
-            raise ChangeError(f"{' and '.join(deciding)}: wanted one of them")
-        if made.last is not None and made.certainty is None:
-            raise ChangeError("last: wanted certainty beside it")
-        return made
 
     def applied(self) -> Callable[[Policy], Policy]:
         """A function from the policy that selected to the changed one."""
@@ -81,24 +93,37 @@ class Change:
         if self.preset is not None:
             rule = RuleSettings.model_validate({"preset": self.preset})
             whole = resolved(policy_of(PolicySettings(), rule), mode=None).selection
-        mmr = None if self.mmr_lambda is None else mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
 
         def changed(policy: Policy) -> Policy:
-            found = policy if whole is None else whole
-            if self.certainty is not None:
-                last = self.certainty if self.last is None else self.last
-                rule = Certain.beside(found.threshold, self.certainty, last)
-                found = replace(found, threshold=rule, linkage=Linkage.LEADER)
-            if self.threshold is not None:
-                found = replace(found, threshold=Fixed(value=self.threshold))
-            if self.relative is not None:
-                bounds = threshold_of(RelativeThreshold.model_validate({"relative": self.relative}))
-                found = replace(found, threshold=bounds)
+            found = self._cut(policy if whole is None else whole)
+            found = replace(found, **self._replaced())
             caps = {name: most for name in ("per_document", "per_source") if (most := getattr(self, name)) is not None}
-            found = replace(found, caps=replace(found.caps, **caps)) if caps else found
-            return found if mmr is None else replace(found, diversifier=mmr)
+            return replace(found, caps=replace(found.caps, **caps)) if caps else found
 
         return changed
+
+    def _cut(self, policy: Policy) -> Policy:
+        """The policy with the cut of vectors and the linkage that it allows."""
+        linkage = policy.linkage if self.linkage is None else Linkage(self.linkage)
+        threshold = policy.threshold
+        if self.threshold is not None:
+            threshold = Fixed(value=self.threshold)
+        elif self.relative is not None:
+            threshold = threshold_of(RelativeThreshold.model_validate({"relative": self.relative}))
+        elif self.certainty is not None:
+            threshold, linkage = Certain(first=self.certainty, last=self.certainty), Linkage.LEADER
+        return replace(policy, threshold=suited(threshold, linkage), linkage=linkage)
+
+    def _replaced(self) -> dict[str, Any]:
+        """The other members of a policy that change."""
+        found: dict[str, Any] = {}
+        if self.representative is not None:
+            found["representative"] = Strategy(self.representative)
+        if self.short is not None:
+            found["short"] = Short(self.short)
+        if self.mmr_lambda is not None:
+            found["diversifier"] = mmr_of(MmrSettings.model_validate({"lambda": self.mmr_lambda}))
+        return found
 
 
 UNCHANGED = Change()
@@ -134,6 +159,9 @@ COUNTED = (
     "dropped_then",
     "filled_now",
     "filled_then",
+    "reworded_then",
+    "with_texts",
+    "with_vectors",
     "with_documents",
     "with_sources",
 )
@@ -142,24 +170,36 @@ COUNTED = (
 def judged(pools: Iterable[Sampled], change: Change) -> dict[str, Any]:
     """JSON-ready: by collection the counts of COUNTED, and the searches that would differ most. Runs in a thread of its own."""
     apply, counts, examples = change.applied(), dict[str, list[int]](), list[dict[str, Any]]()
-    changed: dict[int, Policy] = {}  # pools share few policies
-    for number, sampled in enumerate(pools):
-        if number % BREATHE == 0:
-            time.sleep(0)
-        pool = sampled.pool
+    for sampled in pools:
         if change.collection is not None and sampled.collection != change.collection:
             continue
-        other = changed.get(id(pool.policy))
-        if other is None:
-            other = changed[id(pool.policy)] = apply(pool.policy)
-        now, then = rejudged(pool, pool.policy), rejudged(pool, other)
+        time.sleep(0)  # other threads may run
+        pool = sampled.pool
+        selection = _selected(pool, apply(pool.policy))
+        then = page_of(selection, pool.top_k, pool.offset)
         row = counts.setdefault(sampled.collection, [0] * len(COUNTED))
-        counts[sampled.collection] = [sum(pair) for pair in zip(row, _counted(pool, now, then), strict=True)]
-        gone, back = _only(now, then), _only(then, now)
+        counts[sampled.collection] = [sum(pair) for pair in zip(row, _counted(pool, then), strict=True)]
+        gone, back = _only(pool.now, then), _only(then, pool.now)
         if gone or back:
-            examples.append({"number": sampled.number, "collection": sampled.collection, "gone": gone, "back": back})
+            example = {"number": sampled.number, "collection": sampled.collection, "gone": gone, "back": back}
+            examples.append({**example, "why": [_why(selection, rank) for rank in gone]})
     rows = [{"collection": name, **dict(zip(COUNTED, row, strict=True))} for name, row in counts.items()]
     return {"rows": rows, "examples": most_different(examples)}
+
+
+def _selected(pool: KeptPool, policy: Policy) -> Selection:
+    return finished(choosing(pool.candidates(), top_k=pool.top_k, policy=policy, offset=pool.offset))
+
+
+def _why(selection: Selection, rank: int) -> str:
+    """Why the changed policy leaves a result out, "" if none stands for it."""
+    head, also = int(selection.representative[rank]), int(selection.also[rank])
+    if head == rank:
+        return ""
+    numbers = [head + 1, *([also + 1] if also >= 0 else [])]
+    return why_left(
+        Link(int(selection.links[rank])), numbers, float(selection.similarities[rank]), float(selection.cuts[rank])
+    )
 
 
 def most_different(examples: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -184,19 +224,21 @@ def in_one(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _counted(pool: KeptPool, now: Page, then: Page) -> tuple[int, ...]:
-    start = pool.offset or 0
-    own = set(range(min(start, len(pool.scores)), min(start + pool.top_k, len(pool.scores))))
-    kept = [set(page.keep.tolist()) for page in (now, then)]
+def _counted(pool: KeptPool, then: Page) -> tuple[int, ...]:
+    start, pages = pool.offset or 0, (pool.now, then)
+    own = set(range(start, start + pool.results))
+    kept = [set(page.keep.tolist()) for page in pages]
     return (
         1,
-        now.keep.tolist() != then.keep.tolist(),
-        *(page.keep.tolist() != sorted(own) for page in (now, then)),
+        not np.array_equal(pool.now.keep, then.keep),
+        *(page.keep.tolist() != sorted(own) for page in pages),
         *(len(own - each) for each in kept),
-        now.filled,
-        then.filled,
-        pool.documents is not None,
-        pool.sources is not None,
+        *(page.filled for page in pages),
+        then.reworded,
+        pool.texts is not None,
+        pool.has_vectors,
+        pool.bare.metadata.documents is not None,
+        pool.bare.metadata.sources is not None,
     )
 
 

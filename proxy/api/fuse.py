@@ -1,8 +1,8 @@
-"""`POST /v1/fuse`: removes near-duplicates from each ranked list, fuses the lists, and removes near-duplicates from the fused list.
+"""`POST /v1/fuse`: removes what is said above from each ranked list, fuses the lists, and removes it from the fused list.
 
-Different databases have different ids. So the fusion identifies a result by its text, ignoring case, layout and punctuation around
-words. A result without text is identified by its id. The fused score is the sum over all lists. Near-duplicates are found by the walk of
-/v1/optimize: by embeddings within one list. In the fused list it compares words only, if the lists have different models.
+Different databases have different ids. So the fusion identifies a result by its text, as the judge reads it: without case, layout of prose and
+marks of formatting. A result without text is identified by its id. The fused score is the sum over all lists. What leaves is decided as in
+/v1/optimize. In the fused list embeddings are not compared if the lists have different models.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from vecsieve.adapters.fused_scores import Ranked, dbsf, rrf
 
-from ..selection.values import FloatMatrix
+from ..selection.reading.bounds import readable
+from ..selection.reading.text import Text
+from ..selection.values import FloatMatrix, Link
 from .messages import (
     MOST_CHUNKS,
+    NEARLY_EQUAL,
+    TIERS,
     Chunk,
     Count,
-    Distance,
+    Cut,
     Metadata,
     OwnId,
+    Texts,
     check_chunk,
     own_id,
     vectors_of,
     whole,
+    without_former,
 )
-from .problems import decoded, invalid
-from .walk import Leaders, Reader, Stage, Walk, Words
+from .problems import ProblemError, decoded, invalid
+from .walk import REASONS, Decided, Repeat, Rules, Stage, candidates_of, matrix_of, text_of
 
 MOST_LISTS = 16
 LARGEST_SCORE = 1e15  # `dbsf` sums up to 500 squared scores in 32-bit floats
@@ -63,8 +70,8 @@ class FuseRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     method: Literal["rrf", "dbsf"] = "rrf"
     k: Annotated[Count, Meta(description="For `rrf`: rank r (from 1) scores 1 / (r / weight + k - 1).")] = 60
     target_k: Count = 8
-    semantic_dedup_threshold: Annotated[float, Meta(gt=0.0, le=2.0)] = 0.001
-    dedup_threshold: Distance = 0.15
+    texts: Texts = "edited"
+    dedup_threshold: Cut = NEARLY_EQUAL
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -87,11 +94,12 @@ class FusedResult(Struct, frozen=True, kw_only=True):
 
 
 class RemovedResult(Struct, frozen=True, kw_only=True):
-    """A removed result, the stage that removed it, and the result that it repeats."""
+    """A removed result, the stage that removed it, the results that say all of it, and the reason in words."""
 
     place: Place
     stage: Stage
-    repeats: Place | None
+    covered_by: list[Place]
+    reason: str
 
 
 class FuseStats(Struct, frozen=True, kw_only=True):
@@ -112,14 +120,17 @@ class FuseResponse(Struct, frozen=True, kw_only=True):
     stats: FuseStats
 
 
-Key = tuple[str, OwnId]
+Key = tuple[str, object]
 _DECODER = msgspec.json.Decoder(FuseRequest)
 
 
 def fuse(body: bytes) -> bytes:
     """The handler of the endpoint. Raises ProblemError."""
     began = time.perf_counter()
-    request = decoded(_DECODER, body)
+    try:
+        request = decoded(_DECODER, body)
+    except ProblemError as problem:
+        raise without_former(problem) from None
     results, within, after = _fused(request, whole(request.k, "$.k"), whole(request.target_k, "$.target_k"))
     count = sum(len(each.results) for each in request.lists)
     answer = FuseResponse(
@@ -138,27 +149,25 @@ def fuse(body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One result of one list. ``key``: results with equal keys are one result in the fusion."""
+    """One result of one list. ``text``: None for blanks. ``key``: results with equal keys are one result in the fusion."""
 
     result: Result
     place: Place
-    words: Words
+    text: Text | None
     vector: FloatMatrix | None
-
-    @property
-    def key(self) -> Key:
-        return ("text", self.words.key) if self.words.key else ("id", self.place.id)
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class _Removed:
     item: _Item
     stage: Stage
-    repeats: _Item | None
+    covered_by: tuple[_Item, ...]
+    reason: str
 
-    def told(self, place: Place) -> RemovedResult:
-        repeats = None if self.repeats is None else self.repeats.place
-        return RemovedResult(place=place, stage=self.stage, repeats=repeats)
+    def at(self, place: Place) -> RemovedResult:
+        covered_by = [each.place for each in self.covered_by]
+        return RemovedResult(place=place, stage=self.stage, covered_by=covered_by, reason=self.reason)
 
 
 def _fused(
@@ -190,22 +199,23 @@ def _fused(
         )
         for item in kept[:target_k]
     ]
-    after += [_Removed(item, Stage.TARGET, None) for item in kept[target_k:]]
+    after += [_Removed(item, Stage.TARGET, (), REASONS[Stage.TARGET]) for item in kept[target_k:]]
     return (
         results,
-        [removed.told(removed.item.place) for removed in within],
-        [removed.told(each.place) for removed in after for each in places[removed.item.key]],
+        [removed.at(removed.item.place) for removed in within],
+        [removed.at(each.place) for removed in after for each in places[removed.item.key]],
     )
 
 
 def _items(request: FuseRequest) -> list[list[_Item]]:
-    """The results of each list. Words are read by rank, so that the reading budget goes to the best results. Raises ProblemError."""
+    """The results of each list. Texts are read by rank, so that the reading budget goes to the best results. Raises ProblemError."""
     count = sum(len(each.results) for each in request.lists)
     if count > MOST_CHUNKS:
         raise invalid("$.lists", f"{count} results", f"{MOST_CHUNKS} at most in all lists")
     where = [(number, rank) for number, each in enumerate(request.lists) for rank in range(len(each.results))]
     where.sort(key=lambda pair: (pair[1], pair[0]))
-    words = dict(zip(where, Reader().read([request.lists[n].results[rank].text for n, rank in where]), strict=True))
+    texts = [text_of(request.lists[number].results[rank].text) for number, rank in where]
+    keys = dict(zip(where, zip(texts, map(_said, readable(texts)[0]), strict=True), strict=True))
     found: list[list[_Item]] = []
     for number, each in enumerate(request.lists):
         for rank, result in enumerate(each.results):
@@ -217,35 +227,59 @@ def _items(request: FuseRequest) -> list[list[_Item]]:
             for rank, result in enumerate(each.results)
         ]
         rows = zip(each.results, places, vectors, strict=True)
-        found.append([_Item(result, place, words[number, place.rank - 1], vector) for result, place, vector in rows])
+        found.append([_item(*row, *keys[number, row[1].rank - 1]) for row in rows])
     return found
+
+
+def _said(text: Text | None) -> object | None:
+    """What a text says; None for one that is not read, or says nothing."""
+    if text is None or not text.passages()[0].tokens:
+        return None
+    plain, laid = text.passages()
+    return plain.tokens, None if laid is None else laid.tokens
+
+
+def _item(result: Result, place: Place, vector: FloatMatrix | None, text: Text | None, said: object | None) -> _Item:
+    key = ("id", place.id) if text is None else ("raw", text.raw) if said is None else ("text", said)
+    return _Item(result, place, text, vector, key)
 
 
 def _distinct(
     items: Sequence[_Item], request: FuseRequest, *, by_vectors: bool = True
 ) -> tuple[list[_Item], list[_Removed]]:
     """The distinct items in rank order, and the removed ones."""
-    walk = Walk(semantic=request.semantic_dedup_threshold, dimension=None)
-    leaders = Leaders(request.dedup_threshold)
-    heads: dict[int, _Item] = {}
     met: dict[Key, _Item] = {}
-    came: list[_Item] = []
-    kept: list[_Item] = []
-    removed: list[_Removed] = []
-    for item in items:
-        head, stage = met.setdefault(item.key, item), Stage.EXACT
-        if head is item:
-            came.append(item)
-            repeat = walk.step(item.words, item.vector if by_vectors else None)
-            if repeat is not None:
-                head, stage = came[repeat.of], repeat.stage
-            else:
-                head, stage = heads.setdefault(leaders.step(walk.distances), item), Stage.CLUSTER
-        if head is item:
-            kept.append(item)
-        else:
-            removed.append(_Removed(item, stage, head))
-    return kept, removed
+    firsts = [item for item in items if met.setdefault(item.key, item) is item]
+    rules = Rules(tier=TIERS[request.texts], cut=request.dedup_threshold)
+    vectors = matrix_of([item.vector if by_vectors else None for item in firsts], None)
+    falling = np.arange(len(firsts), 0.0, -1.0)
+    decided = Decided(candidates_of([item.text for item in firsts], vectors, falling), rules)
+    repeats = decided.repeats(decided.grouped.heads)
+    removed = {
+        id(item): _removed(item, repeat, firsts, rules)
+        for item, repeat in zip(firsts, repeats, strict=True)
+        if repeat is not None
+    }
+    kept = [item for item in firsts if id(item) not in removed]
+    gone = [
+        removed[id(first)] if id(first) in removed else _same(item, first)
+        for item in items
+        if (first := met[item.key]) is not item or id(item) in removed
+    ]
+    return kept, gone
+
+
+def _removed(item: _Item, repeat: Repeat, items: Sequence[_Item], rules: Rules) -> _Removed:
+    holders = tuple(items[each] for each in repeat.of)
+    return _Removed(item, repeat.stage, holders, repeat.reason([each.place.id for each in holders], rules.cut))
+
+
+def _same(item: _Item, first: _Item) -> _Removed:
+    """A result with the key of an earlier one."""
+    if item.text is None:
+        return _Removed(item, Stage.EQUAL_ID, (first,), REASONS[Stage.EQUAL_ID])
+    repeat = Repeat(Link.EQUAL, (0,), 1.0)
+    return _Removed(item, repeat.stage, (first,), repeat.reason([first.place.id], 0.0))
 
 
 def _ranked(request: FuseRequest, lists: Sequence[Sequence[_Item]], k: int) -> Ranked[Key]:

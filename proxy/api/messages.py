@@ -15,11 +15,11 @@ from msgspec import Meta, Raw, Struct, field
 
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 
-from ..selection.policy import Linkage, Strategy
+from ..selection.policy import Linkage, Strategy, Tier
 from ..selection.values import FloatMatrix
 from .optimize import Chunks, Kept, Optimized, Removed, Tokens, Wishes, optimize
 from .problems import WHOLE, ProblemError, decoded, invalid
-from .walk import Stage
+from .walk import REASONS, Stage
 
 MOST_CHUNKS = 500
 MOST_CHARACTERS = 1_000_000  # of one text: a regular expression takes 15 ms for it, in one call
@@ -36,6 +36,15 @@ Text = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 Embedding = Annotated[Raw, Meta(extra_json_schema=_NUMBERS)]
 Metadata = Annotated[Raw, Meta(extra_json_schema=_OBJECT)]
 Distance = Annotated[float, Meta(ge=0.0, le=2.0)]
+Texts = Annotated[
+    Literal["edited", "said", "exact", "none"],
+    Meta(description="What texts decide, as in policy.texts; none: embeddings decide alone."),
+]
+Cut = Annotated[
+    Distance, Meta(description="Up to which two embeddings merge. They decide the pairs of which one has no text.")
+]
+NEARLY_EQUAL = 0.001  # the embedding of one text, quantised or computed again
+TIERS = {"edited": Tier.EDITED, "said": Tier.SAID, "exact": Tier.EXACT, "none": None}
 Count = Annotated[Whole, Meta(ge=1, le=2**31 - 1)]
 
 
@@ -57,8 +66,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     namespace: Annotated[str, Meta(pattern=r"\S", description="Has no effect: requests are independent.")] = "default"
     target_k: Count = 8
     token_budget: Count | None = None
-    semantic_dedup_threshold: Annotated[float, Meta(gt=0.0, le=2.0)] = 0.001
-    dedup_threshold: Distance = 0.15
+    texts: Texts = "edited"
+    dedup_threshold: Cut = NEARLY_EQUAL
     cluster_threshold: Annotated[Distance | None, Meta(description="Overrides dedup_threshold.")] = None
     cluster_linkage: Literal["average", "complete", "single", "leader"] = "average"
     max_per_cluster: Count = 1
@@ -88,15 +97,16 @@ class KeptChunk(Struct, frozen=True, kw_only=True):
 
 
 class RemovedChunk(Struct, frozen=True, kw_only=True):
-    """A removed chunk, the stage that removed it, and the chunk that it repeats."""
+    """A removed chunk, the stage that removed it, the chunks that say all of it (one, or a few together), and the reason in words."""
 
     id: OwnId
     stage: Stage
-    repeats: OwnId | None
+    covered_by: list[OwnId]
+    reason: str
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """Figures of one request."""
+    """Figures of one request. ``semantic_duplicate_count``: removed for what others say, without the equal texts."""
 
     input_count: int
     output_count: int
@@ -119,6 +129,7 @@ class OptimizeResponse(Struct, frozen=True, kw_only=True):
 
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
+_LIKE = (Stage.CONTAINED, Stage.JOINED, Stage.FRAMED, Stage.EDITED, Stage.VECTORS)
 _STRATEGIES = {"score": Strategy.RANK}
 _DECODER = msgspec.json.Decoder(OptimizeRequest)
 
@@ -129,11 +140,12 @@ def optimizing(tokens: Tokens) -> Callable[[bytes], bytes]:
     def work(body: bytes) -> bytes:
         began = time.perf_counter()
         request = decoded_options(_DECODER, body)
-        found = optimize(chunks_of(request.chunks), wishes_of(request), tokens)
-        chunks = request.chunks
+        wishes, chunks = wishes_of(request), request.chunks
+        found = optimize(chunks_of(chunks), wishes, tokens)
+        ids = [own_id(chunk) for chunk in chunks]
         answer = OptimizeResponse(
             chunks=[kept_chunk(chunks[each.number], each) for each in found.kept],
-            removed=[removed_chunk(chunks, each) for each in found.removed],
+            removed=[removed_chunk(ids, each, wishes.cut) for each in found.removed],
             stats=stats_of(len(chunks), found, time.perf_counter() - began),
         )
         return msgspec.json.encode(answer) + b"\n"
@@ -149,7 +161,18 @@ def decoded_options(decoder: msgspec.json.Decoder[AnyOptions], body: bytes) -> A
         if problem.problem.where == "$.embedding_model":
             wanted = "null: VecSieve computes no embeddings. Send them; chunks without embeddings are compared by words"
             raise invalid("$.embedding_model", "a name", wanted) from None
-        raise
+        raise without_former(problem) from None
+
+
+FORMER = "semantic_dedup_threshold"
+
+
+def without_former(problem: ProblemError) -> ProblemError:
+    """The problem of a member of earlier versions, with what to use instead; else the problem itself."""
+    if f"`{FORMER}`" not in problem.problem.detail:
+        return problem
+    wanted = "no such member: texts are compared by what they say (texts), and embeddings where one of two has no text (dedup_threshold)"
+    return invalid(f"$.{FORMER}", "a threshold", wanted)
 
 
 def wishes_of(options: Options) -> Wishes:
@@ -159,8 +182,8 @@ def wishes_of(options: Options) -> Wishes:
     return Wishes(
         target_k=whole(options.target_k, "$.target_k"),
         token_budget=None if options.token_budget is None else whole(options.token_budget, "$.token_budget"),
-        semantic=options.semantic_dedup_threshold,
-        cluster_cut=cut,
+        tier=TIERS[options.texts],
+        cut=cut,
         linkage=Linkage(options.cluster_linkage),
         max_per_cluster=whole(options.max_per_cluster, "$.max_per_cluster"),
         mmr_lambda=options.mmr_lambda if options.enable_mmr else None,
@@ -223,9 +246,12 @@ def own_id(chunk: Chunk) -> OwnId:
     return int(chunk.id) if isinstance(chunk.id, float) else chunk.id
 
 
-def removed_chunk(chunks: Sequence[Chunk], removed: Removed) -> RemovedChunk:
-    repeats = None if removed.of is None else own_id(chunks[removed.of])
-    return RemovedChunk(id=own_id(chunks[removed.number]), stage=removed.stage, repeats=repeats)
+def removed_chunk(ids: Sequence[OwnId], removed: Removed, cut: float) -> RemovedChunk:
+    """``ids``: of all chunks. ``cut``: of the options."""
+    repeat = removed.repeat
+    names = [] if repeat is None else [ids[each] for each in repeat.of]
+    reason = REASONS[removed.stage] if repeat is None else repeat.reason(names, cut)
+    return RemovedChunk(id=ids[removed.number], stage=removed.stage, covered_by=names, reason=reason)
 
 
 def stats_of(count: int, found: Optimized, seconds: float) -> Stats:
@@ -233,8 +259,8 @@ def stats_of(count: int, found: Optimized, seconds: float) -> Stats:
     return Stats(
         input_count=count,
         output_count=len(found.kept),
-        exact_duplicate_count=found.count(Stage.EXACT),
-        semantic_duplicate_count=found.count(Stage.SEMANTIC),
+        exact_duplicate_count=found.count(Stage.EQUAL_TEXT),
+        semantic_duplicate_count=sum(found.count(stage) for stage in _LIKE),
         cluster_count=found.clusters,
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,

@@ -1,26 +1,27 @@
 """Selects the chunks to keep. Uses only numpy: no JSON, no HTTP, no clock, no model.
 
-Chunks are ranked by score, equal scores by their order. The stages: remove exact duplicates and near-duplicates (walk.py), cluster the rest,
-take the representative of each cluster and up to ``max_per_cluster`` of its members, apply MMR if more than ``target_k`` remain, remove
-redundant white space, apply the token budget. Each removed chunk is reported with its stage and the chunk that it repeats.
+Chunks are ranked by score, equal scores by their order. The stages: a chunk leaves if better-ranked ones say all of it (walk.py), else it stays or
+represents its cluster; up to ``max_per_cluster`` members of a cluster are taken; MMR chooses if more than ``target_k`` remain; redundant white
+space goes; the token budget is applied. Each removed chunk is reported with its stage, the chunks that cover it, and the reason in words.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..selection.clustering import cluster
 from ..selection.diversifiers.mmr import mmr
 from ..selection.diversifiers.relevance import query_distance, scaled
-from ..selection.policy import Linkage, Strategy
+from ..selection.policy import Linkage, Strategy, Tier
+from ..selection.reading.bounds import readable
 from ..selection.representatives import represent
 from ..selection.single import expand
-from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Metric
-from .walk import Reader, Repeat, Stage, Walk, Words, jaccard, labels_of, lexicon_of
+from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices
+from .overlap import Words, jaccard, shares, words_of
+from .walk import Decided, Repeat, Rules, Stage, candidates_of, matrix_of, text_of
 
 Tokens = Callable[[str], int]
 """Counts the tokens of a text."""
@@ -28,14 +29,15 @@ Tokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """The options. ``token_budget``: None for no limit. ``cluster_cut``: the largest distance at which clusters merge. ``mmr_lambda``:
-    1.0 is only relevance; None for no MMR. ``query``: the text of the query. ``query_vector``: (d,) float32 or None.
+    """The options. ``token_budget``: None for no limit. ``tier``: what texts decide; None: embeddings decide alone. ``cut``: the largest cosine
+    distance at which embeddings merge. ``mmr_lambda``: 1.0 is only relevance; None for no MMR. ``query``: the text of the query. ``query_vector``:
+    (d,) float32 or None.
     """
 
     target_k: int
     token_budget: int | None
-    semantic: float
-    cluster_cut: float
+    tier: Tier | None
+    cut: float
     linkage: Linkage
     max_per_cluster: int
     mmr_lambda: float | None
@@ -48,6 +50,18 @@ class Wishes:
     def dimension(self) -> int | None:
         """The dimension of the compared vectors; None: that of the first chunk with a vector."""
         return None if self.query_vector is None or not len(self.query_vector) else len(self.query_vector)
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(tier=self.tier, cut=self.cut, linkage=self.linkage)
+
+    def can_never_fit(self, text: str, tokens: Tokens) -> bool:
+        """Whether a text alone exceeds the budget. Such a chunk covers no other."""
+        return self.token_budget is not None and tokens(self.shown(text)) > self.token_budget
+
+    def shown(self, text: str) -> str:
+        """A text as it is returned."""
+        return compressed(text) if self.compress else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +83,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """``of``: the chunk that it repeats; None if it was removed only for lack of room."""
+    """``repeat``: by which chunks it is covered, with their positions in the request; None if it was removed only for lack of room."""
 
     number: int
     stage: Stage
-    of: int | None
+    repeat: Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,49 +106,33 @@ class Optimized:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """The m survivors of the walk in rank order. ``numbers``: the chunks' positions in the request."""
+    """m chunks in rank order. ``numbers``: their positions in the request. ``words``: of those that are read."""
 
     numbers: Sequence[int]
     words: Sequence[Words]
     candidates: Candidates
-    distance: FloatMatrix
+    decided: Decided
 
 
 def optimize(chunks: Chunks, wishes: Wishes, tokens: Tokens) -> Optimized:
     """The chunks to keep, and the reason for each removed chunk."""
-    ranked = sorted(range(len(chunks.texts)), key=lambda number: -chunks.scores[number])
-    walk = Walk(semantic=wishes.semantic, dimension=wishes.dimension)
-    words = Reader().read([chunks.texts[number] for number in ranked])
-    repeats: list[Repeat | None] = []
-    distances: list[FloatVector] = []
-    for number, own in zip(ranked, words, strict=True):
-        repeats.append(walk.step(own, chunks.vectors[number]))
-        if repeats[-1] is None:
-            distances.append(walk.distances)
-    removed = {
-        ranked[place]: Removed(ranked[place], repeat.stage, ranked[repeat.of])
-        for place, repeat in enumerate(repeats)
-        if repeat is not None
-    }
-    pool = _pool(
-        chunks, [ranked[place] for place in walk.kept], [words[place] for place in walk.kept], distances, wishes
-    )
-    if wishes.linkage is Linkage.LEADER:
-        labels = labels_of(distances, wishes.cluster_cut)
-    else:
-        labels = cluster(pool.distance, wishes.cluster_cut, wishes.linkage)
-    standing = _standing(pool, labels, wishes)
+    too_large = {n for n, text in enumerate(chunks.texts) if wishes.can_never_fit(text, tokens)}
+    ranked = sorted(set(range(len(chunks.texts))) - too_large, key=lambda number: (-chunks.scores[number], number))
+    pool = _pool(chunks, ranked, wishes)
+    labels = pool.decided.grouped.labels
+    standing = _standing(pool, wishes)
     choices = expand(labels, standing, wishes.max_per_cluster)
     picks = _picks(pool, choices, wishes)
-    for place in sorted(set(range(len(labels))) - set(picks.tolist())):
-        number, stands = pool.numbers[place], int(standing[labels[place]])
-        is_choice = place in choices
-        of = None if is_choice else pool.numbers[stands]
-        removed[number] = Removed(number, Stage.TARGET if is_choice else Stage.CLUSTER, of)
-    kept, over, spent = fitted(
-        [(pool.numbers[i], chunks.texts[pool.numbers[i]]) for i in picks.tolist()], wishes, tokens
-    )
-    removed.update({number: Removed(number, Stage.BUDGET, None) for number in over})
+    kept, over, spent = fitted([(ranked[i], chunks.texts[ranked[i]]) for i in picks.tolist()], wishes, tokens)
+    removed = {number: Removed(number, Stage.BUDGET) for number in (*too_large, *over)}
+    among = set(choices.tolist())
+    repeats = pool.decided.repeats(standing[labels])
+    for place in sorted(set(range(len(ranked))) - set(picks.tolist())):
+        number, repeat = ranked[place], repeats[place]
+        if place in among or repeat is None:
+            removed[number] = Removed(number, Stage.TARGET)
+        else:
+            removed[number] = Removed(number, repeat.stage, replace(repeat, of=tuple(ranked[i] for i in repeat.of)))
     return Optimized(
         tuple(kept),
         tuple(removed[number] for number in sorted(removed)),
@@ -144,36 +142,29 @@ def optimize(chunks: Chunks, wishes: Wishes, tokens: Tokens) -> Optimized:
     )
 
 
-def _pool(
-    chunks: Chunks, numbers: Sequence[int], words: Sequence[Words], distances: Sequence[FloatVector], wishes: Wishes
-) -> _Pool:
-    size = len(numbers)
-    distance = np.zeros((size, size), np.float32)
-    for place, row in enumerate(distances):
-        distance[place, :place] = distance[:place, place] = row
-    dimension = wishes.dimension or next((len(found) for i in numbers if (found := chunks.vectors[i]) is not None), 0)
-    vectors = np.zeros((size, dimension), np.float32)
-    for place, number in enumerate(numbers):
-        found = chunks.vectors[number]
-        if found is not None and len(found) == dimension:
-            vectors[place] = found
-    candidates = Candidates(
-        scores=np.array([chunks.scores[number] for number in numbers], np.float64),
-        vectors=vectors,
-        metric=Metric.COSINE,
-        query=wishes.query_vector,
-        text_lengths=np.array([len(chunks.texts[number]) for number in numbers], np.int64),
-    )
-    return _Pool(numbers, words, candidates, distance)
+def _pool(chunks: Chunks, ranked: Sequence[int], wishes: Wishes) -> _Pool:
+    texts = [text_of(chunks.texts[number]) for number in ranked]
+    vectors = matrix_of([chunks.vectors[number] for number in ranked], wishes.dimension)
+    scores = np.array([chunks.scores[number] for number in ranked], np.float64)
+    candidates = candidates_of(texts, vectors, scores, wishes.query_vector)
+    return _Pool(ranked, words_of(readable(texts)[0]), candidates, Decided(candidates, wishes.rules))
 
 
-def _standing(pool: _Pool, labels: Indices, wishes: Wishes) -> Indices:
+def _standing(pool: _Pool, wishes: Wishes) -> Indices:
     """The representative of each cluster."""
-    standing = represent(labels, pool.distance, pool.candidates, strategy=wishes.representative, magnitude=False).copy()
+    grouped, labels = pool.decided.grouped, pool.decided.grouped.labels
+    standing = represent(
+        labels,
+        lambda: grouped.apart,
+        pool.candidates,
+        strategy=wishes.representative,
+        magnitude=False,
+        may_stand=grouped.may_stand,
+    ).copy()
     if wishes.representative is Strategy.QUERY_CLOSEST and _to_query(pool) is None:
         merit = _shares(pool, wishes.query)
         for label in np.flatnonzero(np.bincount(labels) > 1).tolist():
-            members = np.flatnonzero(labels == label)
+            members = np.flatnonzero((labels == label) & grouped.may_stand)
             standing[label] = members[merit[members].argmax()]
     return standing
 
@@ -182,8 +173,9 @@ def _picks(pool: _Pool, choices: Indices, wishes: Wishes) -> Indices:
     """At most ``target_k`` of the choices. MMR picks and orders them if there are more; else they stay in rank order."""
     if wishes.mmr_lambda is None or len(choices) <= wishes.target_k:
         return choices[: wishes.target_k]
-    near = jaccard([pool.words[place].vocabulary for place in choices.tolist()])
-    apart = np.minimum(pool.distance[np.ix_(choices, choices)], np.float32(1.0) - near)
+    near = jaccard([pool.words[place] for place in choices.tolist()])
+    distance = pool.decided.grouped.measured.inside(0, pool.candidates.size).distance
+    apart = np.minimum(distance[np.ix_(choices, choices)], np.float32(1.0) - near)
     relevance = _relevance(pool, wishes)[choices]
     return choices[mmr(relevance, apart, weight=wishes.mmr_lambda, count=wishes.target_k)]
 
@@ -207,8 +199,8 @@ def _to_query(pool: _Pool) -> FloatVector | None:
 
 def _shares(pool: _Pool, query: str) -> FloatVector:
     """The share of the query's words that each chunk has (m,)."""
-    (asked,) = Reader().read([query])
-    return lexicon_of(words.vocabulary for words in pool.words).shares(asked.vocabulary)
+    (words,) = words_of(readable([text_of(query)])[0])
+    return shares(pool.words, words)
 
 
 def fitted(
@@ -220,7 +212,7 @@ def fitted(
     kept: list[Kept] = []
     over: list[int] = []
     for number, text in chosen:
-        shown = compressed(text) if wishes.compress else text
+        shown = wishes.shown(text)
         cost = tokens(shown)
         if wishes.token_budget is not None and spent + cost > wishes.token_budget:
             over.append(number)

@@ -83,7 +83,7 @@ class PointsRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Checked(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The verdict by the most similar stored point. `hashMatch`: whether the canonical texts are equal."""
+    """The verdict by the most similar stored point. `hashMatch`: whether the texts are equal, read exactly."""
 
     classification: Classification
     match_id: str | int | None
@@ -322,7 +322,6 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     related: int
     unique: int
     duplicates: Annotated[int, Meta(description="Points that were judged to be copies.")]
-    held: Annotated[int, Meta(description="Points that a guard protected from being copies.")]
     added: int
     skipped: int
     merged: int
@@ -374,7 +373,6 @@ def _stats(counted: Mapping[str, float], entries: int | None) -> Stats:
         total_checks=sum(tiers.values()),
         **tiers,
         duplicates=number("write_copies_total"),
-        held=number("write_points_held_total"),
         added=number("write_points_added_total"),
         skipped=number("write_points_left_out_total"),
         merged=number("write_points_merged_total"),

@@ -2,7 +2,7 @@
 
 Whether a chunk is kept is decided when it arrives, and later chunks do not change the decision. This requires scores that never rise,
 clusters whose first chunk is leader and representative, and no MMR. With these options the result equals that of ``optimize`` for the
-whole list.
+whole list, except that headers and footers show only in a whole list.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,13 +28,14 @@ from .messages import (
     decoded_options,
     kept_chunk,
     own_id,
+    removed_chunk,
     stats_of,
     vectors_of,
     wishes_of,
 )
 from .optimize import Kept, Optimized, Removed, Tokens, Wishes, fitted
 from .problems import Kind, ProblemError, decoded, invalid
-from .walk import Leaders, Reader, Stage, Walk
+from .walk import Stage, Walk, text_of
 
 
 def is_stable(wishes: Wishes) -> bool:
@@ -48,10 +50,8 @@ class Stream:
     def __init__(self, wishes: Wishes, tokens: Tokens) -> None:
         self._wishes = wishes
         self._tokens = tokens
-        self._reader = Reader()
-        self._walk = Walk(semantic=wishes.semantic, dimension=wishes.dimension)
-        self._leaders = Leaders(wishes.cluster_cut)
-        self._heads: list[int] = []
+        self._walk = Walk(wishes.rules, dimension=wishes.dimension)
+        self._numbers: list[int] = []  # of the chunks that were judged
         self._sizes: Counter[int] = Counter()
         self._kept: list[Kept] = []
         self._removed: list[Removed] = []
@@ -63,35 +63,36 @@ class Stream:
         """Add the next chunk. Returns it if it is kept."""
         number = len(self._kept) + len(self._removed)
         self._input_tokens += self._tokens(text)
+        if self._wishes.can_never_fit(text, self._tokens):
+            self._removed.append(Removed(number, Stage.BUDGET))
+            return None
         removed = self._repeat(number, text, vector)
         if removed is None and self._taken == self._wishes.target_k:
-            removed = Removed(number, Stage.TARGET, None)
+            removed = Removed(number, Stage.TARGET)
         if removed is None:
             self._taken += 1
             kept, over, self._spent = fitted([(number, text)], self._wishes, self._tokens, self._spent)
             if not over:
                 self._kept += kept
                 return kept[0]
-            removed = Removed(number, Stage.BUDGET, None)
+            removed = Removed(number, Stage.BUDGET)
         self._removed.append(removed)
         return None
 
     def _repeat(self, number: int, text: str, vector: FloatMatrix | None) -> Removed | None:
-        (words,) = self._reader.read([text])
-        repeat = self._walk.step(words, vector)
-        if repeat is not None:
-            return Removed(number, repeat.stage, repeat.of)
-        cluster = self._leaders.step(self._walk.distances)
-        if cluster == len(self._heads):
-            self._heads.append(number)
-        self._sizes[cluster] += 1
-        if self._sizes[cluster] > self._wishes.max_per_cluster:
-            return Removed(number, Stage.CLUSTER, self._heads[cluster])
-        return None
+        place = len(self._numbers)
+        self._numbers.append(number)
+        repeat = self._walk.step(text_of(text), vector)
+        head = self._walk.head(place)
+        self._sizes[head] += 1
+        if repeat is None or self._sizes[head] <= self._wishes.max_per_cluster:
+            return None
+        of = tuple(self._numbers[each] for each in repeat.of)
+        return Removed(number, repeat.stage, replace(repeat, of=of))
 
     def outcome(self) -> Optimized:
         """The result for all chunks so far."""
-        return Optimized(tuple(self._kept), tuple(self._removed), len(self._heads), self._input_tokens, self._spent)
+        return Optimized(tuple(self._kept), tuple(self._removed), self._walk.clusters, self._input_tokens, self._spent)
 
 
 _OPTIONS, _CHUNK = msgspec.json.Decoder(Options), msgspec.json.Decoder(Chunk)
@@ -112,6 +113,7 @@ class OptimizeLines:
         self._tokens = tokens
         self._began = time.perf_counter()
         self._stream: Stream | None = None
+        self._cut = 0.0
         self._ids: list[str | int] = []
         self._score = float("inf")
 
@@ -120,7 +122,7 @@ class OptimizeLines:
         if not is_stable(wishes):
             wanted = f"{STABLE}: with other options a later chunk could change an event that was already sent"
             raise invalid("line 1", "options that need the whole list", wanted)
-        self._stream = Stream(wishes, self._tokens)
+        self._stream, self._cut = Stream(wishes, self._tokens), wishes.cut
 
     def feed(self, lines: list[bytes]) -> tuple[bytes, ProblemError | None]:
         events: list[bytes] = []
@@ -150,12 +152,7 @@ class OptimizeLines:
     def end(self) -> bytes:
         assert self._stream is not None  # noqa: S101 - begin comes first
         found = self._stream.outcome()
-        removed = [
-            RemovedChunk(
-                id=self._ids[each.number], stage=each.stage, repeats=None if each.of is None else self._ids[each.of]
-            )
-            for each in found.removed
-        ]
+        removed = [removed_chunk(self._ids, each, self._cut) for each in found.removed]
         stats = stats_of(len(self._ids), found, time.perf_counter() - self._began)
         return event("done", msgspec.json.encode(Done(removed=removed, stats=stats)))
 

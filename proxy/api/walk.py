@@ -1,183 +1,184 @@
-"""Goes down the ranking and decides for each chunk whether it repeats an earlier one, by vectors and by words.
+"""What of a ranked list is said by the results above it. Texts are judged as in a search (selection/judging); embeddings decide the pairs of which one
+has no text.
 
-exact     the text equals an earlier one, ignoring case, layout and punctuation around words
-semantic  the distance to an earlier chunk is below the threshold, and the words agree
-leader    the chunk joins the nearest leader of a cluster within the cut; if there is none, it becomes a leader
-
-The distance of two chunks is the cosine distance if both have a usable vector. Else it is 1 - Jaccard of their words. If one of them has
-no words either, the distance is unknown, and they are never merged.
-
-All decisions are prefix-stable: they depend on the chunk and earlier chunks, never on later ones. So a stream and a whole list give the
-same result.
+``Decided`` judges a whole list, ``Walk`` one item after the other, for a stream. An item's verdict depends on better-ranked items only, so both give
+the same, but for headers and footers: they show only in a whole list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from ..admin.reasons import passed_over, why_left
 from ..selection.clustering import lead
 from ..selection.geometry import Rows, across, rows_of
-from ..selection.text.bounds import POOL_COST, cost
-from ..selection.text.features import Form, Text, learn_words
-from ..selection.text.shingles import counted
-from ..selection.values import FloatMatrix, FloatVector, Indices
+from ..selection.grouping import Grouped, group
+from ..selection.judging.judge import Judge, Verdict
+from ..selection.judging.walk import explained
+from ..selection.policy import Caps, Distance, Fixed, Linkage, Order, Policy, Short, Strategy, Tier, When
+from ..selection.reading.bounds import LONGEST, POOL_COST
+from ..selection.reading.lines import lines_of
+from ..selection.reading.marks import undressed
+from ..selection.reading.text import Text
+from ..selection.single import links_of
+from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Link, Metadata, Metric, finished
 
-Vocabulary = npt.NDArray[np.uint32]
-
-# Punctuation around a word that does not change its meaning. It excludes the question mark, because a question differs from a statement,
-# and signs of numbers, units and names ("-5", "$5", "C++", ".NET").
-_BEFORE, _BEHIND = "\"'“”‘’«»‹›„‚([{¿¡", "\"'“”‘’«»‹›)]}.,;:!…。、，；：！"
-_NO_WORDS: Vocabulary = np.empty(0, np.uint32)
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The features of one text. ``key``: equal for equal texts; "" for a text without content. ``vocabulary``: the hashes of its distinct
-    words, ascending; empty for a text that was not read.
-    """
-
-    key: str
-    vocabulary: Vocabulary
-
-
-class Reader:
-    """Reads texts in rank order until the budget of a pool is spent (bounds.py). Later texts are compared only for byte equality; they
-    share no words with others.
-    """
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = POOL_COST
-
-    def read(self, texts: Sequence[str]) -> list[Words]:
-        forms = [Text(text).unwrap() if self._affords(text) else None for text in texts]
-        learn_words([form for form in forms if form is not None])
-        return [
-            Words(text, _NO_WORDS) if form is None else _words(form) for text, form in zip(texts, forms, strict=True)
-        ]
-
-    def _affords(self, text: str) -> bool:
-        if self._left < 0:
-            return False
-        price = cost(text)
-        self._left -= len(text) if price is None else price
-        return price is not None and self._left >= 0
-
-
-def _words(form: Form) -> Words:
-    canonical = form.canonical
-    return Words(bare(canonical), np.frombuffer(form.vocabulary or b"", np.uint32) if canonical else _NO_WORDS)
-
-
-def bare(canonical: str) -> str:
-    """A canonical text without quotes, brackets and sentence punctuation around words; unchanged if nothing would remain."""
-    words = [
-        word if word.isalnum() else word.lstrip(_BEFORE).rstrip(_BEHIND)  # the fast path: most words need no stripping
-        for word in canonical.split(" ")
-    ]
-    return " ".join(filter(None, words)) or canonical
-
-
-def jaccard(vocabularies: Sequence[Vocabulary]) -> FloatMatrix:
-    """The Jaccard coefficients of all pairs (n, n) float32: 0 if one text has no words; else 1 on the diagonal."""
-    sizes = np.fromiter(map(len, vocabularies), np.intp, len(vocabularies))
-    owners = np.arange(len(sizes), dtype=np.intp).repeat(sizes)
-    values = np.concatenate((_NO_WORDS, *vocabularies)).astype(np.uint64)
-    order = values.argsort(kind="stable")
-    shared = counted(values[order], owners[order], len(sizes))
-    np.fill_diagonal(shared, sizes)
-    union = sizes[:, None] + sizes[None, :] - shared
-    found: FloatMatrix = (shared / np.maximum(union, 1)).astype(np.float32)
-    return found
-
-
-class Lexicon:
-    """The vocabularies of chunks in one concatenated array."""
-
-    __slots__ = ("_borders", "_joined")
-
-    def __init__(self) -> None:
-        self._joined = _NO_WORDS
-        self._borders: list[int] = [0]
-
-    def add(self, vocabulary: Vocabulary) -> None:
-        self._joined = np.concatenate((self._joined, vocabulary))
-        self._borders.append(len(self._joined))
-
-    def jaccards(self, vocabulary: Vocabulary) -> FloatVector:
-        """The Jaccard coefficient of a text with each chunk (m,); 0 if one has no words."""
-        shared = self._sums(_among(self._joined, vocabulary).astype(np.float64))
-        union = np.diff(self._borders) + len(vocabulary) - shared
-        return shared / np.maximum(union, 1)
-
-    def cosines(self, vocabulary: Vocabulary) -> FloatVector:
-        """The TF-IDF cosine of a text with each chunk (m,); 0 if one has no words.
-
-        A word counts once per text. Its weight is log((1 + texts) / (1 + texts with it)) + 1, over the chunks and this text.
-        """
-        words, places = np.unique(np.concatenate((self._joined, vocabulary)), return_inverse=True)
-        with_it = np.bincount(places, minlength=len(words))
-        squares = (np.log((1 + len(self._borders)) / (1 + with_it)) + 1.0) ** 2
-        each = squares[places]
-        own = float(each[len(self._joined) :].sum())
-        lengths = self._sums(each[: len(self._joined)])
-        shared = self._sums(np.where(_among(self._joined, vocabulary), each[: len(self._joined)], 0.0))
-        return shared / np.sqrt(np.maximum(lengths * own, 1.0))
-
-    def shares(self, vocabulary: Vocabulary) -> FloatVector:
-        """The share of a text's words that each chunk has (m,)."""
-        return self._sums(_among(self._joined, vocabulary).astype(np.float64)) / max(len(vocabulary), 1)
-
-    def _sums(self, values: FloatVector) -> FloatVector:
-        """The sum of the values of each chunk's words (m,)."""
-        before = np.concatenate(([0.0], np.cumsum(values)))
-        return np.diff(before[self._borders])
-
-
-def lexicon_of(vocabularies: Iterable[Vocabulary]) -> Lexicon:
-    found = Lexicon()
-    for each in vocabularies:
-        found.add(each)
-    return found
-
-
-def _among(words: Vocabulary, ascending: Vocabulary) -> npt.NDArray[np.bool_]:
-    """Which of the words are in an ascending list."""
-    if not len(ascending):
-        return np.zeros(len(words), np.bool_)
-    at = np.minimum(ascending.searchsorted(words), len(ascending) - 1)
-    found: npt.NDArray[np.bool_] = ascending.take(at) == words
-    return found
-
-
-# Near vectors are not enough: words must have the Jaccard coefficient AGREEING. At a distance of at most COPY, the TF-IDF cosine
-# AGREEING_COPY is enough. The values are part of the endpoint's specification.
-AGREEING, AGREEING_COPY, COPY = 0.55, 0.13, 0.001
-LEADER_ALONE: FloatMatrix = np.zeros((1, 1), np.float32)
+# Characters of a text that may have nothing but markup and invisible ones.
+SHORT = 256
 
 
 class Stage(StrEnum):
-    """The stage that removed a chunk."""
+    """Why an item left: how others say it, or for want of room."""
 
-    EXACT = "exact"
-    SEMANTIC = "semantic"
-    CLUSTER = "cluster"
+    EQUAL_ID = "equal_id"
+    EQUAL_TEXT = "equal_text"
+    CONTAINED = "contained"
+    JOINED = "joined"
+    FRAMED = "framed"
+    EDITED = "edited"
+    VECTORS = "vectors"
     TARGET = "target_k"
     BUDGET = "token_budget"
 
 
+_STAGES = {
+    Link.EQUAL: Stage.EQUAL_TEXT,
+    Link.CONTAINED: Stage.CONTAINED,
+    Link.JOINED: Stage.JOINED,
+    Link.FRAMED: Stage.FRAMED,
+    Link.EDITED: Stage.EDITED,
+    Link.DISTANCE: Stage.VECTORS,
+}
+REASONS = {
+    Stage.EQUAL_ID: "has the same id, and no text",
+    Stage.TARGET: "others were chosen before it",
+    Stage.BUDGET: "does not fit into the token budget",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """``tier``: what texts decide; None: embeddings decide alone. ``cut``: the largest cosine distance at which embeddings merge."""
+
+    tier: Tier | None
+    cut: float
+    linkage: Linkage = Linkage.LEADER
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            texts=self.tier,
+            rewordings=None,
+            linkage=self.linkage,
+            threshold=Fixed(value=self.cut),
+            chance=None,
+            when=When.ALWAYS,
+            representative=Strategy.RANK,
+            diversifier=None,
+            order=Order.BACKEND,
+            short=Short.ALLOW,
+            distance=Distance.COSINE,
+            keep_sources=(),
+            chain=(),
+            authority=(),
+            caps=Caps(per_cluster=1, per_document=None, per_source=None),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``of``: the number of the earlier chunk, counted over all chunks."""
+    """``of``: the items that say it, the main one first. ``similarity``: as in Selection. ``but``: the differences that were passed over, in words."""
 
-    stage: Stage
-    of: int
+    link: Link
+    of: tuple[int, ...]
+    similarity: float
+    but: str = ""
+
+    @property
+    def stage(self) -> Stage:
+        return _STAGES[self.link]
+
+    def reason(self, names: Sequence[str | int], cut: float) -> str:
+        """In words. ``names``: of the items ``of``. ``cut``: of the rules."""
+        return why_left(self.link, names, self.similarity, 1.0 - cut, but=self.but)
+
+
+def text_of(raw: str) -> Text | None:
+    """None for a text of blanks, of invisible characters or of nothing but markup. Not the cached one of searches, because the API works in a thread of
+    its own.
+    """
+    is_empty = not raw.strip() or (len(raw) <= SHORT and not lines_of(undressed(raw)))
+    return None if is_empty else Text(raw)
+
+
+def matrix_of(vectors: Sequence[FloatMatrix | None], dimension: int | None) -> FloatMatrix:
+    """(n, d) float32, zero for a missing vector and one of another dimension. ``dimension``: None for that of the first vector."""
+    found = dimension or next((len(vector) for vector in vectors if vector is not None), 0)
+    rows = np.zeros((len(vectors), found), np.float32)
+    for place, vector in enumerate(vectors):
+        if vector is not None and len(vector) == found:
+            rows[place] = vector
+    return rows
+
+
+def candidates_of(
+    texts: Sequence[Text | None], vectors: FloatMatrix, scores: FloatVector, query: FloatMatrix | None = None
+) -> Candidates:
+    """N items in rank order."""
+    return Candidates(
+        scores=scores,
+        vectors=vectors,
+        metric=Metric.COSINE,
+        query=query,
+        text_lengths=np.array([0 if text is None else len(text.raw) for text in texts], np.int64),
+        metadata=Metadata(texts=tuple(texts)),
+    )
+
+
+class Decided:
+    """A whole list, judged. ``grouped``: its clusters."""
+
+    def __init__(self, candidates: Candidates, rules: Rules) -> None:
+        self.grouped: Grouped = finished(group(candidates, rules.policy, None, None))
+        self._verdicts: dict[int, Verdict] = {}
+        links = self.grouped.links
+        # Only these verdicts say more than the clusters: further holders, and what was passed over.
+        if np.isin(links, (Link.JOINED, Link.EDITED)).any():
+            self._verdicts = explained(candidates, rules.policy, np.flatnonzero(links == Link.NONE))
+        self._texts: Sequence[Text | None] = candidates.metadata.texts or ()
+
+    def repeats(self, representative: Indices) -> list[Repeat | None]:
+        """Why each item is represented by another (n,); None for a representative. ``representative``: (n,) of each item's cluster."""
+        told = links_of(self.grouped, representative)
+        links, similarities = told["links"].tolist(), told["similarities"].tolist()
+        return [
+            None if standing == place else self._repeat(place, Link(links[place]), similarities[place], representative)
+            for place, standing in enumerate(representative.tolist())
+        ]
+
+    def _repeat(self, place: int, link: Link, similarity: float, representative: Indices) -> Repeat:
+        by = self.grouped.heads if link is Link.DISTANCE else self.grouped.walked.representative
+        head, also = int(by[place]), int(self.grouped.walked.also[place])
+        holders: tuple[int, ...] = (head,) if also < 0 else (head, also)
+        verdict = self._verdicts.get(place)
+        if verdict is None or verdict.link != link:
+            verdict = Verdict(link, holders) if link is Link.EQUAL and head != place else None
+        if verdict is None:
+            return Repeat(link, _standing(holders, place, representative), similarity)
+        text, holder = self._texts[place], self._texts[verdict.holders[0]]
+        but = "" if text is None or holder is None else passed_over(verdict, text, holder)
+        return Repeat(link, _standing(verdict.holders, place, representative), similarity, but)
+
+
+def _standing(holders: Sequence[int], place: int, representative: Indices) -> tuple[int, ...]:
+    """The representatives of the holders of an item, each once."""
+    found = dict.fromkeys(int(representative[each]) for each in holders)
+    found.pop(place, None)
+    return tuple(found) or (int(representative[place]),)
 
 
 class _Table:
@@ -225,91 +226,79 @@ def _copy(rows: Rows, into: Rows, at: slice) -> None:
 
 
 class Walk:
-    """``semantic``: threshold of the semantic stage. ``dimension``: of the compared vectors; None: that of the first vector."""
+    """Judges one item after the other. ``rules``: with the linkage leader. ``dimension``: of the compared vectors; None: that of the first vector."""
 
-    def __init__(self, *, semantic: float, dimension: int | None) -> None:
-        self._semantic = semantic
+    def __init__(self, rules: Rules, *, dimension: int | None) -> None:
+        self._rules = rules
         self._dimension = dimension
-        self._came = 0
-        self._keys: dict[str, int] = {}
+        self._judge = None if rules.tier is None else Judge(rules.tier)
+        self._left = POOL_COST
+        self._heads: list[int] = []
         self._table = _Table()
         if dimension is not None:
             self._table.widen(dimension)
-        self._lexicon = Lexicon()
-        self._has_words: list[bool] = []
-        self.kept: list[int] = []
-        """The numbers of the survivors, which passed both stages, in rank order."""
-        self.distances: FloatVector = np.empty(0)
-        """The distances from the last survivor to earlier survivors."""
+        self._rows: list[int] = []  # the items that did not leave by their texts
+        self._has_text: list[bool] = []
+        self._apart: FloatMatrix = np.zeros((0, 0), np.float32)  # of these: two texts are infinitely far apart
 
-    def step(self, words: Words, vector: FloatMatrix | None) -> Repeat | None:
-        """The earlier chunk that the next one repeats; None if it stays. ``vector``: (d,) float32."""
-        number, self._came = self._came, self._came + 1
-        if words.key:
-            first = self._keys.setdefault(words.key, number)
-            if first != number:
-                return Repeat(Stage.EXACT, first)
-        row = self._row(vector)
-        distances = self._distances(words, row)
-        place = self._copied(words, distances)
-        if place is not None:
-            return Repeat(Stage.SEMANTIC, self.kept[place])
-        self.kept.append(number)
-        self.distances = distances
-        self._table.add(row)
-        self._lexicon.add(words.vocabulary)
-        self._has_words.append(len(words.vocabulary) > 0)
+    @property
+    def clusters(self) -> int:
+        return sum(head == number for number, head in enumerate(self._heads))
+
+    def head(self, number: int) -> int:
+        """The first item of the cluster of an item."""
+        return self._heads[number]
+
+    def step(self, text: Text | None, vector: FloatMatrix | None) -> Repeat | None:
+        """Why the next item leaves; None if it stays. ``vector``: (d,) float32."""
+        number = len(self._heads)
+        verdict = self._verdict(number, text)
+        if verdict is not None and text is not None and self._judge is not None:
+            but = passed_over(verdict, text, self._judge.kept[verdict.holders[0]])
+            of = tuple(dict.fromkeys(self._heads[each] for each in verdict.holders))
+            self._heads.append(of[0])
+            return Repeat(verdict.link, of, float(np.float32(verdict.share)), but)
+        head, distance = self._led(number, has_text=self._judge is not None and text is not None, vector=vector)
+        self._heads.append(head)
+        return None if head == number else Repeat(Link.DISTANCE, (head,), float(np.float32(1.0 - distance)))
+
+    def _verdict(self, number: int, text: Text | None) -> Verdict | None:
+        """The verdict by which a text leaves; None if it stays."""
+        if self._judge is None or text is None or not self._affords(text):
+            return None
+        verdict = self._judge.verdict(text)
+        if verdict.holders:
+            return verdict
+        self._judge.keep(number, text)
         return None
 
-    def _row(self, vector: FloatMatrix | None) -> Rows:
+    def _affords(self, text: Text) -> bool:
+        """Whether a text is read: as ``readable`` decides for a whole list."""
+        if len(text.raw) > LONGEST or self._left < 0:
+            return False
+        price = text.cost()
+        self._left -= len(text.raw) if price < 0 else price
+        return price >= 0 and self._left >= 0
+
+    def _led(self, number: int, *, has_text: bool, vector: FloatMatrix | None) -> tuple[int, float]:
+        """The first item of the cluster that an item joins by its vector, itself for none, and the distance."""
         if self._dimension is None and vector is not None and len(vector):
             self._dimension = len(vector)
             self._table.widen(len(vector))
-        return self._table.row(vector)
-
-    def _distances(self, words: Words, row: Rows) -> FloatVector:
-        """The distances to all survivors (m,); infinite if unknown."""
-        if not self.kept:
-            return np.empty(0)
-        found: FloatVector = across(self._table.rows, row, magnitude=False)[:, 0].astype(np.float64)
-        unknown = np.isinf(found)
-        if unknown.any() and len(words.vocabulary):
-            by_words = np.where(self._has_words, 1.0 - self._lexicon.jaccards(words.vocabulary), np.inf)
-            found[unknown] = by_words[unknown]
-        return found
-
-    def _copied(self, words: Words, distances: FloatVector) -> int | None:
-        """The best-ranked survivor that the chunk repeats."""
-        near = distances < self._semantic
-        if not near.any() or not len(words.vocabulary):
-            return None
-        agrees = self._lexicon.jaccards(words.vocabulary) >= AGREEING
-        copies = near & (distances <= COPY) & ~agrees
-        if copies.any():
-            agrees |= copies & (self._lexicon.cosines(words.vocabulary) >= AGREEING_COPY)
-        found = np.flatnonzero(near & agrees)
-        return int(found[0]) if len(found) else None
-
-
-class Leaders:
-    """Clusters of the survivors of a walk: each joins the nearest earlier leader within the cut, or becomes a leader."""
-
-    def __init__(self, cut: float) -> None:
-        self._cut = cut
-        self._places: list[int] = []
-
-    def step(self, distances: FloatVector) -> int:
-        """The cluster number of the next survivor. ``distances``: (m,) to earlier survivors."""
-        back = distances[self._places][None, :].astype(np.float32)
-        head = int(lead(LEADER_ALONE, [self._cut] * (len(self._places) + 1), back)[0])
-        if head < 0:
-            return -1 - head
-        self._places.append(len(distances))
-        return len(self._places) - 1
-
-
-def labels_of(distances: list[FloatVector], cut: float) -> Indices:
-    """The cluster numbers (m,) of survivors by ``Leaders``. ``distances``: of each survivor to earlier ones."""
-    leaders = Leaders(cut)
-    labels: npt.NDArray[np.intp] = np.array([leaders.step(each) for each in distances], np.intp)
-    return labels
+        row = self._table.row(vector)
+        size = len(self._rows)
+        apart = np.zeros((size + 1, size + 1), np.float32)
+        apart[:size, :size] = self._apart
+        if size:
+            found: FloatMatrix = across(self._table.rows, row, magnitude=False)[:, 0]
+            if has_text:
+                found = np.where(self._has_text, np.float32(np.inf), found)
+            apart[size, :size] = apart[:size, size] = found
+        self._table.add(row)
+        self._rows.append(number)
+        self._has_text.append(has_text)
+        self._apart = apart
+        if all(self._has_text):
+            return number, 0.0
+        head = int(lead(apart, [self._rules.cut] * (size + 1))[size])
+        return self._rows[head], float(apart[size, head])

@@ -27,11 +27,12 @@ from vecsieve.config.problems import shown
 from vecsieve.config.schema import Settings
 from vecsieve.config.values import alternatives
 
+from ..admin.reasons import why_left, why_stays
 from ..runtime.files import output_console
 from ..runtime.lifecycle import ended_by_signals
 from ..search.fetch import fetch_k, grown_fetch_k
 from ..search.policy import Policies, ResolvedPolicy
-from ..selection.values import Link, Veto
+from ..selection.values import Link
 from .backends import CHROMA, PINECONE, QDRANT
 from .comparison import (
     NEAR,
@@ -40,10 +41,10 @@ from .comparison import (
     CameIn,
     Comparison,
     CopyOf,
-    KeptApart,
     Note,
     PassedOver,
     Side,
+    Stays,
     Summary,
     Timing,
     compare,
@@ -205,29 +206,15 @@ _SMALL_PRINT = (
     f"{WORDING_SHARE:.0%} or more of its three-word runs are in a single result above. Results of equal text count as "
     "the same result: the engine may list either first."
 )
-_KEPT_APART = {
-    Veto.TENANT: "another tenant's",
-    Veto.SOURCE: "its source stays",
-    Veto.VERSION: "versions differ",
-    Veto.DATE: "dates differ",
-    Veto.AMOUNT: "amounts differ",
-    Veto.NUMBER: "numbers differ",
-    Veto.NEGATION: "opposite words",
-    Veto.UNREAD: "too much to read",
-    Veto.SUBJECT: "names differ",
-    Veto.TEMPLATE: "of one template",
+_WHY_LEFT_OUT = {
+    Link.EQUAL: "the same text",
+    Link.CONTAINED: "all in one result",
+    Link.JOINED: "all in several pieces or results",
+    Link.FRAMED: "all but a header or footer",
+    Link.EDITED: "edited copies",
+    Link.REWORDED: "in other words",
+    Link.DISTANCE: "near by vector",
 }
-_WHY_LEFT_OUT = (
-    ("same text", {Link.IDENTICAL}),
-    ("contained", {Link.CONTAINMENT}),
-    ("overlapping parts of a document", {Link.SPAN}),
-    ("much the same words", {Link.JACCARD, Link.INDEL, Link.MINHASH, Link.SIMHASH, Link.NEAR_TEXT}),
-    ("near", {Link.DISTANCE}),
-)
-
-
-# Copies by the calibrated rule: their probability depends on the cut.
-_BY_CERTAINTY = {Link.CONTAINMENT, Link.DISTANCE}
 
 # Doubtful results that the summary lists.
 LISTED = 12
@@ -250,27 +237,16 @@ def legend(comparison: Comparison) -> Text:
     notes = [note for side in (comparison.direct, comparison.proxied) for each in side.notes for note in each]
     lines = []
     if any(isinstance(note, CopyOf) for note in notes):
-        lines.append("= a copy: the result that it names represents it.")
-    if any(isinstance(note, KeptApart) for note in notes):
-        lines.append("! similar, but kept by a guard: a name, a figure or an opposite word differs.")
+        lines.append("= left out, or repeated to fill the page: the results that it names say all of it.")
+    if any(isinstance(note, Stays) for note in notes):
+        lines.append("! it stays: it says something that the result like it does not say.")
     if any(isinstance(note, Alike) for note in notes):
-        lines.append("~ similar, but kept: not certain enough at its rank.")
-    if any(isinstance(note, CopyOf) and note.link in _BY_CERTAINTY for note in notes):
-        lines.append(_cut_line(comparison))
+        lines.append("~ similar by the counting rule below, but no words that prove a repeat.")
     lines.append(
         f"Repeats are counted by one fixed rule for both lists: vectors within {comparison.yardstick:.3f} of a result "
         f"above, or {WORDING_SHARE:.0%} of its wording in one."
     )
     return Text("\n".join(lines), style="dim")
-
-
-def _cut_line(comparison: Comparison) -> str:
-    first, last = comparison.cuts
-    above = max(1, len(comparison.direct.rows) - 1)
-    return (
-        "A result that is near or contained is left out when the probability that it repeats a result above reaches the cut "
-        f"at its place: here {first:.2f} below 1 result, {last:.2f} below {above}."
-    )
 
 
 def timing_lines(timing: Timing, caution: str) -> Text:
@@ -297,18 +273,18 @@ def summary_table(corpus: Corpus, summary: Summary) -> RenderableType:
 
 
 def _facts(corpus: Corpus, summary: Summary) -> Text:
-    guarded = f", {summary.kept_apart} of them because a guard says they differ" if summary.kept_apart else ""
+    more = f", {summary.say_more} of them because they say more than a result above" if summary.say_more else ""
     return Text.assemble(
         f"{summary.changed} answers changed, {summary.questions - summary.changed} had nothing to collapse and came back unchanged; "
         f"the first result stayed first in {summary.first_kept} of {summary.questions}.\n",
-        f"{_reasons(summary)}{_doubtful(corpus, summary)}Repeats that stay: {summary.by_either[1]}{guarded}.\n",
+        f"{_reasons(summary)}{_doubtful(corpus, summary)}Repeats that stay: {summary.by_either[1]}{more}.\n",
         (_SMALL_PRINT, "dim"),
     )
 
 
 def _reasons(summary: Summary) -> str:
     """Why direct results are missing in the other answers: the reasons that occurred, with counts."""
-    counted = ((words, sum(summary.left_out.get(link, 0) for link in sorted(links))) for words, links in _WHY_LEFT_OUT)
+    counted = ((words, summary.left_out.get(link, 0)) for link, words in _WHY_LEFT_OUT.items())
     said = ", ".join(f"{words} {count}" for words, count in counted if count)
     if not said:
         return ""
@@ -321,11 +297,11 @@ def _doubtful(corpus: Corpus, summary: Summary) -> str:
     if not summary.doubtful:
         return ""
     listed = "".join(
-        f"  {_name(corpus.chunks[pair.row])} for {_name(corpus.chunks[pair.above])} ({pair.similarity:.2f}, cut {pair.cut:.2f})\n"
+        f"  {_name(corpus.chunks[pair.row])} for {_name(corpus.chunks[pair.above])} ({_copied(pair.note)})\n"
         for pair in summary.doubtful[:LISTED]
     )
     more = len(summary.doubtful) - LISTED
-    return f"Only near, so check these pairs:\n{listed}" + (f"  and {more} more\n" if more > 0 else "")
+    return f"Not proven, so check these pairs:\n{listed}" + (f"  and {more} more\n" if more > 0 else "")
 
 
 def _heading(title: str, side: Side, other: Side, moved: str) -> Text:
@@ -363,9 +339,8 @@ def _note(note: Note) -> Text:
     match note:
         case CopyOf():
             return Text(f"= {_copied(note)}", style="red")
-        case KeptApart(place=place, veto=veto, from_copy=from_copy):
-            whom = f"a copy of {place + 1}" if from_copy else f"{place + 1}"
-            return Text(f"! kept beside {whom}: {_KEPT_APART[veto]}", style="cyan")
+        case Stays(place=place, missing=missing):
+            return Text(f"! {why_stays(missing, place + 1, has_words=True)}", style="cyan")
         case Alike():
             return Text(f"~ {_alike(note)}", style="yellow")
         case PassedOver():
@@ -377,20 +352,7 @@ def _note(note: Note) -> Text:
 
 
 def _copied(note: CopyOf) -> str:
-    place, share = note.place + 1, f"{note.similarity:.0%}"
-    match note.link:
-        case Link.IDENTICAL:
-            return f"same text as {place}"
-        case Link.SPAN:
-            return f"overlaps {place}: {share} of the shorter"
-        case Link.CONTAINMENT:
-            return f"contains {place}" if note.is_longer else f"contained in {place}"
-        case Link.JACCARD | Link.INDEL | Link.MINHASH | Link.NEAR_TEXT:
-            return f"words {share} like {place}"
-        case Link.SIMHASH:
-            return f"words much like {place}"
-        case _:
-            return f"near {place} ({note.similarity:.2f}, cut {note.cut:.2f})"
+    return why_left(note.link, [place + 1 for place in note.places], note.similarity, note.cut, but=note.but)
 
 
 def _alike(note: Alike) -> str:

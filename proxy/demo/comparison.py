@@ -1,4 +1,4 @@
-"""Two answers to one question side by side: which results are copies, which a guard kept, which are new; and the summary.
+"""Two answers to one question side by side: which results are said by others, which stay beside one like them, which are new; and the summary.
 
 Repeats are counted by one fixed rule for both lists, by vector and by wording, and not by VecSieve's own cut: a proxy judged
 by its own cut finds no repeat in its answers. Lists are read from the top: the first of two copies is never the repeat.
@@ -13,9 +13,11 @@ from statistics import median
 
 import numpy as np
 
+from ..admin.recent import DOUBTFUL
 from ..selection.grouping import cuts
+from ..selection.judging.judge import Missing
 from ..selection.policy import Relative
-from ..selection.values import Link, Veto
+from ..selection.values import Link
 from .corpus import Corpus, Vectors
 from .database import Answer
 from .reasons import Pool, Reasons, Verdict, explain
@@ -102,29 +104,24 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOf:
-    """VecSieve represents this result by the one at ``place`` (from 0, in the same list).
+    """The results at ``places`` (from 0, in the same list) say all of this one; the first represents it.
 
-    ``similarity``: by ``link``, as in Selection. ``cut``: the required similarity at this rank. ``is_longer``: whether this result's text
-    is longer, so that it contains the other.
+    ``link``, ``similarity``, ``cut``: as in Selection. ``but``: differences that were passed over, in words.
     """
 
-    place: int
+    places: tuple[int, ...]
     link: Link
     similarity: float
     cut: float
-    is_longer: bool
+    but: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptApart:
-    """A guard distinguishes this result from the one at ``place``.
-
-    ``from_copy``: the guard applied to a copy that the result at ``place`` represents.
-    """
+class Stays:
+    """It is like the result at ``place``, which does not say all of it: ``missing`` is the first thing."""
 
     place: int
-    veto: Veto
-    from_copy: bool
+    missing: Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +148,21 @@ class CameIn:
     rank: int | None
 
 
-Note = CopyOf | KeptApart | Alike | PassedOver | CameIn
+Note = CopyOf | Stays | Alike | PassedOver | CameIn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """How many results of one list repeat one above them: by vector, by wording, by either.
 
-    ``kept_apart``: of the last, those that a guard kept.
+    ``say_more``: of the last, those that stay because a result above does not say all of them.
     """
 
     results: int
     by_vector: int
     by_wording: int
     by_either: int
-    kept_apart: int
+    say_more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,15 +177,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``cuts``: the required similarity at the second and at the last result of the page. ``yardstick``: the distance by which repeats are
-    counted.
+    """``yardstick``: the distance by which repeats are counted.
 
     Results are compared by text, not by id: chunks of equal text have equal scores, which engines may order differently for another limit.
     """
 
     direct: Side
     proxied: Side
-    cuts: tuple[float, float]
     yardstick: float
 
     @property
@@ -206,7 +201,6 @@ def compare(corpus: Corpus, pool: Pool, *, direct: Answer, proxied: Answer) -> C
     return Comparison(
         direct=_side(corpus, reasons, direct.rows, proxied.rows, yardstick=yardstick, is_direct=True),
         proxied=_side(corpus, reasons, proxied.rows, direct.rows, yardstick=yardstick, is_direct=False),
-        cuts=reasons.cuts,
         yardstick=yardstick,
     )
 
@@ -238,7 +232,7 @@ def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repe
     *above, row = rows
     verdict = _verdict(corpus, reasons, above, row)
     if verdict is not None:
-        note = _copy(corpus, above, row, verdict) or _kept_apart(corpus, reasons, above, verdict)
+        note = _copy(corpus, above, verdict) or _stays(corpus, above, verdict)
         if note is not None:
             return note
     near, shared = repeat.by_vector, repeat.by_wording
@@ -253,30 +247,29 @@ def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repe
 def _verdict(corpus: Corpus, reasons: Reasons, above: Sequence[int], row: int) -> Verdict | None:
     """The verdict on ``row``, or on its representative if that has the same text and is not in the list above."""
     verdict = reasons.verdicts.get(row)
-    head = None if verdict is None else verdict.representative
+    head = None if verdict is None or not verdict.holders else verdict.holders[0]
     if head is None or corpus.chunks[head].text != corpus.chunks[row].text or _place(corpus, above, head) is not None:
         return verdict
     return reasons.verdicts[head]
 
 
-def _copy(corpus: Corpus, above: Sequence[int], row: int, verdict: Verdict) -> CopyOf | None:
-    """None if ``row`` has no representative, or its representative is not above it in this list."""
-    head = verdict.representative
-    place = None if head is None else _place(corpus, above, head)
-    if head is None or place is None:
+def _copy(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> CopyOf | None:
+    """None if it has no representative, or that is not above it in this list."""
+    places = [_place(corpus, above, row) for row in verdict.holders]
+    if not places or places[0] is None:
         return None
-    is_longer = len(corpus.chunks[row].text.split()) > len(corpus.chunks[head].text.split())
-    return CopyOf(place=place, link=verdict.link, similarity=verdict.similarity, cut=verdict.cut, is_longer=is_longer)
+    return CopyOf(
+        places=tuple(place for place in places if place is not None),
+        link=verdict.link,
+        similarity=verdict.similarity,
+        cut=verdict.cut,
+        but=verdict.but,
+    )
 
 
-def _kept_apart(corpus: Corpus, reasons: Reasons, above: Sequence[int], verdict: Verdict) -> KeptApart | None:
-    heads = (reasons.verdicts[partner].representative for partner in verdict.kept_apart_from)
-    named = [(partner, False) for partner in verdict.kept_apart_from]
-    for row, from_copy in (*named, *((head, True) for head in heads if head is not None)):
-        place = _place(corpus, above, row)
-        if place is not None:
-            return KeptApart(place=place, veto=verdict.veto, from_copy=from_copy)
-    return None
+def _stays(corpus: Corpus, above: Sequence[int], verdict: Verdict) -> Stays | None:
+    place = None if verdict.like is None else _place(corpus, above, verdict.like.row)
+    return None if verdict.like is None or place is None else Stays(place=place, missing=verdict.like.missing)
 
 
 def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
@@ -287,13 +280,13 @@ def _place(corpus: Corpus, rows: Sequence[int], wanted: int) -> int | None:
 
 
 def _counts(counted: Sequence[Repeat], notes: Sequence[tuple[Note, ...]]) -> Counts:
-    are_apart = [any(isinstance(note, KeptApart) for note in each) for each in notes]
+    stay = [any(isinstance(note, Stays) for note in each) for each in notes]
     return Counts(
         results=len(counted),
         by_vector=sum(repeat.by_vector is not None for repeat in counted),
         by_wording=sum(repeat.by_wording is not None for repeat in counted),
         by_either=sum(repeat.is_repeat for repeat in counted),
-        kept_apart=sum(repeat.is_repeat and apart for repeat, apart in zip(counted, are_apart, strict=True)),
+        say_more=sum(repeat.is_repeat and stays for repeat, stays in zip(counted, stay, strict=True)),
     )
 
 
@@ -303,17 +296,11 @@ def _texts(corpus: Corpus, rows: Sequence[int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubtful:
-    """A direct result that was left out because it was near. ``row``, ``above``: corpus rows, of it and of its representative."""
+    """A direct result that left without a proof. ``row``, ``above``: corpus rows, of it and of its representative. ``note``: why."""
 
     row: int
     above: int
-    similarity: float
-    cut: float
-
-    @property
-    def margin(self) -> float:
-        """How far the similarity is above the cut."""
-        return self.similarity - self.cut
+    note: CopyOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +308,7 @@ class Summary:
     """All questions. Pairs are (directly, through VecSieve). ``results``: returned directly.
 
     ``with_repeats``: questions with a repeat. ``left_out``: direct results that are represented by another, by link; ``doubtful``: those of
-    them that were only near, each pair once, the smallest margin first. ``kept_apart``: repeats in the proxy's answers that a guard kept.
+    them that left without a proof, each pair once, the least similar first. ``say_more``: repeats in the proxy's answers that are not said whole.
     """
 
     questions: int
@@ -334,7 +321,7 @@ class Summary:
     first_kept: int
     left_out: Mapping[Link, int]
     doubtful: tuple[Doubtful, ...]
-    kept_apart: int
+    say_more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,22 +352,22 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
         first_kept=sum(comparison.first_kept for comparison in comparisons),
         left_out=Counter(note.link for note in notes if isinstance(note, CopyOf)),
         doubtful=_doubtful(comparisons),
-        kept_apart=sum(counts.kept_apart for counts in proxied),
+        say_more=sum(counts.say_more for counts in proxied),
     )
 
 
 def _doubtful(comparisons: Sequence[Comparison]) -> tuple[Doubtful, ...]:
-    """A pair that several questions have counts by its smallest margin."""
+    """A pair that several questions have counts by its smallest similarity."""
     found: dict[tuple[int, int], Doubtful] = {}
     for side in (comparison.direct for comparison in comparisons):
         for row, notes in zip(side.rows, side.notes, strict=True):
             for note in notes:
-                if isinstance(note, CopyOf) and note.link is Link.DISTANCE:
-                    pair = Doubtful(row=row, above=side.rows[note.place], similarity=note.similarity, cut=note.cut)
+                if isinstance(note, CopyOf) and note.link in DOUBTFUL:
+                    pair = Doubtful(row=row, above=side.rows[note.places[0]], note=note)
                     known = found.setdefault((pair.row, pair.above), pair)
-                    if pair.margin < known.margin:
+                    if note.similarity < known.note.similarity:
                         found[pair.row, pair.above] = pair
-    return tuple(sorted(found.values(), key=lambda pair: (pair.margin, pair.row, pair.above)))
+    return tuple(sorted(found.values(), key=lambda pair: (pair.note.similarity, pair.row, pair.above)))
 
 
 def timing(pairs: Sequence[tuple[Answer, Answer]]) -> Timing:

@@ -11,7 +11,7 @@ from typing import cast
 from aiohttp import web
 
 from vecsieve.adapters.backends import Backend
-from vecsieve.adapters.contract import Dialect, Operation
+from vecsieve.adapters.contract import Dialect, Operation, RequestHead
 
 from ..runtime.memory import Pressure
 from ..search.collections.learned import Names, WriteInvalidation
@@ -104,7 +104,9 @@ class DataPlane:
         if isinstance(asked, Unrouted):
             if asked.trouble is not None:
                 return self.relay.refuse(asked.trouble, request.raw_path)
-            with record.trace.leg(AttemptKind.ORIGINAL, request.method, None) as leg:
+            head = RequestHead(method=request.method, path=request.raw_path)
+            leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, None)
+            with self.write_invalidation.passing(head), leg:
                 return await self.relay.relay(request, body, target=asked.target, leg=leg, leave=place.leave)
         target, operation = asked.target, asked.operation
         if operation is None:

@@ -13,13 +13,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from urllib.parse import quote
 
 import aiohttp
 import typer
 
-from vecsieve.config.backends import DEFAULT_BACKEND
+from vecsieve.config.backends import DEFAULT_BACKEND, DOCUMENT_TEXT
 from vecsieve.config.document import schema_text
 from vecsieve.config.load import load
 from vecsieve.config.problems import one_line
@@ -28,9 +28,13 @@ from vecsieve.config.yaml_core import effective
 
 from ..process.talk import fault_of
 from ..runtime.files import bounded
+from ..search.collections.paths import judged, strings_of
+from ..search.collections.texts import shown
+from ..search.policy import Policies
 
 SECONDS = 5.0  # seconds for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024
+POINTS = 10  # whose payloads show where the texts are
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,21 @@ class Wire:
     """How a database is asked. ``variable``: the usual variable with its key. ``header``: the one that carries it; ``{}`` is the key.
 
     ``listing``: method and path of a read that needs a key if keys are used. ``search``: searches one of the listed collections, and
-    returns which; None if none has a stored vector.
+    returns which with some of its payloads; None if none has a stored vector.
     """
 
     variable: str
     header: tuple[str, str]
     listing: tuple[str, str]
-    search: Callable[[_Database, object], Awaitable[str | None]]
+    search: Callable[[_Database, object], Awaitable[_Searched | None]]
     headers: tuple[tuple[str, str], ...] = ()
+
+
+class _Searched(NamedTuple):
+    """A collection that answered a search, and payloads of its first points."""
+
+    collection: str
+    payloads: list[object]
 
 
 class CheckError(Exception):
@@ -168,10 +179,29 @@ async def connect(
             say("search       not tried: there is no collection with a dense vector")
             return
         took = (time.monotonic() - started) * 1000
-        say(f"search       collection {one_line(json.dumps(searched))} answered in {took:.0f} ms")
+        say(f"search       collection {one_line(json.dumps(searched.collection))} answered in {took:.0f} ms")
+        say(f"texts        {_texts(settings, searched)}")
 
 
-async def _in_qdrant(database: _Database, listed: object) -> str | None:
+def _texts(settings: Settings, searched: _Searched) -> str:
+    """Where the texts of the collection are, as its first points show it. Names of keys only, never values."""
+    policy = Policies(settings).resolve(settings.backend, searched.collection)
+    payloads = [strings_of(each) for each in searched.payloads if isinstance(each, dict)]
+    if not (policy.text_fields or policy.guesses):
+        return "not read, as the policy says"
+    if not payloads:
+        return "unknown: its first points have no payload"
+    found = (*policy.text_fields, *judged(payloads, None).paths)
+    if found:
+        return f"under {', '.join(map(one_line, found))}, as its first {len(payloads)} points show it"
+    keys = shown(dict.fromkeys(key for each in payloads for key in each.strings))
+    return (
+        f"none found in its first {len(payloads)} points, keys seen: {', '.join(keys) or 'none'}; only equal vectors are removed. "
+        "policy.text_fields can name the text"
+    )
+
+
+async def _in_qdrant(database: _Database, listed: object) -> _Searched | None:
     for collection in _members(listed, "result", "collections"):
         name = _member(collection, "name")
         path = f"/collections/{quote(str(name), safe='')}/points"
@@ -179,7 +209,8 @@ async def _in_qdrant(database: _Database, listed: object) -> str | None:
         question = _question(_members(stored, "result", "points"))
         if question is not None:
             await database.json("POST", f"{path}/query", question)
-            return str(name)
+            some = await database.json("POST", f"{path}/scroll", {"limit": POINTS, "with_payload": True})
+            return _Searched(str(name), [_member(each, "payload") for each in _members(some, "result", "points")])
     return None
 
 
@@ -193,18 +224,23 @@ def _question(points: list[object]) -> dict[str, object] | None:
     return None
 
 
-async def _in_chroma(database: _Database, listed: object) -> str | None:
+async def _in_chroma(database: _Database, listed: object) -> _Searched | None:
     for collection in listed if isinstance(listed, list) else []:
         path = f"{CHROMA}/{quote(str(_member(collection, 'id')), safe='')}"
         stored = await database.json("POST", f"{path}/get", {"limit": 1, "include": ["embeddings"]})
         vectors = _members(stored, "embeddings")
         if vectors:
             await database.json("POST", f"{path}/query", {"query_embeddings": vectors, "n_results": 1, "include": []})
-            return str(_member(collection, "name"))
+            some = await database.json("POST", f"{path}/get", {"limit": POINTS, "include": ["documents", "metadatas"]})
+            pairs = zip(_members(some, "metadatas"), _members(some, "documents"), strict=False)
+            return _Searched(
+                str(_member(collection, "name")),
+                [{DOCUMENT_TEXT: text, **(each if isinstance(each, dict) else {})} for each, text in pairs],
+            )
     return None
 
 
-async def _in_milvus(database: _Database, listed: object) -> str | None:
+async def _in_milvus(database: _Database, listed: object) -> _Searched | None:
     for name in _members(listed, "data"):
         about = await _of_milvus(database, "collections/describe", {"collectionName": name})
         fields = [each for each in _members(about, "data", "fields") if _member(each, "type") == "FloatVector"]
@@ -217,7 +253,10 @@ async def _in_milvus(database: _Database, listed: object) -> str | None:
         if vector is not None:
             question = {"collectionName": name, "data": [vector], "annsField": field, "limit": 1}
             await _of_milvus(database, "entities/search", question)
-            return str(name)
+            names = [str(_member(each, "name")) for each in _members(about, "data", "fields")]
+            plain = [each for each in names if each != field]
+            some = {"collectionName": name, "filter": "", "limit": POINTS, "outputFields": plain}
+            return _Searched(str(name), _members(await _of_milvus(database, "entities/query", some), "data"))
     return None
 
 
@@ -230,7 +269,7 @@ async def _of_milvus(database: _Database, path: str, body: object) -> object:
     return answer
 
 
-async def _in_pinecone(database: _Database, listed: object) -> str | None:
+async def _in_pinecone(database: _Database, listed: object) -> _Searched | None:
     """By a stored id, so that the vector itself is not transferred. An index has its own host."""
     for index in _members(listed, "indexes"):
         host = _member(index, "host")
@@ -239,12 +278,13 @@ async def _in_pinecone(database: _Database, listed: object) -> str | None:
         base = host if "://" in host else f"https://{host}"
         found = _members(await database.json("GET", "/vectors/list?limit=1", base=base), "vectors")
         if found:
-            await database.json("POST", "/query", {"id": _member(found[0], "id"), "topK": 1}, base=base)
-            return str(_member(index, "name"))
+            some = {"id": _member(found[0], "id"), "topK": POINTS, "includeMetadata": True}
+            near = _members(await database.json("POST", "/query", some, base=base), "matches")
+            return _Searched(str(_member(index, "name")), [_member(each, "metadata") for each in near])
     return None
 
 
-async def _in_weaviate(database: _Database, listed: object) -> str | None:
+async def _in_weaviate(database: _Database, listed: object) -> _Searched | None:
     for each in _members(listed, "classes"):
         name = str(_member(each, "class"))
         if _CLASS.fullmatch(name) is None or _member(each, "multiTenancyConfig", "enabled"):
@@ -254,13 +294,25 @@ async def _in_weaviate(database: _Database, listed: object) -> str | None:
         if isinstance(vector, list) and vector:
             near = json.dumps([float(each) for each in vector])
             await _of_weaviate(database, name, f"limit: 1, nearVector: {{vector: {near}}}", "id")
-            return name
+            texts = [str(_member(own, "name")) for own in _members(each, "properties") if _is_text(own)]
+            some = await _of_weaviate(database, name, f"limit: {POINTS}", "id", " ".join(texts))
+            return _Searched(name, [{own: _member(row, own) for own in texts} for row in some])
     return None
 
 
-async def _of_weaviate(database: _Database, name: str, arguments: str, wanted: str) -> list[object]:
+def _is_text(described: object) -> bool:
+    """Whether a property is a text, with a name that GraphQL does not interpret."""
+    name = _member(described, "name")
+    return (
+        _members(described, "dataType") == ["text"] and isinstance(name, str) and _PROPERTY.fullmatch(name) is not None
+    )
+
+
+async def _of_weaviate(
+    database: _Database, name: str, arguments: str, wanted: str, properties: str = ""
+) -> list[object]:
     """GraphQL refuses with status 200 and errors. Raises CheckError."""
-    query = f"{{ Get {{ {name}({arguments}) {{ _additional {{ {wanted} }} }} }} }}"
+    query = f"{{ Get {{ {name}({arguments}) {{ {properties} _additional {{ {wanted} }} }} }} }}"
     answer = await database.json("POST", "/v1/graphql", {"query": query})
     if errors := _members(answer, "errors"):
         said = one_line(str(_member(errors[0], "message")))
@@ -281,6 +333,7 @@ def _members(tree: object, *path: str) -> list[object]:
 
 
 CHROMA = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+_PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9_]*")  # otherwise it would be interpreted as GraphQL
 
 WIRES: Mapping[str, Wire] = {

@@ -19,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.problems import masked, one_line
 
+from ..search.collections.paths import is_name
 from ..selection.geometry import across, rows_of
 from ..selection.values import Metric
 
@@ -317,15 +319,23 @@ def id_pages(source: Source, progress: Callable[[int], None]) -> Iterator[list[P
             return
 
 
-USUAL_FIELDS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
+USUAL_FIELDS = (DOCUMENT_TEXT, *KNOWN_TEXTS)
 
 
 def text_of(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
     """The first of ``fields`` that holds a non-blank string; None without one."""
+    path = text_path(payload, fields)
+    value = None if path is None else value_at(payload, path)
+    return value if isinstance(value, str) else None
+
+
+def text_path(payload: Mapping[str, object], fields: Iterable[str] = USUAL_FIELDS) -> str | None:
+    """Which of ``fields`` has the text. Under a usual name, a file name or a link is no text: two points of one file are no copies."""
+    is_guess = fields == USUAL_FIELDS
     for field in fields:
         value = value_at(payload, field)
-        if isinstance(value, str) and value.strip():
-            return value
+        if isinstance(value, str) and value.strip() and not (is_guess and is_name(value)):
+            return field
     return None
 
 
@@ -335,7 +345,17 @@ def value_at(payload: Mapping[str, object], field: str) -> object:
         return payload[field]
     head, dot, rest = field.partition(".")
     inner = payload.get(head)
+    if dot and isinstance(inner, str) and inner.startswith("{"):
+        inner = _spelled(inner)
     return value_at(inner, rest) if dot and isinstance(inner, Mapping) else None
+
+
+def _spelled(text: str) -> object:
+    """The object that a string spells; None if it spells none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 TEXT_CHARACTERS = 240

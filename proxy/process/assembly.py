@@ -44,9 +44,10 @@ from ..runtime.memory import (
 from ..search.budgets import Egress, OwnReads
 from ..search.collections.learned import Learned, Names
 from ..search.collections.profiles import Calibration
+from ..search.collections.texts import CollectionTexts
 from ..search.context.sessions import Sessions, store_of
 from ..search.exchange import Shadow, VectorFetcher
-from ..search.fetch import AdaptiveFetch
+from ..search.fetch import Depths
 from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
 from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from ..search.memory.points import FeatureMemory
@@ -110,11 +111,12 @@ class Process:
         self.recorder = RequestRecorder(metrics, log=log, clock=clock)
         self.recent = Recent(kept_by(settings), now=time.time, texts=settings.explain.texts, place=seed)
         self._work = LongWork()
-        self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work)
+        self.pools = Pools(keep=kept_by(settings) > 0, clock=clock, work=self._work, count=metrics.sampled)
         self._workers = workers
         self.egress = Egress(_budget_bytes(settings, workers=workers), now=time.time)
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
+        self.texts = CollectionTexts(metrics.texts_known)
         self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
@@ -147,8 +149,9 @@ class Process:
             memory=_memory_guard(metrics, clock, workers=workers),
             learned=self.learned,
             scaling=self.calibration.scaling,
+            texts=self.texts,
             features=_feature_memory(settings, clock, workers=workers),
-            adaptive_fetch=AdaptiveFetch(),
+            depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             hedges=hedges,
             shadow=self._shadow,
@@ -251,6 +254,7 @@ class Process:
             adapter=self._backend.rest.adapter(),
             send=questions.ask,
             policy=lambda collection: self._rules.now.policies.resolve(settings.backend, collection),
+            texts=self.texts,
             has_room=lambda: services.memory.pressure() is not Pressure.HIGH,
         )
         return Preload(services.features, source, points_per_second=own.points_per_second)

@@ -10,6 +10,7 @@ import marshal
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
@@ -22,9 +23,10 @@ from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.adapters.wire.json import last_values
 
 from ..selection.metric import metric_of
-from ..selection.text.bounds import LONGEST, POOL_COST
-from ..selection.text.features import Text, text_of
+from ..selection.reading.bounds import LONGEST, POOL_COST
+from ..selection.reading.text import UNREAD, Text, text_of
 from ..selection.values import Candidates, Metadata, Metric
+from .collections.paths import read_pool
 from .policy import Fields
 
 Column = tuple[bytes | None, ...]
@@ -63,11 +65,14 @@ class Columns:
         return column
 
     def _member(self, raw: bytes | None, key: str) -> bytes | None:
-        """One member of an object; None if it is missing, unreadable or too large, or if ``raw`` is no object."""
-        if raw is None or raw[:1] != b"{" or len(raw) > min(OBJECT_BYTES, self._left_bytes):
+        """One member of an object, or of an object that is spelled as a string; None if it is missing, unreadable or too large, or if
+        ``raw`` is neither.
+        """
+        if raw is None or raw[:1] not in {b"{", QUOTE} or len(raw) > min(OBJECT_BYTES, self._left_bytes):
             return None
         self._left_bytes -= len(raw)
-        return last_values(raw, (key,))[0]
+        inside = raw if raw[:1] == b"{" else spelled_object(raw)
+        return None if inside is None else last_values(inside, (key,))[0]
 
 
 def _filled(column: Column) -> Column | None:
@@ -83,6 +88,17 @@ QUOTE = b'"'
 _NUMBER_STARTS = frozenset(b"-0123456789")
 _WORDS = {b"true": "true", b"false": "false"}
 _EMPTY = frozenset({b"null", b"false", b'""', b"[]", b"{}"})
+
+
+def spelled_object(raw: bytes) -> bytes | None:
+    """The object that a JSON string spells; None if it spells none."""
+    if not raw.startswith(b'"{'):
+        return None
+    try:
+        value: str = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return value.encode()
 
 
 def string(raw: bytes, *, most_bytes: int = STRING_BYTES) -> str | None:
@@ -242,8 +258,8 @@ class Record(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use after a comparison: the text, its 3-grams and other cached features."""
-        taken = 250 if self.text is None else 950 + self.text_bytes * 3 // 2
+        """Approximate memory use after a comparison: the text and its tokens."""
+        taken = 250 if self.text is None else 750 + self.text_bytes * 9 // 2
         for each in (self.title, self.document, self.source):
             if each is not None:
                 taken += len(each) + 60
@@ -309,13 +325,20 @@ def candidates_of(
     )
 
 
-def records_of(pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields) -> tuple[Record, ...]:
-    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``."""
+def records_of(
+    pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields, texts: tuple[str, ...] | None = None
+) -> tuple[Record, ...]:
+    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. ``texts``: which of the guesses are right;
+    None: the pool alone decides.
+    """
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.top_level()):
         return (Record(tenant=(None,) * keys),) * pool.size
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
+    if fields.guesses:
+        texts = read_pool(pool, (*must, *may)).paths if texts is None else texts
+        fields = replace(fields, text=(*fields.text, *texts), guesses=())
     return tuple(
         map(
             Record._make,
@@ -391,7 +414,7 @@ def _afforded(texts: tuple[Text | None, ...], spent: tuple[int, ...], allowance:
         return texts
     own = Allowance(POOL_BYTES)
     return tuple(
-        text if own.covers(size) and allowance.covers(size) else None for text, size in zip(texts, spent, strict=True)
+        text if own.covers(size) and allowance.covers(size) else UNREAD for text, size in zip(texts, spent, strict=True)
     )
 
 
@@ -420,10 +443,11 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
             if raw is None or raw[:1] != QUOTE:
                 continue
             if len(raw) > TEXT_BYTES:
+                found[row] = UNREAD
                 break
             spent[row] += len(raw)
             if not own.covers(len(raw)):
-                is_cut[row] = True
+                is_cut[row], found[row] = True, UNREAD
                 break
             text = string(raw, most_bytes=TEXT_BYTES)
             if text is not None:

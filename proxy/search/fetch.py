@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 from vecsieve.adapters.contract import (
     UNBOUNDED,
@@ -32,6 +33,7 @@ from ..telemetry.tracing import Stopwatch
 from .budgets import HeldReads
 from .candidates import asked_for
 from .collections.learned import Lru, key_of
+from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
 from .limits import Hold
 from .memory.fetches import VectorFetches
@@ -45,25 +47,21 @@ _GROWTH = 4  # one step from too few to plenty; the cap bounds the second fetch 
 _PAGE_SHARE = 2  # a paged pool holds twice what the pages so far show: half may be duplicates before it must grow
 
 
-def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None, factor: float | None = None) -> int:
+def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
     """The first pool of an unpaged search; ``top_k`` when it may not be larger.
 
-    ``cap``: the largest limit the backend accepts, None when unknown. ``factor``: replaces the policy's if smaller. A number that the
-    client named is used unchanged.
+    ``cap``: the largest limit the backend accepts, None when unknown. A number that the client named is used unchanged.
     """
     fetch = policy.fetch
-    wanted = fetch.exact
-    if wanted is None:
-        most = fetch.factor if factor is None else min(factor, fetch.factor)
-        wanted = bucket(max(math.ceil(most * top_k), fetch.floor))
+    wanted = bucket(max(math.ceil(fetch.factor * top_k), fetch.floor)) if fetch.exact is None else fetch.exact
     return max(min(wanted, _ceiling(fetch.cap, cap)), top_k)
 
 
-def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The next pool after ``size`` was too small; ``size`` when it may not grow."""
+def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, wanted: int | None = None) -> int:
+    """The next pool after ``size`` was too small; ``size`` when it may not grow. ``wanted``: how many candidates will do, if that is known."""
     if policy.fetch.exact is not None:
         return size
-    return max(min(bucket(_GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
+    return max(min(bucket(wanted or _GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
 
 
 def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | None) -> int | None:
@@ -78,9 +76,9 @@ def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | 
     return size if size >= window else None
 
 
-def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The next paged pool after ``size``; ``size`` when it may not grow."""
-    return max(min(_blocks(_GROWTH * size), _block_ceiling(policy, cap)), size)
+def grown_page_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, wanted: int | None = None) -> int:
+    """The next paged pool after ``size``; ``size`` when it may not grow. ``wanted``: as for ``grown_fetch_k``."""
+    return max(min(_blocks(wanted or _GROWTH * size), _block_ceiling(policy, cap)), size)
 
 
 def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: int) -> tuple[int | None, ...] | None:
@@ -110,12 +108,12 @@ def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
     return search.pages or policy.selection.short in {Short.GROW_THEN_FILL, Short.GROW_THEN_REPEAT}
 
 
-def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None) -> int:
-    """The pool after ``size``; ``size`` when it may not grow."""
-    cap = least(cap, search.most)
-    if search.pages:
-        return grown_page_fetch_k(size, policy=policy, cap=cap)
-    return grown_fetch_k(size, policy=policy, cap=cap)
+def next_size(search: Search, size: int, policy: ResolvedPolicy, cap: int | None, *, wanted: int | None = None) -> int:
+    """The pool after ``size``; ``size`` when it may not grow. ``wanted``: as for ``grown_fetch_k``."""
+    if not may_grow(search, policy):
+        return size
+    grown = grown_page_fetch_k if search.pages else grown_fetch_k
+    return grown(size, policy=policy, cap=least(cap, search.most), wanted=wanted)
 
 
 def least(one: int | None, other: int | None) -> int | None:
@@ -151,20 +149,16 @@ def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
     return _ceiling(policy.fetch.page_cap, cap) // BLOCK * BLOCK
 
 
-Fetch = Callable[[bytes], Awaitable[bytes]]
-"""Sends a widened request and returns the body of a 2xx answer; raises RejectedReplyError for everything else."""
+class Fetch(Protocol):
+    async def __call__(self, body: bytes, *, reads: int = 1) -> bytes:
+        """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else. ``reads``: as how many
+        searches the database counts each of its searches.
+        """
+        ...
 
 
 Plan = tuple[int | None, ...]
 """The first pool's size for each search; None for a search that cannot be widened and is sent unchanged."""
-
-
-class Overlap(NamedTuple):
-    """Two results that are overlapping chunks, by their rows in the pool. ``share``: of the shorter one; 0.0 if they only touch."""
-
-    first: int
-    second: int
-    share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,14 +181,16 @@ class Lists:
 class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
-    ``factor``: replaces the policy's in the plan; None: the policy's. ``spare``: the same call with vectors, if ``call`` requests none
+    ``collection``: the name by which its texts are learned; "" for none.
+    ``spare``: the same call with vectors, if ``call`` requests none
     because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
-    ``reply_bytes``: size of the last reply. ``ahead``: candidates per search to fetch at once when growth is expected; () for the plan.
+    ``reply_bytes``: size of the last reply. ``ahead``: candidates per search that the first request asks for, where pages of the
+    collection reach deeper than the plan; () for the plan.
     ``enough``: candidates on which the last answer to the same request depended, fetched instead of the plan; None for the plan.
-    ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``wanted``: how often pages needed a
-    larger pool. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
+    ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``is_grown``: a
+    larger pool was requested than at first. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
     ``renewed``: the selections with new results in front; () if that is not requested.
 
     ``reason``: why the answer is plain; None if it is not. ``received_bytes``: body bytes of all replies, refused ones included.
@@ -204,10 +200,11 @@ class Attempt:
     ``deadline``: of the last widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: the request's entry
     in memory. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it. ``held``: reads
     that the budget reserves for what memory may lack. ``is_noted``: the answer itself lists the copies of its results. ``given``: digests
-    of results of earlier turns of the session. ``overlapping``: per search, if overlaps are reported.
+    of results of earlier turns of the session.
     """
 
     call: SearchCall
+    collection: str = ""
     spare: Callable[[], SearchCall] | None = None
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
@@ -219,14 +216,13 @@ class Attempt:
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
-    factor: float | None = None
     candidate_bytes: int = 0
     ahead: tuple[int, ...] = ()
     enough: int | None = None
     is_missed: bool = False
     stock: Reply | None = None
     stocked: tuple[int, ...] = ()
-    wanted: int = 0
+    is_grown: bool = False
     sizes: tuple[int, ...] = ()
     reply: Reply | None = None
     selections: tuple[Selection, ...] = ()
@@ -248,7 +244,6 @@ class Attempt:
     deadline: float = 0.0
     held: HeldReads | None = None
     is_noted: bool = False
-    overlapping: tuple[tuple[Overlap, ...], ...] = ()
     given: frozenset[bytes] = frozenset()
     room: Hold | None = None
 
@@ -299,10 +294,15 @@ class Attempt:
 
 
 def needs_of(
-    policy: ResolvedPolicy, hint: str | None, *, known: object | None = None, bounds: Bounds = UNBOUNDED
+    policy: ResolvedPolicy,
+    hint: str | None,
+    *,
+    known: object | None = None,
+    bounds: Bounds = UNBOUNDED,
+    texts: TextNeeds = NO_TEXT_NEEDS,
 ) -> Needs:
-    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``: as
-    in Needs.
+    """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
+    as in Needs. ``texts``: what is needed to find them.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
@@ -311,135 +311,109 @@ def needs_of(
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
+        seen_fields=tuple([key for key in texts.seen if key in may]),
+        whole=texts.whole,
         known=known,
         bounds=bounds,
     )
 
 
-def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None, *, factor: float | None = None) -> Plan | None:
+def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
     """Candidates to fetch per search; None when no search of the call can be widened.
 
-    ``cap``: the largest limit that the backend accepts for this collection. ``factor``: candidates per result for unpaged searches; None:
-    the policy's.
+    ``cap``: the largest limit that the backend accepts for this collection.
     """
-    sizes = tuple([size_of(search, policy, cap, factor) for search in call.searches])
+    sizes = tuple([size_of(search, policy, cap) for search in call.searches])
     return None if sizes.count(None) == len(sizes) else sizes
 
 
-def size_of(search: Search, policy: ResolvedPolicy, cap: int | None, factor: float | None) -> int | None:
+def size_of(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | None:
     """The first pool of one search for ``plan``; None when it cannot be widened."""
     window = search.offset + search.top_k
     cap = least(cap, search.most)
     if search.pages:
         size = page_fetch_k(search.top_k, search.offset, policy=policy, cap=cap)
         return None if size is None or size < window else size
-    size = fetch_k(search.top_k, policy=policy, cap=cap, factor=factor)
+    size = fetch_k(search.top_k, policy=policy, cap=cap)
     return None if size is None or size <= window else size
 
 
-START = 2.0  # candidates per result: pages without copies need 1, and half a pool of copies is rare
-GROWTH = 1.5  # 2, 3, 4.5, then the usual factor of 5: reached after three pages that need more
-CALM = 32  # pages: if one in thirty grows, a second request is cheaper than always fetching more
-RECENT, OFTEN = (
-    16,
-    4,
-)  # pages, and how many of them needed more: from one in four on, fetching ahead is cheaper than a third read
-ENTRIES = 1024  # collections remembered: about 200 kB
+# Calls that are remembered per collection. A page that reaches deeper than all of them needs a second read: at most one call in 33, which the default
+# budget of own reads (one in 10) allows.
+RECENT = 32
+ENTRIES = 1024  # collections remembered: about 3 MB
 
 
-@dataclass(slots=True)
-class _State:
-    """``step``, ``calm``: of adaptive pools. ``wants``: for each of the last unpaged searches, whether it needed a larger pool. ``depth``,
-    ``shallow``: how often paged searches had to grow, and how many in a row needed less.
+class Reach(NamedTuple):
+    """How deep a page reached: ``window``, the place of its last result in the list of different ones; ``extra``, how many candidates more than that it
+    took. 0 if its plan was enough.
     """
 
-    step: int = 0
-    calm: int = 0
-    wants: deque[bool] = field(default_factory=lambda: deque(maxlen=RECENT))
-    depth: int = 0
-    shallow: int = 0
+    window: int
+    extra: int
 
 
-class AdaptiveFetch:
-    """Learns per collection how many candidates pages need. At most ``entries`` collections.
+class Depths:
+    """Learns per collection how much deeper than planned pages reach, so that the first request asks for what a page needs: two reads count twice
+    against a rate limit, and the second one may have no budget. At most ``entries`` collections.
 
-    For backends that bill reply bytes (``factor``): one step up after each page that its pool could not fill, one step down after CALM
-    pages that the smaller pool would have filled. For all backends (``ahead``): if pages keep growing, the larger pool is fetched at once,
-    because two reads count twice against a rate limit. A wrong value costs a request or some bytes, never a result.
+    The last RECENT calls are remembered. A wrong value costs a request or some bytes, never a result: a page is chosen from the planned
+    pool if that is enough, and from the deeper one as if the pool had grown to it.
     """
 
     __slots__ = ("_held",)
 
     def __init__(self, *, entries: int = ENTRIES) -> None:
-        self._held = Lru[Hashable, _State](entries)
+        self._held = Lru[Hashable, deque[Reach]](entries)
 
-    def factor(self, operation: Operation, policy: ResolvedPolicy) -> float | None:
-        """Candidates per result for this collection's next search; None: the policy's own."""
-        if not _applies(policy):
-            return None
-        state = self._held.get(_key(operation, policy))
-        return factor_at(0 if state is None else state.step, policy)
+    def of(self, operation: Operation, policy: ResolvedPolicy, window: int) -> int:
+        """How many candidates a page up to this place probably needs; 0 where the plan probably is enough.
+
+        Copies of one text are as many for any page, copies of every text more for a longer one. So a shorter page may need as many
+        candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
+        """
+        reached = [reach for reach in self._held.get(_key(operation, policy), ()) if reach.extra]
+        if not reached:
+            return 0
+        longest = max(reached)
+        in_proportion = -(-longest.extra * window // longest.window) if window > longest.window else 0
+        return window + max(in_proportion, *(reach.extra for reach in reached))
 
     def ahead(
-        self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, is_spare: bool
+        self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, room: int
     ) -> tuple[int, ...]:
-        """Candidates to fetch at once per search; () for the plan. ``is_spare``: whether the budget has room for a second read, which is
-        then sent only when needed.
-        """
-        state = self._held.get(_key(call.operation, policy))
-        if state is None:
-            return ()
-        single = 0 if is_spare else int(sum(state.wants) >= OFTEN)
-        if not (single or state.depth):
-            return ()
-        sizes = tuple(
-            0 if size is None else _after(search, size, policy, cap, steps=state.depth if search.pages else single)
-            for search, size in zip(call.searches, plan, strict=True)
+        """Candidates to request at once per search, at least those of the plan and at most ``room`` together; () for the plan."""
+        sizes: list[int | None] = []
+        for search, size in zip(call.searches, plan, strict=True):
+            wanted = self.of(call.operation, policy, search.offset + search.top_k)
+            is_deeper = size is not None and wanted > size
+            sizes.append(
+                next_size(search, size, policy, cap, wanted=wanted) if size is not None and is_deeper else size
+            )
+        fitting = fitted(call.searches, tuple(sizes), room)
+        planned = tuple([size or 0 for size in plan])
+        ahead = (
+            planned
+            if fitting is None
+            else tuple([max(pair) for pair in zip(planned, [size or 0 for size in fitting], strict=True)])
         )
-        return () if sizes == tuple(size or 0 for size in plan) else sizes
+        return () if ahead == planned else ahead
 
-    def learn_growth(self, attempt: Attempt) -> None:
-        """Learn how often the pool grew or should have grown."""
-        state = self._held.use(_key(attempt.call.operation, attempt.policy), _State)
-        if not any(search.pages for search in attempt.call.searches):
-            state.wants.append(attempt.wanted > 0)
-            return
-        state.shallow = 0 if attempt.wanted >= state.depth else state.shallow + 1
-        if state.shallow == CALM:
-            state.depth, state.shallow = state.depth - 1, 0
-        state.depth = max(state.depth, attempt.wanted)
-
-    def learn_sizes(self, attempt: Attempt, *, cap: int | None) -> None:
-        """Learn how many candidates were enough. ``cap``: the one that the plan was made with."""
-        if attempt.enough is not None or not _applies(attempt.policy):
-            return
-        rows = zip(attempt.call.searches, attempt.selections, attempt.plan, attempt.exhausted, strict=True)
-        for search, selection, planned, exhausted in rows:
-            if planned is not None and not search.pages:
-                self._page(attempt, search, selection, cap=cap, exhausted=exhausted)
+    def learn(self, attempt: Attempt, *, cap: int | None) -> None:
+        """Learn from an answered call, by its search that reached deepest. ``cap``: as for ``plan``."""
+        key, deepest = _key(attempt.call.operation, attempt.policy), max(_reaches(attempt, cap), key=_extra)
+        if deepest.extra or key in self._held:
+            self._held.use(key, _recent).append(deepest)
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def _page(
-        self, attempt: Attempt, search: Search, selection: Selection, *, cap: int | None, exhausted: bool
-    ) -> None:
-        policy = attempt.policy
-        state = self._held.use(_key(attempt.call.operation, policy), _State)
-        state.step = min(state.step, _last_step(policy))
-        if attempt.factor != factor_at(state.step, policy):
-            return  # planned before other searches changed the step, which counted them already
-        sizes = [_size(search, policy, cap, step) for step in range(_last_step(policy) + 1)]
-        now = sizes[state.step]
-        # Because of floor, cap and buckets, several steps have the same size: such a step would change nothing for this search.
-        if _wants_more(selection, now, exhausted=exhausted):
-            state.step = next((step for step, size in enumerate(sizes) if size > now), state.step)
-            state.calm = 0
-        elif sizes[0] < now:
-            less = max(step for step, size in enumerate(sizes) if size < now)
-            state.calm = state.calm + 1 if _depth(selection) <= sizes[less] else 0
-            if state.calm == CALM:
-                state.step, state.calm = less, 0
+
+_extra = attrgetter("extra")
+
+
+def _recent() -> deque[Reach]:
+    return deque(maxlen=RECENT)
 
 
 def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
@@ -447,42 +421,27 @@ def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
     return (*key_of(operation), policy.demotes)
 
 
-def factor_at(step: int, policy: ResolvedPolicy) -> float:
-    """Candidates per result at a step: from START, or the policy's if smaller, up to the policy's."""
-    return float(min(START * GROWTH**step, policy.fetch.factor))
+def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
+    """How deep the pages of a call reached, search by search; the plan of a search that was sent unchanged is enough.
 
-
-def _after(search: Search, size: int, policy: ResolvedPolicy, cap: int | None, *, steps: int) -> int:
-    for _ in range(steps if may_grow(search, policy) else 0):
-        size = next_size(search, size, policy, cap)
-    return size
-
-
-def _last_step(policy: ResolvedPolicy) -> int:
-    step = 0
-    while factor_at(step, policy) < policy.fetch.factor:
-        step += 1
-    return step
-
-
-def _applies(policy: ResolvedPolicy) -> bool:
-    """Not for a number that the client named, nor with a diversifier that chooses from the whole pool: its page does not show how much of
-    the pool was needed.
+    Candidates behind a full page need not have been judged, so a page's depth is the place of its last result.
     """
-    return policy.fetch.adaptive and policy.fetch.exact is None and policy.selection.diversifier is None
-
-
-def _size(search: Search, policy: ResolvedPolicy, cap: int | None, step: int) -> int:
-    """The first pool at a step; the page itself if it cannot be widened."""
-    size = size_of(search, policy, cap, factor_at(step, policy))
-    return search.top_k if size is None else size
-
-
-def _wants_more(selection: Selection, size: int, *, exhausted: bool) -> bool:
-    """Whether the first pool was too small and a larger one would have had more."""
-    return (selection.wanting > 0 and not exhausted) or _depth(selection) > size
-
-
-def _depth(selection: Selection) -> int:
-    """How many candidates from the top contain all results."""
-    return int(selection.keep.max(initial=-1)) + 1
+    assert attempt.reply is not None  # noqa: S101 - an answered call has one
+    pools, rows = (
+        attempt.reply.pools,
+        zip(attempt.call.searches, attempt.shown, attempt.plan, attempt.sizes, strict=True),
+    )
+    for place, (search, selection, planned, size) in enumerate(rows):
+        window = search.offset + search.top_k
+        if selection.wanting and not attempt.exhausted[place]:
+            depth = next_size(search, size, attempt.policy, cap)  # growing was withheld, or has come to its end
+        elif selection.wanting:
+            depth = (
+                pools[place].size + 1
+            )  # a pool that is as large as was asked for does not show that there is no more
+        else:
+            depth = int(selection.keep.max(initial=-1)) + 1
+        if planned is None or max(size, depth) <= planned:
+            yield Reach(window, 0)
+        else:
+            yield Reach(window, (depth if depth > planned else size) - window)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
 
+from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
     FetchSettings,
     FixedThreshold,
-    GuardSettings,
     MetadataSettings,
     MmrSettings,
     PolicySettings,
     RelativeThreshold,
-    TextSettings,
     WriteSettings,
 )
 from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.config.values import Mode
 
-from ..selection.certainty import adjusted
 from ..selection.diversifiers import DIVERSIFIERS
 from ..selection.diversifiers.choice import Diversifier
 from ..selection.diversifiers.mmr import Mmr
@@ -32,22 +30,19 @@ from ..selection.policy import (
     Certain,
     Distance,
     Fixed,
-    Guards,
     Linkage,
     Order,
     Policy,
     Relative,
     Relevance,
-    Require,
     Short,
     Similarity,
     Strategy,
-    TextRules,
     Threshold,
     Tie,
+    Tier,
     When,
 )
-from ..selection.text.signals import SIGNALS
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
@@ -57,7 +52,7 @@ from .context.tokens import UNLIMITED, TextBudget, tokenizer
 class Fields:
     """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
-    ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
+    ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
     1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``.
     """
 
@@ -73,6 +68,7 @@ class Fields:
     chunk_size: int | None
     chunk_overlap: int
     budget: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()
 
     def top_level(self) -> tuple[str, ...]:
         """The distinct first keys, in order."""
@@ -81,7 +77,15 @@ class Fields:
 
 @lru_cache(maxsize=256)  # policies: rules have a few, and each search looks them up several times
 def _top_level(fields: Fields) -> tuple[str, ...]:
-    paths = (*fields.text, *fields.title, *fields.document, *fields.source, *fields.span_start, *fields.span_end)
+    paths = (
+        *fields.text,
+        *fields.guesses,
+        *fields.title,
+        *fields.document,
+        *fields.source,
+        *fields.span_start,
+        *fields.span_end,
+    )
     paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
     return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
 
@@ -90,15 +94,13 @@ def _top_level(fields: Fields) -> tuple[str, ...]:
 class Fetch:
     """How many candidates to ask for. ``exact``: the number a client named for this request, else None.
 
-    ``adaptive``: start with fewer than ``factor`` and learn per collection how many are needed. ``lookups``: fetch
-    missing vectors by a second request.
+    ``lookups``: fetch missing vectors by a second request.
     """
 
     factor: float
     floor: int
     cap: int
     page_cap: int
-    adaptive: bool
     lookups: bool
     exact: int | None = None
 
@@ -122,12 +124,13 @@ NO_SESSION = SessionRules()
 class ResolvedPolicy:
     """Everything that one search needs.
 
-    ``text_fields``: payload keys that may hold the text. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
+    ``text_fields``: where a setting says that the text is. ``guesses``: where it may be as well; () if no setting wants texts. ``learned``:
+    where the collection's texts are otherwise; None for unknown. ``metadata``: where payloads keep the rest. ``vector``: the named vector to
     compare by; None: the request decides. ``is_profiled``: whether a collection's profile or learned scale applies; not if the request
     names a threshold. ``rule``: the rule that gave it, by its name or RuleLabel. ``fields``: the payload fields that the policy needs;
     others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
-    out results of earlier ones; set by the request only. ``marks_overlaps``: whether overlapping results are reported. ``is_surrounded``:
+    out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool.
     """
 
@@ -139,13 +142,14 @@ class ResolvedPolicy:
     metadata: MetadataSettings
     vector: str | None
     write: WriteSettings
+    guesses: tuple[str, ...] = ()
     is_profiled: bool = True
     rule: str = RuleLabel.DEFAULT.value
     tells_collapsed: CollapsedIn = CollapsedIn.OFF
     per_retriever: bool = False
     budget: TextBudget = UNLIMITED
-    marks_overlaps: bool = False
     is_across: bool = False
+    learned: tuple[str, ...] | None = None
     session: SessionRules = NO_SESSION
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
@@ -153,7 +157,16 @@ class ResolvedPolicy:
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
-        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.marks_overlaps or self.demotes)
+        object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
+
+    def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
+        """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""
+        return replace(self, learned=paths) if self.guesses else self
+
+    @property
+    def text_paths(self) -> tuple[str, ...]:
+        """Where texts are, or may be while that is unknown."""
+        return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
     def demotes(self) -> bool:
@@ -163,26 +176,29 @@ class ResolvedPolicy:
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata
         by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
-        needs_span = self.marks_overlaps or (
-            chosen.text is not None and (chosen.text.span is not None or chosen.text.stitch is not None)
-        )
-        needs_length = chosen.representative is Strategy.LONGEST or Tie.SHORTER in by_chain
-        needs_document = needs_span or chosen.caps.per_document is not None
+        needs_span = Tie.SHORTER in by_chain
+        needs_length = chosen.representative is Strategy.LONGEST or needs_span
+        needs_document = chosen.caps.per_document is not None
         needs_source = bool(
-            chosen.guards.keep_sources
+            chosen.keep_sources
             or chosen.caps.per_source is not None
             or (Tie.AUTHORITY in by_chain and chosen.authority)
         )
-        text = self.text_fields if chosen.text is not None or needs_length else ()
-        counted = () if self.budget.tokens is None else self.budget.paths
+        text: tuple[str, ...] = ()
+        guesses: tuple[str, ...] = ()
+        if chosen.texts is not None or needs_length:
+            text = tuple(dict.fromkeys((*self.text_fields, *(self.learned or ()))))
+            guesses = self.guesses if self.learned is None else ()
+        counted = () if self.budget.tokens is None else self.budget.paths or self.text_paths
         return Fields(
             text=text,
-            budget=() if set(counted) <= set(text) else counted,
-            title=known.title if chosen.text is not None and chosen.guards.subjects else (),
+            guesses=guesses,
+            budget=() if {*text, *guesses}.issuperset(counted) else counted,
+            title=known.title if chosen.texts is not None else (),
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
-            span_start=known.span_start if needs_span or Tie.SHORTER in by_chain else (),
-            span_end=known.span_end if needs_span or Tie.SHORTER in by_chain else (),
+            span_start=known.span_start if needs_span else (),
+            span_end=known.span_end if needs_span else (),
             chunk_index=known.chunk_index if needs_span else (),
             updated=known.updated if Tie.RECENCY in by_chain else (),
             citations=known.citations if Tie.CITATIONS in by_chain else (),
@@ -193,12 +209,14 @@ class ResolvedPolicy:
 
 def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
     """Convert the settings. ``mode``: replaces the policy's; None: the policy's."""
+    given, guesses = _text_fields(policy)
     return ResolvedPolicy(
         mode=policy.mode if mode is None else mode,
         fetch=_fetch(policy.fetch),
         selection=_selection(policy),
         tenant_keys=policy.tenant_keys,
-        text_fields=policy.text_fields,
+        text_fields=given,
+        guesses=guesses,
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
@@ -208,14 +226,21 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         session=SessionRules(
             ttl_seconds=policy.session.ttl_seconds, turns=policy.session.turns, keeps=policy.session.keeps
         ),
-        marks_overlaps=policy.stitch.mode == "mark",
     )
+
+
+def _text_fields(policy: PolicySettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths that a setting gives, which are used as they are, and those that may hold the text. An empty list means no texts."""
+    names = policy.text_fields
+    if names in {(), KNOWN_TEXTS, (DOCUMENT_TEXT, *KNOWN_TEXTS)}:
+        return (), names
+    return names, tuple(name for name in KNOWN_TEXTS if name not in names)
 
 
 def _budget(policy: PolicySettings) -> TextBudget:
     own = policy.budget
     count = tokenizer(own.tokenizer, setting="policy.budget.tokenizer")
-    return TextBudget(own.tokens, policy.text_fields if own.field is None else (own.field,), count)
+    return TextBudget(own.tokens, () if own.field is None else (own.field,), count)
 
 
 def mmr_of(settings: MmrSettings) -> Mmr:
@@ -230,17 +255,22 @@ def threshold_of(settings: FixedThreshold | RelativeThreshold) -> Threshold:
     return Relative(factor=settings.relative, minimum=settings.min, maximum=settings.max)
 
 
-def suited(threshold: Threshold, linkage: Linkage) -> Threshold:
+def suited(threshold: Threshold | None, linkage: Linkage) -> Threshold | None:
     """The threshold under this linkage: only ``leader`` supports the calibrated rule; others get the relative default."""
     if isinstance(threshold, Certain) and linkage is not Linkage.LEADER:
         return threshold_of(RelativeThreshold())
     return threshold
 
 
-def _decided_by(policy: PolicySettings) -> Threshold:
-    model = adjusted(policy.calibrated.shift, policy.calibrated.given)
-    rule = Certain(first=policy.certainty.first, last=policy.certainty.last, model=model)
-    return suited(rule if policy.threshold is None else threshold_of(policy.threshold), Linkage(policy.linkage))
+def _decided_by(policy: PolicySettings) -> Threshold | None:
+    if policy.threshold is not None:
+        return threshold_of(policy.threshold)
+    if policy.certainty is None:
+        return None
+    return suited(Certain(first=policy.certainty.first, last=policy.certainty.last), Linkage(policy.linkage))
+
+
+_TIERS = {"exact": Tier.EXACT, "said": Tier.SAID, "edited": Tier.EDITED}
 
 
 def _fetch(settings: FetchSettings) -> Fetch:
@@ -249,13 +279,14 @@ def _fetch(settings: FetchSettings) -> Fetch:
         floor=settings.floor,
         cap=settings.cap,
         page_cap=settings.page_cap,
-        adaptive=settings.adaptive,
         lookups=settings.integrated == "fetch",
     )
 
 
 def _selection(policy: PolicySettings) -> Policy:
     return Policy(
+        texts=None if policy.texts is None else _TIERS[policy.texts],
+        rewordings=policy.rewordings,
         linkage=Linkage(policy.linkage),
         threshold=_decided_by(policy),
         chance=policy.chance,
@@ -265,8 +296,7 @@ def _selection(policy: PolicySettings) -> Policy:
         order=Order(policy.order),
         short=Short(policy.short),
         distance=Distance(policy.distance),
-        text=None if policy.text is None else _text(policy.text, policy),
-        guards=guards_of(policy.guards),
+        keep_sources=policy.keep_sources,
         chain=tuple(Tie(tie) for tie in policy.chain),
         authority=policy.authority,
         caps=Caps(
@@ -281,38 +311,6 @@ def _diversifier(policy: PolicySettings) -> Diversifier | None:
     if policy.diversify is None:
         return None if policy.mmr is None else mmr_of(policy.mmr)
     return DIVERSIFIERS[policy.diversify](policy.diversity)
-
-
-def _near(settings: TextSettings) -> tuple[tuple[str, float], ...]:
-    """The enabled signals, in the order of the settings."""
-    given = ((name, getattr(settings, name)) for name in TextSettings.model_fields if name in SIGNALS)
-    return tuple((name, threshold) for name, threshold in given if threshold is not None)
-
-
-def _text(settings: TextSettings, policy: PolicySettings) -> TextRules:
-    return TextRules(
-        identical=settings.identical,
-        near=_near(settings),
-        require=Require(settings.require),
-        span=settings.span,
-        reach=settings.reach,
-        short_words=policy.guards.short_words,
-        stitch=policy.stitch.overlap if policy.stitch.mode == "drop" else None,
-    )
-
-
-def guards_of(settings: GuardSettings) -> Guards:
-    return Guards(
-        numbers=settings.numbers,
-        dates=settings.dates,
-        versions=settings.versions,
-        amounts=settings.amounts,
-        negation=settings.negation,
-        subjects=settings.subjects,
-        templates=settings.templates,
-        short_words=settings.short_words,
-        keep_sources=settings.keep_sources,
-    )
 
 
 MOST_REMEMBERED = 1024  # collections; a client that invents names only causes cache misses

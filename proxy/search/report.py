@@ -17,7 +17,6 @@ from ..telemetry.labels import (
     CollapsedIn,
     Divergence,
     FailOpen,
-    Guard,
     Outcome,
     Stage,
 )
@@ -68,8 +67,7 @@ def report_headers(report: Report, *, is_wanted: bool) -> list[tuple[str, str]]:
 
 def collapsed_value(attempt: Attempt) -> str:
     """Which result represents which results that were left out, as JSON in ASCII: for each search a list of pairs ``[id, [id, …]]``, in
-    answer order. Ids that do not fit are counted: ``{"collapsed": […], "omitted": 3}``. If overlaps are reported, ``"overlapping"`` lists
-    overlapping chunks among the results: ``[id, id, share]``.
+    answer order. Ids that do not fit are counted: ``{"collapsed": […], "omitted": 3}``.
     """
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     room, omitted = COLLAPSED_BYTES - 40, 0
@@ -92,27 +90,7 @@ def collapsed_value(attempt: Attempt) -> str:
             pairs.append(pair)
         searches.append(pairs)
     told: dict[str, object] = {"collapsed": searches, "omitted": omitted}
-    if attempt.overlapping:
-        told["overlapping"] = _overlaps_told(attempt, room)
     return json.dumps(told, separators=(",", ":"))
-
-
-def _overlaps_told(attempt: Attempt, room: int) -> list[list[object]]:
-    """For each search, ``[id, id, share]`` for each two overlapping results, as far as they fit."""
-    assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches: list[list[object]] = []
-    room -= 16
-    for pool, pairs in zip(attempt.reply.pools, attempt.overlapping, strict=True):
-        told: list[object] = []
-        room -= 4
-        for pair in pairs if pool.ids else ():
-            made = [json.loads(pool.ids[pair.first]), json.loads(pool.ids[pair.second]), round(pair.share, 3)]
-            room -= len(json.dumps(made, separators=(",", ":"))) + 1
-            if room < 0:
-                break
-            told.append(made)
-        searches.append(told)
-    return searches
 
 
 def collapsed_notes(attempt: Attempt) -> tuple[tuple[bytes | None, ...], ...]:
@@ -162,7 +140,6 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         repeats=_repeats(search, selection),
         collapsed=fates.count(_COLLAPSED),
         collapsed_by=_collapsed_by(fates, selection),
-        vetoed_by=_vetoed_by(selection),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
         shown=fates.count(_SHOWN),
@@ -240,14 +217,6 @@ def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collaps
         reason = Collapse.of(link)
         counts[reason] = counts.get(reason, 0) + links.count(link)
     return tuple((reason, counts[reason]) for reason in COLLAPSES if reason in counts)
-
-
-def _vetoed_by(selection: Selection) -> tuple[tuple[Guard, int], ...]:
-    if not selection.vetoes.any():
-        return ()
-    vetoes = selection.vetoes.tolist()
-    guards = ((Guard.of(veto), vetoes.count(veto)) for veto in sorted(set(vetoes)))
-    return tuple((guard, count) for guard, count in guards if guard is not None)
 
 
 def _swaps(keep: list[int], selection: Selection) -> int:

@@ -148,13 +148,11 @@ class Retrievers:
                 read = partial(records_of, pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
                 records = await self._work.done(read, is_long=is_long)
                 candidates = candidates_of(pool, search, records, fields=policy.fields, allowance=allowance)
-            chosen, scale = of_lists, None
+            scale = None
             if policy.is_profiled:
                 collection = attempt.call.operation.collection
-                chosen, scale = self._scaling.of(
-                    collection, pool.compared_by, of_lists, dimension=pool.vectors.shape[1]
-                )
-            steps = selecting(candidates, top_k=page.offset + page.top_k, policy=chosen, scale=scale)
+                scale = self._scaling.of(collection, pool.compared_by, of_lists, dimension=pool.vectors.shape[1])
+            steps = selecting(candidates, top_k=page.offset + page.top_k, policy=of_lists, scale=scale, whole=True)
             timed = attempt.watch.stage(Stage.CLUSTER)
             selection = await self._work.finished(steps, timed, is_long=pool.size > LONG_POOL)
             distinct.append(np.flatnonzero(selection.representative == np.arange(pool.size)).tolist())

@@ -35,10 +35,11 @@ from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
 from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
+from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
-from .fetch import Attempt, Fetch, Plan, may_grow, next_size
+from .fetch import Attempt, Fetch, Plan, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
 from .memory.lookups import (
     Read,
@@ -121,11 +122,11 @@ LONG_POOL = 400
 
 
 class Searcher:
-    """Runs calls of one adapter. ``scaling``, ``memory``: learned from earlier pools; ``work``: runs long steps beside the loop; its
+    """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
     creator closes it.
     """
 
-    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_work")
+    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_texts", "_work")
 
     def __init__(
         self,
@@ -133,9 +134,10 @@ class Searcher:
         scaling: Scaling | None = None,
         memory: FeatureMemory | None = None,
         work: LongWork | None = None,
+        texts: CollectionTexts | None = None,
     ) -> None:
-        self._adapter = adapter
-        self._memory = memory
+        self._adapter, self._memory = adapter, memory
+        self._texts = CollectionTexts() if texts is None else texts
         self._repeats = None if memory is None else Repeats(memory)
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
@@ -146,15 +148,15 @@ class Searcher:
         return first_pages(call) if demotes else call
 
     def lean(
-        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True
+        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True, is_settled: bool = True
     ) -> tuple[SearchCall | None, Repeat | None]:
         """The same call without what memory probably has; None if everything must be fetched. Raises UnsupportedError. ``may``: whether the
-        search may rely on memory.
+        search may rely on memory; ``is_settled``: whether this one may, as the fields that it reads are known.
         """
         if self._memory is None or self._repeats is None or not may:
             return None, None
         repeat = self._repeats.of(operation.collection, body)
-        if repeat.is_old or not (repeat.is_known or self._memory.is_promising(operation.collection)):
+        if repeat.is_old or not is_settled or not (repeat.is_known or self._memory.is_promising(operation.collection)):
             return None, repeat
         needs = lean_needs(self._memory, operation.collection, needs)
         lean = self._repeats.parsed(operation, body, needs) if repeat.is_known else None
@@ -236,6 +238,7 @@ class Searcher:
                     attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
                     asked, whole = None, await self._fetched(attempt, fetch, sizes)
                 reply = whole
+        reply = await self._with_texts(attempt, reply)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
@@ -247,6 +250,16 @@ class Searcher:
             self._decide(attempt)
         else:
             attempt.selections = (attempt.decided.selection,)
+
+    async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
+        """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
+        needs, texts = attempt.call.needs, self._texts
+        if needs.values and attempt.policy.guesses and not attempt.rounds and texts.is_due(attempt.collection):
+            with attempt.watch.stage(Stage.DECODE):
+                read = partial(read_pools, reply.pools, needs)
+                reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+            attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
+        return with_fields(reply, needs, attempt.policy)
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
@@ -319,6 +332,8 @@ class Searcher:
             asked = tuple(max(pair) for pair in zip(sizes, attempt.ahead, strict=True))
         with watch.stage(Stage.REWRITE):
             body = self._adapter.widen(call, asked)
+        if call.needs.whole:
+            self._texts.looking(attempt.collection)
         with watch.stage(Stage.UPSTREAM):
             fetched = await fetch(body)
         attempt.fetched_bytes += len(fetched)
@@ -333,26 +348,26 @@ class Searcher:
 
     async def _grow(self, attempt: Attempt, fetch: Fetch, cap: int | None, reply_bytes: int | None) -> None:
         """Fetch larger pools while a page is short; then complete it from what there is."""
-        limit = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
-        for _ in range(limit):
-            sizes = _within(attempt, self._grown(attempt, cap), reply_bytes)
+        left = PAGE_ROUNDS if any(search.pages for search in attempt.call.searches) else SINGLE_ROUNDS
+        while left:
+            sizes = self._grown(attempt, attempt.stocked)  # what came with the first request costs no read
+            if sizes == attempt.sizes:
+                rows = zip(attempt.call.searches, sizes, strict=True)
+                larger = [next_size(search, size, attempt.policy, cap) for search, size in rows]
+                sizes, left = _within(attempt, self._grown(attempt, larger), reply_bytes), left - 1
+                attempt.is_grown |= sizes != attempt.sizes
             if sizes == attempt.sizes:
                 break
-            attempt.wanted += 1
             try:
                 await self._round(attempt, fetch, sizes)
             except (RejectedReplyError, MalformedReplyError, LookupFailedError):
                 break  # the smaller pool is complete and selected from: growing was only an attempt to improve
         await self._settle(attempt)
 
-    def _grown(self, attempt: Attempt, cap: int | None) -> tuple[int, ...]:
-        rows = zip(attempt.call.searches, attempt.shown, attempt.sizes, attempt.exhausted, strict=True)
-        return tuple(
-            next_size(search, size, attempt.policy, cap)
-            if selection.wanting and not exhausted and may_grow(search, attempt.policy)
-            else size
-            for search, selection, size, exhausted in rows
-        )
+    def _grown(self, attempt: Attempt, larger: Sequence[int]) -> tuple[int, ...]:
+        """The sizes of the next round: larger ones for short pages whose pools are not exhausted."""
+        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, strict=True)
+        return tuple(more if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows)
 
     async def _settle(self, attempt: Attempt) -> None:
         """Complete the pages that growing could not fill. Other searches are done: a single page is filled when it is selected, and an
@@ -425,7 +440,8 @@ class Searcher:
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
             return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
         laps = attempt.watch.laps()
-        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, lap=laps.over)
+        whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
+        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
@@ -433,7 +449,8 @@ class Searcher:
         policy = attempt.policy
         if not policy.is_profiled:
             return policy.selection, None
-        return self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
+        scale = self._scaling.of(attempt.call.operation.collection, vector, policy.selection, dimension=dimension)
+        return policy.selection, scale
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""
@@ -447,12 +464,11 @@ class Searcher:
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
             if planned is not None:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
-                if attempt.asked is not None:
-                    vector, dimension = (
-                        attempt.asked.key.vector,
-                        attempt.asked.key.dimension,
-                    )  # its rows may not have been read
-                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
+                if (asked := attempt.asked) is not None:  # its rows may not have been read
+                    vector, dimension = asked.key.vector, asked.key.dimension
+                if selection.median:
+                    size, median = pool.size, selection.median
+                    self._scaling.observe(collection, vector, dimension=dimension, median=median, size=size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from ..telemetry.labels import (
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import Stopwatch
+from .collections.learned import named_in
 from .context.overrides import overridden
 from .errors import (
     LostReplyError,
@@ -43,6 +44,7 @@ from .exchange import CollectionInfo, Exchange, TransportAnswer
 from .fetch import Attempt, enough_of, fitted, needs_of, plan
 from .hedge import Race
 from .limits import Hold
+from .memory.lookups import recall_reads
 from .policy import ResolvedPolicy, Rules
 from .report import report_of, rows_of
 from .retrievers import Retrievers
@@ -69,7 +71,7 @@ class SearchService:
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._adapter = adapter
-        self._searcher = Searcher(adapter, services.scaling, services.features, services.work)
+        self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
         self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
         self._dialect = dialect
@@ -195,46 +197,47 @@ class SearchService:
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
-        services, operation, policy = self._services, exchange.operation, exchange.policy
-        learned, sizes = services.learned, services.adaptive_fetch
+        services, operation = self._services, exchange.operation
+        collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
+        policy = texts.applied(exchange.policy, collection)
         if services.egress.is_spent:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        needs = needs_of(policy, learned.hint(operation), known=known, bounds=services.bounds)
+        hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen)
         try:
             with watch.stage(Stage.PARSE):
                 whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=not policy.is_surrounded)
+                may, is_settled = not policy.is_surrounded, not policy.fields.guesses
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may, is_settled=is_settled)
                 call = whole() if lean is None else lean
-                is_spare = services.own.has(operation, len(call.searches))
                 is_repeat = repeat is not None and repeat.is_known
-                if lean is not None and not (
-                    is_spare or services.own.has(operation, len(call.searches), is_repeat=is_repeat)
-                ):
+                reads = recall_reads(self._adapter, call, is_repeat=is_repeat)
+                if lean is not None and not services.own.has(operation, reads, is_repeat=is_repeat):
                     call, lean = whole(), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
-        planned = plan(call, policy, learned.cap(operation), factor=(factor := sizes.factor(operation, policy)))
+        planned = plan(call, policy, cap := services.learned.cap(operation))
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
         each = services.held.candidate_bytes(operation, vector_bytes=longest * self._number_bytes or None)
-        planned = fitted(call.searches, planned, most := services.held.reply_bytes // each)
+        planned = fitted(call.searches, planned, services.held.reply_bytes // each)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
         enough = None if lean is None else enough_of(repeat, call, planned, policy)
-        ahead = () if enough else sizes.ahead(call, planned, policy, cap=learned.cap(operation), is_spare=is_spare)
+        room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
         return Attempt(
             call=call,
+            collection=collection,
             spare=None if lean is None else whole,
             repeat=repeat,
-            held=None if lean is None else services.own.hold(operation, len(call.searches), is_repeat=is_repeat),
+            held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
             policy=policy,
             plan=planned,
             watch=watch,
-            factor=factor,
             candidate_bytes=each,
-            ahead=ahead if sum(ahead) <= most else (),
+            ahead=() if enough else services.depths.ahead(call, planned, policy, cap=cap, room=room),
             enough=enough,
         )
 
@@ -284,7 +287,8 @@ class SearchService:
         if attempt.is_declined and response.is_success:
             # The client's own request succeeded, so the cause is the widened one: too many candidates, as Pinecone refuses an answer beyond
             # 4 MB, with whatever words. The next request asks for half as many, until it fits.
-            self._services.learned.refused(exchange.operation, max(size or 0 for size in attempt.plan) // 2)
+            asked = attempt.ahead or attempt.plan
+            self._services.learned.refused(exchange.operation, max(size or 0 for size in asked) // 2)
         return response, report
 
     async def _own(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
@@ -321,6 +325,9 @@ class SearchService:
         if services.own.is_overdrawn(operation):
             return FailOpen.BUDGET
         room = services.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
+        if room is None and attempt.ahead:
+            attempt.ahead = ()
+            room = services.held.hold(attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
         if not services.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
@@ -358,13 +365,13 @@ class SearchService:
         return answered
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
-        async def fetch(body: bytes) -> bytes:
+        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
             def granted() -> None:
                 if attempt.reply is not None:
-                    kind, searches = OwnRead.GROW if attempt.rounds else OwnRead.RECALL, attempt.call.searches
+                    kind, searches = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL, attempt.call.searches
                     is_paged = any(search.pages for search in searches)
                     self._services.own.grant(
-                        exchange.operation, kind, len(searches), held=attempt.held, is_paged=is_paged
+                        exchange.operation, kind, reads * len(searches), held=attempt.held, is_paged=is_paged
                     )
 
             send = partial(self._fetch, exchange, attempt)
@@ -379,8 +386,7 @@ class SearchService:
             body = await self._searcher.improve(
                 attempt, fetch, cap=cap, reply_bytes=self._services.held.reply_bytes, look=look
             )
-            self._services.adaptive_fetch.learn_sizes(attempt, cap=cap)
-            self._services.adaptive_fetch.learn_growth(attempt)
+            self._services.depths.learn(attempt, cap=cap)
         except DeclinedError as declined:
             if (limit := self._dialect.refused_limit(0, declined.words)) is None:
                 self._services.learned.contradicted(exchange.operation)
@@ -391,8 +397,8 @@ class SearchService:
             report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
-            self._learn(exchange.operation, attempt)
-            if attempt.rounds == 1 and not (attempt.is_divided or attempt.enough or attempt.is_missed):
+            self._services.learned.learn(exchange.operation, attempt.reply)
+            if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
                 self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
@@ -402,11 +408,6 @@ class SearchService:
             self._searcher.complete(attempt)
         observer.answered(attempt, report)
         return exchange.answer(body, report), report
-
-    def _learn(self, operation: Operation, attempt: Attempt) -> None:
-        for pool in () if attempt.reply is None else attempt.reply.pools:
-            if pool.vector_name is not None:
-                self._services.learned.compared(operation, pool.vector_name)
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
         """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's
@@ -446,8 +447,9 @@ class SearchService:
     def _lost(self, operation: Operation, attempt: Attempt, lost: LostReplyError) -> None:
         attempt.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
-            # The client's own limit may fit where five times as many candidates do not.
-            self._services.learned.refused(operation, None)
+            # The client's own limit may fit where five times as many candidates do not, and the plan where more do not.
+            is_deeper = attempt.ahead or attempt.reply is not None
+            self._services.learned.refused(operation, max(attempt.first_sizes) if is_deeper else None)
         if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
             self._services.breaker.succeeded()  # the database answered
         else:

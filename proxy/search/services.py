@@ -18,9 +18,10 @@ from ..telemetry.tracing import NO_TRACING, Clock, Tracing
 from .budgets import Egress, OwnReads
 from .collections.learned import Invalidation, Learned, WriteInvalidation
 from .collections.profiles import Scaling
+from .collections.texts import CollectionTexts
 from .context.sessions import Sessions
 from .exchange import Shadow, VectorFetcher
-from .fetch import AdaptiveFetch, Attempt
+from .fetch import Attempt, Depths
 from .hedge import Hedging, Replays
 from .limits import Admission, Breaker, HeldBytes, Turns
 from .memory.points import FeatureMemory
@@ -57,8 +58,9 @@ class ProcessServices:
     # What improves a search.
     learned: Learned
     scaling: Scaling
+    texts: CollectionTexts
     features: FeatureMemory | None
-    adaptive_fetch: AdaptiveFetch
+    depths: Depths
     vector_fetcher: VectorFetcher
     hedges: Hedging
     shadow: Shadow
@@ -83,4 +85,4 @@ class ProcessServices:
         if transport.reshaped is None:
             return WriteInvalidation()
         features = () if self.features is None else (self.features,)
-        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, *features)))
+        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, self.texts, *features)))

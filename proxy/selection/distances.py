@@ -132,6 +132,10 @@ NEIGHBOURS = 8
 FLAT = 5e-3
 NO_DIMENSION = 1e-3
 
+# Vectors within this share of the typical squared distance are nearly equal: by so much do quantised or newly computed vectors of one thing differ.
+# Rounding to int8 moves a vector of d dimensions by a 20,000th of its squared length, to float16 by less; two of them by twice that.
+NEARLY_EQUAL = 2e-4
+
 # From this many dimensions on float32 can always tell points apart, so it is not checked.
 RESOLVED = 0.1
 

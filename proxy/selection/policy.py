@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the package loads all diversifiers, and some read a policy's enums
@@ -58,9 +58,9 @@ class Order(StrEnum):
 class Short(StrEnum):
     """What happens when there are fewer representatives than top_k. A page by offset is always filled: its list ends with the copies."""
 
-    GROW_THEN_FILL = "grow_then_fill"  # a larger pool, then the least redundant copies, but no text twice
-    GROW_THEN_REPEAT = "grow_then_repeat"  # the same, and equal texts if nothing else is left
-    FILL = "fill"  # from the current pool, equal texts last
+    GROW_THEN_FILL = "grow_then_fill"  # a larger pool, then the copies that say most beyond it, but none that is proven
+    GROW_THEN_REPEAT = "grow_then_repeat"  # the same, and proven copies if nothing else is left
+    FILL = "fill"  # from the current pool, proven copies last
     ALLOW = "allow"
 
 
@@ -102,80 +102,27 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """The coefficients of the calibrated rule, in the order of its features (certainty.py): with texts, and without."""
-
-    texts: tuple[float, ...]
-    vectors: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Certain:
-    """The calibrated rule: a candidate merges with a kept result when the probability that it repeats that result reaches the certainty at
-    its rank. The certainty is ``first`` for the second result of the page and falls to ``last`` for the eighth and all after it. Both in
-    [0, 1]; at 1.0 only equal texts merge (without texts: equal vectors).
+    """The calibrated rule for vectors: a candidate merges with a kept result when the probability that it repeats that result reaches the certainty
+    at its rank. The certainty is ``first`` for the second result of the page and falls to ``last`` for the eighth and all after it. Both in [0, 1];
+    at 1.0 only equal vectors merge.
 
-    Candidates are processed in rank order, as with Linkage.LEADER, whatever the policy's linkage. ``model``: None for the shipped one.
+    Candidates are processed in rank order, as with Linkage.LEADER, whatever the policy's linkage.
     """
 
     first: float
     last: float
-    model: Model | None = None
-
-    @classmethod
-    def beside(cls, other: Threshold, first: float, last: float) -> Certain:
-        """The rule with these certainties and the coefficients of another threshold."""
-        return cls(first=first, last=last, model=other.model if isinstance(other, Certain) else None)
 
 
 Threshold = Fixed | Relative | Certain
 
 
-class Require(StrEnum):
-    """Whether one text signal above its threshold makes a near copy, or all enabled signals must be."""
+class Tier(IntEnum):
+    """What may leave because kept texts say it. Each tier allows those above it."""
 
-    ANY = "any"
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextRules:
-    """Which texts are copies.
-
-    ``identical``: equal canonical texts. ``near``: the enabled near-text signals, by name (text/signals) with their thresholds; the first
-    that finds a pair is reported. ``require``: how they combine. ``short_words``: a text of at most this many words is short. ``span``: the
-    share of the shorter span that must overlap, for chunks of one document. ``stitch``: the same for overlapping chunks of any kind
-    (text/seams), whatever their vectors; 0.0 accepts chunks that only touch, None disables it. ``reach``: pairs with vectors farther apart
-    than reach x median pool distance are not compared by text; None compares all.
-    """
-
-    identical: bool
-    near: tuple[tuple[str, float], ...]
-    require: Require
-    span: float | None
-    reach: float | None
-    short_words: int
-    stitch: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
-    """Rules that keep two candidates out of one cluster, however similar they are.
-
-    ``subjects``: names at the beginning of texts of any length. ``templates``: words in the gaps of a template (guards/templates.py).
-    ``short_words``: the first five apply only to pairs of texts with at most this many words each. ``keep_sources``: a candidate of one of
-    these sources is never collapsed into another.
-    """
-
-    numbers: bool
-    dates: bool
-    versions: bool
-    amounts: bool
-    negation: bool
-    subjects: bool
-    templates: bool
-    short_words: int
-    keep_sources: tuple[str, ...]
+    EXACT = 1  # one unbroken run of one kept text, read exactly: the rule of final deletions
+    SAID = 2  # what kept texts say together, without headers and footers
+    EDITED = 3  # edited copies of long texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,12 +138,16 @@ class Caps:
 class Policy:
     """How to choose. All members are required: defaults are in the settings.
 
-    ``chance``: the probability with which two independent points of a pool may be within a relative or growing cut; None: unbounded.
-    ``chain``: the ties of Strategy.CHAIN, in order. ``authority``: sources, the most trusted first.
+    ``texts``: what texts decide; None: they are not read. Vectors decide the pairs of which one has no text. ``rewordings``: the largest doubt at which
+    a sentence in other words leaves; None: none does. ``threshold``: when vectors merge; None: when they are nearly equal. ``chance``: the
+    probability with which two independent points of a pool may be within a relative or growing cut; None: unbounded. ``keep_sources``: a candidate of
+    one of these sources is never collapsed. ``chain``: the ties of Strategy.CHAIN, in order. ``authority``: sources, the most trusted first.
     """
 
+    texts: Tier | None
+    rewordings: float | None
     linkage: Linkage
-    threshold: Threshold
+    threshold: Threshold | None
     chance: float | None
     when: When
     representative: Strategy
@@ -204,8 +155,17 @@ class Policy:
     order: Order
     short: Short
     distance: Distance
-    text: TextRules | None
-    guards: Guards
+    keep_sources: tuple[str, ...]
     chain: tuple[Tie, ...]
     authority: tuple[str, ...]
     caps: Caps
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether vectors are needed even where every candidate has a text."""
+        return (
+            self.texts is None
+            or self.rewordings is not None
+            or self.diversifier is not None
+            or self.representative in (Strategy.CENTROID, Strategy.HYBRID, Strategy.QUERY_CLOSEST, Strategy.AUTO)
+        )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.relevance import oriented, query_distance, scaled
-from .geometry import NOISE
+from .geometry import NOISE, Mask
 from .policy import Strategy, Tie
 from .values import Candidates, FloatMatrix, FloatVector, Indices, Metadata, best_ranked
 
@@ -86,10 +86,10 @@ def _known(values: FloatVector, known: npt.NDArray[np.bool_] | None = None) -> F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pool:
-    """The input of strategies. ``distance``: (n, n). The other members are those of ``represent``."""
+    """The input of strategies. ``distance``: (n, n), computed when needed. The other members are those of ``represent``."""
 
     candidates: Candidates
-    distance: FloatMatrix
+    distance: Callable[[], FloatMatrix]
     magnitude: bool
     chain: tuple[Tie, ...]
     authority: tuple[str, ...]
@@ -102,20 +102,21 @@ _Choose = Callable[[Indices], int]
 HYBRID_SCORE = 0.7
 
 
-def represent(
+def represent(  # noqa: PLR0913 - a cluster, and how one of it is chosen
     labels: Indices,
-    distance: FloatMatrix,
+    distance: Callable[[], FloatMatrix],
     candidates: Candidates,
     *,
     strategy: Strategy,
     magnitude: bool,
+    may_stand: Mask | None = None,
     chain: tuple[Tie, ...] = (),
     authority: tuple[str, ...] = (),
 ) -> Indices:
     """The representative of each cluster (distinct,), as indices into the pool. Ties go to the better rank.
 
-    ``labels``: (n,) numbered in order of best rank. ``distance``: (n, n). ``magnitude``: whether a vector's length is part of
-    its distance to the query. ``chain`` and ``authority``: for the strategy chain.
+    ``labels``: (n,) numbered in order of best rank. ``distance``: gives (n, n). ``magnitude``: whether a vector's length is part of
+    its distance to the query. ``may_stand``: (n,) which members may represent their cluster, its best-ranked among them; None: all. ``chain`` and ``authority``: for the strategy chain.
     """
     standing = best_ranked(labels)
     if strategy is Strategy.RANK or len(standing) == len(labels):
@@ -123,7 +124,8 @@ def represent(
     pool = _Pool(candidates=candidates, distance=distance, magnitude=magnitude, chain=chain, authority=authority)
     choose = REPRESENTATIVES[strategy](pool)
     for label in np.flatnonzero(np.bincount(labels) > 1).tolist():
-        standing[label] = choose(np.flatnonzero(labels == label))
+        members = np.flatnonzero(labels == label if may_stand is None else (labels == label) & may_stand)
+        standing[label] = choose(members) if len(members) else standing[label]
     return standing
 
 
@@ -139,15 +141,16 @@ def _best(merit: Callable[[Indices], FloatVector]) -> _Choose:
 
 def _centroid(pool: _Pool) -> _Choose:
     """The member nearest to the others."""
-    return _best(lambda members: _closeness(members, pool.distance))
+    distance = pool.distance()
+    return _best(lambda members: _closeness(members, distance))
 
 
 def _hybrid(pool: _Pool) -> _Choose:
     """0.7 score + 0.3 nearness to the others, each min-max scaled within the cluster."""
-    scores = oriented(pool.candidates.scores)
+    scores, distance = oriented(pool.candidates.scores), pool.distance()
 
     def merit(members: Indices) -> FloatVector:
-        closeness = _closeness(members, pool.distance)
+        closeness = _closeness(members, distance)
         return HYBRID_SCORE * scaled(scores[members]) + (1.0 - HYBRID_SCORE) * scaled(closeness)
 
     return _best(merit)

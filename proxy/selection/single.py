@@ -4,84 +4,61 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
-from .geometry import Mask
-from .grouping import NOBODY, Grouped, alone, counts_length, group, links_of
+from .grouping import NOBODY, Grouped, alone, counts_length, group
+from .judging.judge import Judge
 from .metric import is_implausible, may_be_restrained
-from .policy import Caps, Order, Policy, Short, Strategy, When
+from .policy import Caps, Order, Policy, Short, Strategy, Tier, When
 from .representatives import represent
-from .text.evidence import counts_clusters_alone
-from .values import (
-    Candidates,
-    Fate,
-    FloatMatrix,
-    Indices,
-    Link,
-    Selection,
-    Steps,
-    best_ranked,
-    finished,
-)
+from .values import Candidates, Fate, Indices, Link, Selection, Steps, best_ranked, finished
 
 _KEPT, _FILLED = np.int8(Fate.KEPT), np.int8(Fate.FILLED)
-_IDENTICAL = np.int8(Link.IDENTICAL)
 _COLLAPSED, _NOT_CHOSEN = np.int8(Fate.COLLAPSED), np.int8(Fate.NOT_CHOSEN)
 
 
-# Special values used in place of distances to order the filling of a page: below every distance, and never changed by one.
-_HELD, _REPEATS, _TAKEN = np.float32(-0.5), np.float32(-0.75), np.float32(-1.0)
+def fill(grouped: Grouped, kept: Indices, count: int, *, behind: Indices = NOBODY, repeats: bool = False) -> Indices:
+    """``count`` further indices (all, if there are fewer), in rank order: those of which the kept results say least.
 
-
-def fill(
-    kept: Indices, distance: FloatMatrix, count: int, *, behind: Indices = NOBODY, equal: Mask | None = None
-) -> Indices:
-    """``count`` further indices (all, if there are fewer), in rank order: the least redundant duplicates.
-
-    They are chosen one at a time: the candidate whose nearest kept candidate is farthest away, ties by rank. Each chosen one counts as kept
-    for the next choice; otherwise two copies of one distant duplicate could both come before another duplicate. ``distance``: (n, n);
-    ``kept``: indices, not empty unless the pool is. ``behind``: candidates that are chosen after all others, in rank order, as those held
-    back by a cap: they are better than a short page. Repetitions, at distance 0, come last. ``equal``: (n, n), which texts are equal: only
-    one candidate of each text is on the page, even if the page is short. None: they count as repetitions.
+    First what left without a proof, the least covered first, ties by rank, but not what an earlier one of them says; then ``behind``, candidates
+    that a cap held back: they are better than a short page. With ``repeats`` also proven copies, last: a reader gains nothing from them, and they
+    cost a model's context.
     """
-    count = min(count, len(distance) - len(kept))
-    chosen = np.empty(max(count, 0), dtype=np.intp)
-    if not len(chosen):
-        return chosen
-    nearest = distance[kept].min(axis=0)
-    repeats = nearest <= 0.0
-    nearest[behind] = _HELD
-    nearest[repeats] = _REPEATS
-    nearest[kept] = _TAKEN
-    if equal is not None:
-        nearest[equal[kept].any(axis=0)] = _TAKEN
-    for place in range(count):
-        choice = chosen[place] = nearest.argmax()
-        if nearest[choice] == _TAKEN:
-            return np.sort(chosen[:place])
-        apart = distance[choice]
-        np.minimum(nearest, np.where(apart > 0.0, apart, _REPEATS), out=nearest)
-        nearest[choice] = _TAKEN
-        if equal is not None:
-            nearest[equal[choice]] = _TAKEN
-    return np.sort(chosen)
+    is_left = np.ones(len(grouped.labels), np.bool_)
+    is_left[kept] = False
+    has_left = is_left & (grouped.links != Link.NONE)
+    is_left[behind] = False
+    doubtful = np.flatnonzero(has_left & is_left & ~grouped.proven)
+    shares = np.nan_to_num(grouped.similarities[doubtful], nan=0.0)
+    fresh, repeated = _told_apart(grouped, doubtful[np.argsort(shares, kind="stable")])
+    chosen = np.concatenate((fresh, behind))
+    if repeats:
+        chosen = np.concatenate((chosen, repeated, np.flatnonzero(has_left & is_left & grouped.proven)))
+    return np.sort(chosen[: max(count, 0)])
 
 
-def _equal_texts(grouped: Grouped, policy: Policy) -> Mask | None:
-    """Which texts are equal (n, n), if no text may be on a page twice; else None.
-
-    A reader gains nothing from the same text a second time, and it costs a model's context. So a page is short if its pool has no other
-    results, as a database's page is if it holds fewer. GROW_THEN_REPEAT is for applications that rely on ``limit`` results.
-    """
-    if policy.short is not Short.GROW_THEN_FILL or grouped.evidence is None:
-        return None
-    equal: Mask = grouped.evidence.links == _IDENTICAL
-    return equal
+def _told_apart(grouped: Grouped, doubtful: Indices) -> tuple[Indices, Indices]:
+    """Of candidates that left without a proof, in this order: those whose text no earlier one says, and the others."""
+    texts = grouped.candidates.metadata.texts
+    if texts is None or len(doubtful) < 2:
+        return doubtful, NOBODY
+    judges: dict[int, Judge] = {}
+    tenants = grouped.candidates.tenants
+    is_repeated = np.zeros(len(doubtful), np.bool_)
+    for turn, place in enumerate(doubtful.tolist()):
+        text = texts[place]
+        if text is None or grouped.links[place] == Link.DISTANCE:
+            continue
+        judge = judges.setdefault(0 if tenants is None else int(tenants[place]), Judge(Tier.SAID))
+        is_repeated[turn] = bool(judge.verdict(text).holders)
+        if not is_repeated[turn]:
+            judge.keep(turn, text)
+    return doubtful[~is_repeated], doubtful[is_repeated]
 
 
 Names = Sequence[str | None]
@@ -178,16 +155,17 @@ def selecting(
     top_k: int,
     policy: Policy,
     scale: float | None = None,
+    whole: bool = False,
     lap: Callable[[str], None] = silent,
 ) -> Steps[Selection]:
-    """As ``select``, in steps of a few milliseconds.
+    """As ``select``, in steps of a few milliseconds. ``whole``: judge candidates behind a full page, too.
 
     ``lap`` is called with "cluster", "select" and "mmr" at the end of that stage, always in this order, so that the caller can measure the
     time.
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    grouped = yield from group(candidates, policy, top_k, scale)
+    grouped = yield from group(candidates, policy, None if whole or not _decides_a_page(policy) else top_k, scale)
     lap("cluster")
     restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
@@ -198,16 +176,38 @@ def selecting(
     lap("select")
     picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
     lap("mmr")
-    keep = np.concatenate((picks, _fills(grouped, picks, held, top_k, policy)))
+    linked = _linked(grouped, standing[grouped.labels])
+    keep = np.concatenate((picks, _fills(linked, picks, held, top_k, policy)))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)
-    return _outcome(grouped, standing, ordered, picks, held, top_k)
+    return _outcome(linked, standing, ordered, picks, held, top_k)
+
+
+def counts_clusters_alone(caps: Caps) -> bool:
+    """Whether documents and sources may have any number of results."""
+    return caps.per_document is None and caps.per_source is None
+
+
+def _decides_a_page(policy: Policy) -> bool:
+    """Whether candidates behind a full page cannot change it."""
+    return (
+        policy.representative is Strategy.RANK
+        and policy.diversifier is None
+        and policy.caps.per_cluster == 1
+        and counts_clusters_alone(policy.caps)
+    )
 
 
 def _is_restrained(candidates: Candidates, grouped: Grouped, policy: Policy) -> bool:
     """Whether the clusters were made by vectors alone and are implausible (metric.py)."""
-    if grouped.evidence is not None or not may_be_restrained(policy) or not len(grouped.followers):
+    if (
+        grouped.vectors is None
+        or grouped.walked.has_text.any()
+        or not may_be_restrained(policy)
+        or not len(grouped.followers)
+    ):
         return False
-    to_head = grouped.raw[np.arange(candidates.size), grouped.heads]
+    raw = grouped.measured.inside(0, candidates.size).distance
+    to_head = raw[np.arange(candidates.size), grouped.heads]
     return is_implausible(grouped.heads, to_head, candidates.scores, candidates.metric)
 
 
@@ -217,10 +217,11 @@ def _representatives(candidates: Candidates, grouped: Grouped, policy: Policy) -
         return best_ranked(grouped.labels)
     return represent(
         grouped.labels,
-        grouped.distance,
+        lambda: grouped.apart,
         candidates,
         strategy=policy.representative,
         magnitude=counts_length(candidates, policy),
+        may_stand=grouped.may_stand,
         chain=policy.chain,
         authority=policy.authority,
     )
@@ -231,7 +232,7 @@ def _fills(grouped: Grouped, picks: Indices, held: Indices, top_k: int, policy: 
     missing = top_k - len(picks)
     if policy.short is Short.ALLOW or not missing:
         return np.empty(0, np.intp)
-    return fill(picks, grouped.distance, missing, behind=held, equal=_equal_texts(grouped, policy))
+    return fill(grouped, picks, missing, behind=held, repeats=policy.short is not Short.GROW_THEN_FILL)
 
 
 def _leaves_alone(candidates: Candidates, labels: Indices, top_k: int, policy: Policy) -> bool:
@@ -280,19 +281,21 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
     """The backend's own first top_k. Nothing was collapsed: the rest is beyond what was requested."""
     fates = np.full(len(grouped.labels), _NOT_CHOSEN)
     fates[:top_k] = _KEPT
-    representative = grouped.heads
     return Selection(
         keep=np.arange(min(top_k, len(fates)), dtype=np.intp),
         labels=grouped.labels,
-        representative=representative,
+        representative=grouped.heads,
+        also=grouped.walked.also,
         fates=fates,
         distinct=grouped.distinct,
         wanting=max(0, top_k - grouped.distinct),
         acted=False,
         restrained=restrained,
-        threshold=_threshold(grouped, top_k),
-        median=grouped.measured.median,
-        **links_of(grouped, representative),
+        threshold=grouped.cut_at(top_k),
+        median=grouped.median,
+        links=grouped.links,
+        similarities=grouped.similarities,
+        cuts=grouped.cuts,
     )
 
 
@@ -308,19 +311,40 @@ def _outcome(
         keep=keep,
         labels=grouped.labels,
         representative=representative,
+        also=grouped.walked.also,
         fates=fates,
         distinct=grouped.distinct,
         wanting=max(0, top_k - len(picks)),
         acted=True,
-        threshold=_threshold(grouped, top_k),
-        median=grouped.measured.median,
-        **links_of(grouped, representative),
+        threshold=grouped.cut_at(top_k),
+        median=grouped.median,
+        links=grouped.links,
+        similarities=grouped.similarities,
+        cuts=grouped.cuts,
     )
 
 
-def _threshold(grouped: Grouped, top_k: int) -> float:
-    """The cut at the last rank of the page, as in Selection."""
-    return grouped.cuts[min(top_k, len(grouped.cuts)) - 1]
+def links_of(grouped: Grouped, representative: Indices) -> dict[str, Any]:
+    """The members of a selection that explain why each candidate shares a cluster with its representative.
+
+    Where another member than the head represents a cluster, the head is linked as that member was.
+    """
+    links, similarities, needed = grouped.links.copy(), grouped.similarities.copy(), grouped.cuts.copy()
+    moved = np.flatnonzero((representative != grouped.heads) & (grouped.heads == np.arange(len(links))))
+    for head in moved.tolist():
+        other = representative[head]
+        links[head], similarities[head], needed[head] = links[other], similarities[other], needed[other]
+        links[other], similarities[other], needed[other] = 0, np.nan, np.nan
+    return {"links": links, "similarities": similarities, "cuts": needed}
+
+
+def _linked(grouped: Grouped, representative: Indices) -> Grouped:
+    """The same pool, with each candidate linked to its representative instead of its head."""
+    if representative is grouped.heads or np.array_equal(representative, grouped.heads):
+        return grouped
+    found = links_of(grouped, representative)
+    walked = replace(grouped.walked, links=found["links"])
+    return replace(grouped, walked=walked, similarities=found["similarities"], cuts=found["cuts"])
 
 
 def fates_of(representative: Indices, keep: Indices) -> npt.NDArray[np.int8]:
@@ -335,8 +359,8 @@ def unlinked(n: int) -> dict[str, Any]:
     """The members of a selection in which nothing is linked or measured."""
     return {
         "median": 0.0,
+        "also": np.full(n, -1, np.intp),
         "links": np.zeros(n, np.int8),
         "similarities": np.full(n, np.nan, np.float32),
         "cuts": np.full(n, np.nan, np.float32),
-        "vetoes": np.zeros(n, np.int8),
     }

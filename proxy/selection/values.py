@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .text.features import Text
+from .reading.text import Text
 
 FloatVector = npt.NDArray[np.float64]
 FloatMatrix = npt.NDArray[np.float32]
@@ -91,35 +91,20 @@ class Candidates:
 
 
 class Link(IntEnum):
-    """The rule by which two candidates are copies."""
+    """Why a candidate shares a cluster with its representative."""
 
     NONE = 0
-    IDENTICAL = 1  # the same canonical text
-    SPAN = 2  # overlapping spans of one document
-    CONTAINMENT = 3
-    JACCARD = 4
-    INDEL = 5
-    MINHASH = 6
-    SIMHASH = 7
-    NEAR_TEXT = 8  # a near-text signal without a member of its own
-    DISTANCE = 9  # vectors within the cut, directly or through other members of the cluster
-    SEAM = 10  # the end of one text is the beginning of the other
+    EQUAL = 1  # the same text
+    CONTAINED = 2  # the representative's text holds it in one piece
+    JOINED = 3  # the representative's text holds it in pieces, or together with another result
+    FRAMED = 4  # the same, but for header and footer
+    EDITED = 5  # an edited copy of a long text
+    REWORDED = 6  # the same in other words
+    DISTANCE = 7  # vectors within the cut, directly or through other members of the cluster
 
 
-class Veto(IntEnum):
-    """The guard that keeps two candidates out of one cluster; of several, the first that was checked."""
-
-    NONE = 0
-    TENANT = 1
-    SOURCE = 2  # one of them has a source whose results are always kept
-    VERSION = 3
-    DATE = 4
-    AMOUNT = 5
-    NUMBER = 6
-    NEGATION = 7
-    UNREAD = 8  # short texts, one of them beyond the reading budget: their facts are unknown
-    SUBJECT = 9  # texts of any length that begin with different names
-    TEMPLATE = 10  # texts of any length that fill the gaps of one template with different words
+# What leaves by proof: nothing of it is missing on the page.
+PROVEN = (Link.EQUAL, Link.CONTAINED, Link.JOINED, Link.FRAMED)
 
 
 class Fate(IntEnum):
@@ -138,20 +123,21 @@ class Fate(IntEnum):
 class Selection:
     """The result: ``keep`` in answer order; for each candidate its cluster, its fate and its representative.
 
-    ``labels``: (n,) cluster numbers, in order of each cluster's best rank. ``representative``: (n,) index of the representative of i's
-    cluster (i itself for a representative). ``distinct``: number of clusters. ``wanting``: how many representatives the page lacks (0 if
-    there were enough); it does not tell whether the backend has more candidates. ``acted``: False if the gate kept the backend's own
-    answer; ``restrained``: because vectors alone would have collapsed most of a pool whose scores differ (metric.py). ``threshold``: the
-    cut that was used (a growing cut: at the last rank of the page). ``median``: pairwise distance of the first 50 candidates, 0.0 if none
-    could be measured. ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself.
-    ``similarities``: (n,) float32 by that rule: 1 - distance for DISTANCE, the share or ratio for a text rule, 1.0 for IDENTICAL; NaN
-    without a link. Under the calibrated rule: the probability that i repeats its representative. ``cuts``: (n,) float32, the similarity
-    required at i's rank; NaN if no cut decided. ``vetoes``: (n,) Veto that kept i from a better-ranked candidate, else NONE.
+    ``labels``: (n,) cluster numbers, in order of each cluster's best rank; candidates that the page did not need are clusters of one.
+    ``representative``: (n,) index of the representative of i's cluster (i itself for a representative). ``also``: (n,) a second result that holds
+    part of i's text; -1: none. ``distinct``: number of clusters. ``wanting``: how many representatives the page lacks (0 if there were enough); it does
+    not tell whether the backend has more candidates. ``acted``: False if the gate kept the backend's own answer; ``restrained``: because vectors
+    alone would have collapsed most of a pool whose scores differ (metric.py). ``threshold``: the cut of vectors that was used (a growing cut: at the
+    last rank of the page), NaN if vectors decided nothing. ``median``: pairwise distance of the first 50 candidates, 0.0 if none was measured.
+    ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself. ``similarities``: (n,) float32 by that
+    link: the share of its text that is on the page as it is, 1 - doubt for REWORDED, 1 - distance or the probability for DISTANCE; NaN without a link.
+    ``cuts``: (n,) float32, the similarity required at i's rank; NaN if no cut decided.
     """
 
     keep: Indices
     labels: Indices
     representative: Indices
+    also: Indices
     fates: npt.NDArray[np.int8]
     distinct: int
     wanting: int
@@ -162,7 +148,6 @@ class Selection:
     links: npt.NDArray[np.int8]
     similarities: FloatMatrix
     cuts: FloatMatrix
-    vetoes: npt.NDArray[np.int8]
 
 
 def best_ranked(labels: Indices) -> Indices:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from vecsieve.adapters.contract import Reason
 
-from ..selection.values import Link, Veto
+from ..selection.values import Link
 
 
 class LabelEnum(StrEnum):
@@ -288,9 +288,12 @@ class Divergence(LabelEnum):
 class Collapse(LabelEnum):
     """Why a candidate is a copy of another."""
 
-    IDENTICAL_TEXT = "identical_text"
-    NEAR_TEXT = "near_text"
-    SPAN = "span"  # the same part of one document
+    EQUAL_TEXT = "equal_text"
+    CONTAINED = "contained"
+    JOINED = "joined"  # by several results, or in several pieces
+    FRAMED = "framed"  # all but its header and footer
+    EDITED = "edited"
+    REWORDED = "reworded"
     VECTORS = "vectors"
 
     @classmethod
@@ -299,39 +302,20 @@ class Collapse(LabelEnum):
 
 
 _COLLAPSES: Mapping[int, Collapse] = {
-    Link.IDENTICAL: Collapse.IDENTICAL_TEXT,
-    Link.SPAN: Collapse.SPAN,
-    Link.SEAM: Collapse.SPAN,
-    Link.CONTAINMENT: Collapse.NEAR_TEXT,
-    Link.JACCARD: Collapse.NEAR_TEXT,
-    Link.INDEL: Collapse.NEAR_TEXT,
-    Link.MINHASH: Collapse.NEAR_TEXT,
-    Link.SIMHASH: Collapse.NEAR_TEXT,
-    Link.NEAR_TEXT: Collapse.NEAR_TEXT,
+    Link.EQUAL: Collapse.EQUAL_TEXT,
+    Link.CONTAINED: Collapse.CONTAINED,
+    Link.JOINED: Collapse.JOINED,
+    Link.FRAMED: Collapse.FRAMED,
+    Link.EDITED: Collapse.EDITED,
+    Link.REWORDED: Collapse.REWORDED,
 }
 
 
-class Guard(LabelEnum):
-    """The guard that kept a candidate from being collapsed."""
+class SampledResult(LabelEnum):
+    """Whether preset `meaning` would remove a result beyond the proof."""
 
-    TENANT = "tenant"
-    SOURCE = "source"
-    VERSION = "version"
-    DATE = "date"
-    AMOUNT = "amount"
-    NUMBER = "number"
-    NEGATION = "negation"
-    UNREAD = "unread"
-    SUBJECT = "subject"
-    TEMPLATE = "template"
-
-    @classmethod
-    def of(cls, veto: int) -> Guard | None:
-        """None for no veto."""
-        return _GUARDS.get(veto)
-
-
-_GUARDS: Mapping[int, Guard] = {veto: Guard[veto.name] for veto in Veto if veto is not Veto.NONE}
+    REWORDED = "reworded"
+    STAYS = "stays"
 
 
 class Named(LabelEnum):
@@ -346,6 +330,14 @@ class Drifted(LabelEnum):
 
     DIMENSION = "dimension"
     DISTANCES = "distances"
+
+
+class TextsKnown(LabelEnum):
+    """What is known of where the texts of a collection are."""
+
+    FOUND = "found"
+    NONE = "none"  # none was found: results are compared by their vectors alone
+    UNSETTLED = "unsettled"  # each pool is judged alone
 
 
 class RuleLabel(LabelEnum):

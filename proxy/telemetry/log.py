@@ -2,7 +2,8 @@
 
 A line is one JSON object of at most 2 KiB. An access line has values of closed sets and numbers only: no path, query, header, collection or
 message, except the database's own address if it cannot be reached. Trace ids are left out because they come from a header; the request id
-is random and ours. Our own loggers (`vecsieve.*`) log fixed words and fields of closed sets. Records of other loggers are reduced to the
+is random and ours. Our own loggers (`vecsieve.*`) log fixed words and fields of closed sets; one line a
+collection (`vecsieve.texts`) has its name and keys of its payloads. Records of other loggers are reduced to the
 place and the class of the exception, because aiohttp logs the bytes of a malformed request, and asyncio prints the message of an exception
 that was never awaited. No message of an exception and no local variable is ever printed.
 """

@@ -8,7 +8,7 @@ for each rule that the operator has named.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -43,7 +43,6 @@ from .labels import (
     EventSink,
     FailOpen,
     FusionOutcome,
-    Guard,
     LocalError,
     MemoryRecall,
     Named,
@@ -53,9 +52,11 @@ from .labels import (
     OwnRead,
     Retry,
     RuleLabel,
+    SampledResult,
     Shed,
     Side,
     Stage,
+    TextsKnown,
     UpstreamConnection,
     UpstreamError,
     VectorFetchOutcome,
@@ -160,9 +161,6 @@ class Metrics(Instruments):
     collapsed_ratio = HistogramSpec("Share of a search's candidates removed as duplicates.", REDUCTION, BACKEND)
     score_loss_ratio = HistogramSpec("Relative change of a search's mean score by selection.", LOSS, BACKEND)
     candidates_collapsed_total = CounterSpec("Candidates removed as duplicates.", BACKEND, Label.of("reason", Collapse))
-    candidates_vetoed_total = CounterSpec(
-        "Candidates that a guard kept from being collapsed.", BACKEND, Label.of("guard", Guard)
-    )
     results_capped_total = CounterSpec("Candidates removed by a cap on their document or source.", BACKEND)
     results_over_budget_total = CounterSpec("Results removed because the budget for texts was spent.", BACKEND)
     results_shown_before_total = CounterSpec(
@@ -199,6 +197,11 @@ class Metrics(Instruments):
     own_reads_withheld_total = CounterSpec("Additional reads that were not sent.", Label.of("reason", Withheld))
     shadow_divergence_total = CounterSpec(
         "Shadow answers that differ from upstream's.", BACKEND, Label.of("kind", Divergence)
+    )
+    sampled_results_total = CounterSpec(
+        "Results of sampled searches, by whether preset meaning would remove them.",
+        BACKEND,
+        Label.of("result", SampledResult),
     )
     profile_drift_total = CounterSpec("Times that pools stopped matching their profile.", Label.of("kind", Drifted))
     profile_reload_failures_total = CounterSpec("Profile files that could not be loaded.")
@@ -237,7 +240,6 @@ class Metrics(Instruments):
         "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    write_points_held_total = CounterSpec("Points that a guard kept from counting as copies.", BACKEND)
     writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
     write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
     write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
@@ -272,6 +274,9 @@ class Metrics(Instruments):
     )
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
     learned_collections = GaugeSpec("Collections with a learned limit.")
+    texts_collections = GaugeSpec(
+        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown)
+    )
     egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)
     memory_limit_bytes = GaugeSpec("The memory limit of this process; 0 if unlimited.")
@@ -350,6 +355,11 @@ class Metrics(Instruments):
     def diverged(self, kind: Divergence) -> None:
         self.shadow_divergence_total.labels(self.backend, kind).inc()
 
+    def sampled(self, reworded: int, results: int) -> None:
+        """Count the results of a sampled search, and those that others say in other words."""
+        self.sampled_results_total.labels(self.backend, SampledResult.REWORDED).inc(reworded)
+        self.sampled_results_total.labels(self.backend, SampledResult.STAYS).inc(results - reworded)
+
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
         self.searches_total.labels(self.backend, report.outcome).inc()
@@ -396,8 +406,6 @@ class Metrics(Instruments):
         self.score_loss_ratio.observe(each.score_loss)
         for reason, count in each.collapsed_by:
             self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
-        for guard, count in each.vetoed_by:
-            self.candidates_vetoed_total.labels(self.backend, guard).inc(count)
         self._noted(each)
 
     def _noted(self, each: Figures) -> None:
@@ -430,6 +438,10 @@ class Metrics(Instruments):
     def breaker_is(self, state: BreakerState) -> None:
         for each in BreakerState:
             self.breaker_state.labels(each).set(each is state)
+
+    def texts_known(self, standings: Mapping[TextsKnown, int]) -> None:
+        for each in TextsKnown:
+            self.texts_collections.labels(each).set(standings.get(each, 0))
 
     def built(self, *, version: str, parser: str) -> None:
         """``parser``: the HTTP parser in use, "c" or "python"."""

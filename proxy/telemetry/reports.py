@@ -11,7 +11,6 @@ from .labels import (
     BypassReason,
     Collapse,
     FailOpen,
-    Guard,
     MemoryRecall,
     Outcome,
     RuleLabel,
@@ -25,8 +24,7 @@ class Figures(NamedTuple):
     """One search in numbers.
 
     ``repeats``: results of the database's own page that repeat a better one of it. ``collapsed_by``: collapsed candidates by reason, those
-    that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``vetoed_by``:
-    candidates that a guard kept, by guard. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
+    that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
     ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
     scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
     represented. ``mmr_swaps``: representatives that rank order would not have chosen. ``score_loss``: change of the mean score against the
@@ -39,7 +37,6 @@ class Figures(NamedTuple):
     repeats: int
     collapsed: int
     collapsed_by: tuple[tuple[Collapse, int], ...]
-    vetoed_by: tuple[tuple[Guard, int], ...]
     capped: int
     over_budget: int
     shown: int

@@ -3,6 +3,8 @@
 gate     one write: queries for its neighbours, verdicts, changes, counts
 reads    the gate's queries to the database
 judging  which points of a write are copies of stored points, or of earlier points of the write
+holding  whether one text says all of another
+facts    what points say beside their texts
 plans    the write without its copies, and the journal's rows
 merging  which of two copies stays, and its content
 events   what happened to points, for listeners

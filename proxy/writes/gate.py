@@ -51,9 +51,11 @@ from ..search.policy import ResolvedPolicy
 from ..search.services import ProcessServices
 from ..telemetry.labels import FailOpen, WriteOutcome
 from .events import EventName, EventPoint, Feed
+from .facts import ALL
 from .journal import Journal, JournalError, Kind, LeftOut, State
 from .judging import judge, keys_of
-from .plans import Judged, Plan, merged, refusal, told, without_copies
+from .merging import ignored_of
+from .plans import Judged, Known, Plan, merged, refusal, told, without_copies
 from .reads import NotJudgedError, Reads, is_long
 
 LOGGER = logging.getLogger("vecsieve.writes")
@@ -166,13 +168,14 @@ class WriteGate:
 
     def any_policy_of(self, write: Operation) -> ResolvedPolicy:
         """The policy of a write, also where the gate is off."""
-        return self._services.rules.now.policies.resolve(write.backend, write.collection)
+        policy = self._services.rules.now.policies.resolve(write.backend, write.collection)
+        return self._services.texts.applied(policy, write.collection)
 
     def policy_of(self, write: Operation, ruled_by: str | None = None) -> ResolvedPolicy | None:
         """The policy of a write; None where the gate is off. ``ruled_by``: the collection's name for the rules, where it has another."""
         name = write.collection if ruled_by is None else ruled_by
         policy = self._services.rules.now.policies.resolve(write.backend, name)
-        return None if policy.write.mode == "off" else policy
+        return None if policy.write.mode == "off" else self._services.texts.applied(policy, write.collection)
 
     def streamed(self, head: RequestHead) -> None:
         """Count a write that comes as a stream of messages, which is not read."""
@@ -303,6 +306,28 @@ class WriteGate:
             exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(points, body).items()}, bodies
         )
 
+    async def _known_of(
+        self, verbs: LeavesPointsOut, exchange: Questioner, judged: Judged, until: float, policy: ResolvedPolicy
+    ) -> Known:
+        """What is stored under the ids of the copies; and the points that hold them, unless nothing but texts counts. Asked for together."""
+        points, write, is_merging = judged.points, exchange.operation, policy.write.mode == "merge"
+        own, holders = judged.own_ids(is_merging=is_merging), judged.stored_holders()
+        needs_holders = is_merging or ALL not in ignored_of(policy.write)
+        questions = [*(verbs.ask_stored(write, points, own, whole=is_merging) if own else ())]
+        asked = len(questions)
+        if holders and needs_holders:
+            questions += verbs.ask_stored(write, points, holders, whole=True)
+        bodies = await self._reads.answers(exchange, questions, until) if questions else []
+
+        def read(which: Sequence[bytes]) -> dict[bytes, bytes]:
+            return {identifier: point for body in which for identifier, point in verbs.stored(points, body).items()}
+
+        return await self._reads.done(
+            exchange,
+            lambda: Known(own=read(bodies[:asked]), holders=read(bodies[asked:]) if needs_holders else None),
+            bodies,
+        )
+
     def _stored(self, change: Change, write: Operation) -> None:
         """Tell of a write that was carried out."""
         metrics, rows = self._services.metrics, change.left_out
@@ -375,8 +400,8 @@ class WriteGate:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
         if not judged.copies():
             return Change(stored=judged.points.ids)
-        write, ids = exchange.operation, judged.concerned(is_merging=mode == "merge")
-        known = await self._known(verbs, exchange, judged.points, ids, until, whole=mode == "merge")
+        write = exchange.operation
+        known = await self._known_of(verbs, exchange, judged, until, policy)
         plan = await self._planned(exchange, judged, known, policy, query)
         if plan.unheld:
             self.passed(WriteOutcome.UNSUPPORTED)
@@ -395,7 +420,7 @@ class WriteGate:
         return Change(plan.body, answer, stored, plan.rows, removal, told, tuple(plan.gone))
 
     async def _planned(
-        self, exchange: Questioner, judged: Judged, known: Mapping[bytes, bytes], policy: ResolvedPolicy, query: str
+        self, exchange: Questioner, judged: Judged, known: Known, policy: ResolvedPolicy, query: str
     ) -> Plan:
         """A custom policy is anyone's code: never on the loop."""
         verbs, write = self.adapter, exchange.operation
@@ -405,7 +430,7 @@ class WriteGate:
                 partial(merged, verbs, write, judged, known, policy, waits=verbs.waits(judged.points, query))
             )
         assert isinstance(verbs, LeavesPointsOut)  # noqa: S101 - the same
-        return await self._reads.done(exchange, partial(without_copies, verbs, write, judged, known))
+        return await self._reads.done(exchange, partial(without_copies, verbs, write, judged, known, policy))
 
     async def _fenced(
         self,
@@ -468,7 +493,6 @@ class WriteGate:
         self.passed(WriteOutcome.JUDGED)
         for tier, count in Counter(each.tier for each in judged.verdicts).items():
             metrics.write_points_total.labels(backend, tier).inc(count)
-        metrics.write_points_held_total.inc(sum(each.is_held for each in judged.verdicts))
         copies = judged.told()
         metrics.write_copies_total.inc(len(copies))
         self._tell(EventName.DUPLICATE_FOUND, write, copies)

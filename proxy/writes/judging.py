@@ -1,8 +1,9 @@
 """Which points of a write are copies: of stored points, or of points before them in the same write.
 
-A point is compared with its neighbours, as the database found them, and with the originals before it. It is a copy of the most similar
-one that no guard keeps apart from it. Copies are never originals, stored ones neither, which their note tells: so no chain A~B~C joins
-A and C, and an original that is stored anew is no copy of its own copy. A point with the id of another replaces it and is no copy of it. Guards and canonical texts are those of searches (proxy/selection).
+A point is compared with its neighbours, as the database found them, and with the points before it. It is an exact copy if one of them holds its text
+(holding.py); without texts, if their vectors are equal. Other tiers are similarities of vectors: counted, never left out. Copies are never originals, stored
+ones neither, which their note tells: so no chain A~B~C joins A and C, and an original that is stored anew is no copy of its own copy. A point with the
+id of another replaces it and is no copy of it.
 """
 
 from __future__ import annotations
@@ -22,22 +23,18 @@ from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
 from vecsieve.config.policy import WriteSettings
 
 from ..search.candidates import Record, asked_for, records_of
+from ..search.collections.paths import read_pool
 from ..search.policy import Fields, ResolvedPolicy
 from ..selection.distances import EQUAL
 from ..selection.geometry import Rows, across, rows_of
-from ..selection.grouping import asker
-from ..selection.metric import is_unit
-from ..selection.policy import Guards, TextRules
-from ..selection.text.bounds import portions
-from ..selection.text.features import complete
-from ..selection.text.reading import read
-from ..selection.values import Candidates, Metadata, Metric, Steps, Veto, finished
+from ..selection.values import Link, Steps
 from ..telemetry.labels import WriteTier
+from .holding import Holder
 
 # Of the payloads of so many points the texts are read together: what is read of each pool is bounded, not of each write.
 READ_POINTS = 32
-# Points that are judged in one step: 5 to 10 ms where each has neighbours whose texts are compared.
-STEP_POINTS = 16
+# Points before one in the same write that are compared with it: of one text with several facts each may be the one that it repeats.
+EARLIER = 32
 # Points whose similarities to all points before them are computed together: 2,048 of 1,536 dimensions take 15 ms.
 BLOCK_POINTS = 128
 
@@ -46,24 +43,33 @@ Similarities = npt.NDArray[np.float32]
 
 class Verdict(NamedTuple):
     """``of``: the id of the original, None of a point that counts as no copy. ``similarity``: to it, else to the most similar
-    candidate, 0.0 without any. ``tier``: of that similarity. ``is_held``: whether a guard kept it from being a copy. ``nearest``: the id
-    that the similarity is to; ``is_equal``: whether its canonical text is the same.
+    candidate, 0.0 without any. ``tier``: of that pair. ``nearest``: the id that the similarity is to; ``is_equal``: whether its text is the same, read
+    exactly. ``holders``: the ids of all points that say all of its text, the most similar first, stored ones and such of the same write.
     """
 
     tier: WriteTier
     similarity: float = 0.0
     of: bytes | None = None
-    is_held: bool = False
     nearest: bytes | None = None
     is_equal: bool = False
+    holders: tuple[bytes, ...] = ()
 
 
 class _Candidate(NamedTuple):
-    """A point that another may be a copy of. ``place``: in ``_Judge.records``."""
+    """A point that another may be a copy of. ``place``: in ``_Judge.records``. ``is_original``: whether it is no copy itself."""
 
     similarity: float
     id: bytes
     place: int
+    is_original: bool = True
+
+
+class _Pair(NamedTuple):
+    """A candidate, the tier of the pair, and why the candidate holds the point."""
+
+    tier: WriteTier
+    candidate: _Candidate
+    link: Link
 
 
 def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cosine: bool) -> Steps[list[Verdict]]:
@@ -77,12 +83,12 @@ def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cos
         # Of most points nothing is near: they are unique, and are not looked at one by one. Only earlier points count.
         is_near = np.asarray(np.tril(earlier >= policy.write.related, start - 1).any(axis=1), np.bool_)
         yield
-        yield from judging.reading(start, earlier)
         for row, similarities in enumerate(earlier, start):
-            if row % STEP_POINTS == 0:
-                yield
-            is_alone = not (is_near[row - start] or judging.has_neighbours(row))
-            verdicts.append(judging.unique(row) if is_alone else judging.verdict(row, similarities))
+            if not (is_near[row - start] or judging.has_neighbours(row)):
+                verdicts.append(judging.unique(row))
+                continue
+            yield  # its texts and those of its neighbours are read: a millisecond, usually
+            verdicts.append(judging.verdict(row, similarities))
     return verdicts
 
 
@@ -99,7 +105,7 @@ class _Judge:
         # Whether a point is stored as it is: no later one of the same id replaces it.
         self._stays = [last[identifier] == row for row, identifier in enumerate(points.ids)]
         self._ids = frozenset(last)
-        self._canonical: dict[int, str] = {}
+        self._holders: dict[int, Holder] = {}
         keys = policy.tenant_keys
         self._tenants = [tenant_of(keys, fields) for fields in (*points.fields, *near.fields)]
 
@@ -115,13 +121,24 @@ class _Judge:
     def records(self) -> list[Record]:
         """Of the points, then of the neighbours."""
         fields = fields_of(self.policy)
+        texts = self._texts() if fields.guesses else ()
         each = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
         found: list[Record] = []
         for start in range(0, len(each), READ_POINTS):
             part = each[start : start + READ_POINTS]
             pool = Pool(scores=np.zeros(len(part)), vectors=np.empty((len(part), 0), np.float32), fields=tuple(part))
-            found += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields)
+            found += records_of(pool, tenant_keys=self.policy.tenant_keys, fields=fields, texts=texts)
         return found
+
+    def _texts(self) -> tuple[str, ...]:
+        """Where searches have not shown yet which path has the texts, the points and their neighbours do."""
+        near, vectors = self.near, self.points.vectors
+        rows = np.full((len(near.ids), vectors.shape[1]), np.nan, np.float32)
+        if near.vectors.shape == rows.shape:
+            rows = near.vectors
+        payloads = tuple([row[:-1] for row in (*self.points.fields, *near.fields)])
+        pool = Pool(scores=np.zeros(len(payloads)), vectors=np.concatenate((vectors, rows)), fields=payloads)
+        return read_pool(pool, keys_of(self.policy)[:-1]).paths
 
     def similarities(self, start: int, end: int) -> Similarities:
         """Of the points from ``start`` to ``end`` to all points before ``end`` (b, end); -inf where one has no vector."""
@@ -161,22 +178,6 @@ class _Judge:
         """Whether a stored point is at least related."""
         return row in self._stored
 
-    def reading(self, start: int, earlier: Similarities) -> Steps[None]:
-        """Read the texts that are likely to be compared, many at once: a tenth of the time of two by two. ``earlier``: (b, e) of the
-        points from ``start`` on.
-        """
-        least = self.settings.exact if least_of(self.settings) is WriteTier.EXACT else self.settings.semantic
-        later, before = np.nonzero(np.tril(earlier >= least, start - 1))
-        wanted = {*(later + start).tolist(), *before.tolist()}
-        for row in range(start, start + len(earlier)):
-            near = [each.place for each in self._stored.get(row, ()) if each.similarity >= least]
-            wanted.update((row, *near) if near else ())
-        texts = [text for place in sorted(wanted) if (text := self.records[place].text) is not None]
-        costs = [text.cost() for text in texts]
-        for portion in portions(costs, [place for place, price in enumerate(costs) if price >= 0]):
-            complete([texts[place].unwrap() for place in portion])
-            yield
-
     def unique(self, row: int) -> Verdict:
         """Of a point that nothing is near."""
         self._originals[row] = self._stays[row]
@@ -184,122 +185,87 @@ class _Judge:
 
     def verdict(self, row: int, earlier: Similarities) -> Verdict:
         """``earlier``: similarities to all points up to the block's end (e,)."""
-        candidates = sorted(
-            [*self._stored.get(row, ()), *self._before(row, earlier)], key=lambda each: -each.similarity
-        )
-        candidates = [each for each in candidates if self._shares_tenant(row, each.place)]
-        ranked = sorted(((self._tier(row, each), each) for each in candidates), key=lambda pair: _ORDER[pair[0]])
-        verdict = self._first_copy(row, ranked)
+        candidates = [*self._stored.get(row, ()), *self._before(row, earlier)]
+        pairs = [self._pair(row, each) for each in candidates if self._shares_tenant(row, each.place)]
+        pairs.sort(key=lambda each: (_ORDER[each.tier], -each.candidate.similarity))
+        verdict = self._told(pairs)
         self._originals[row] = self._stays[row] and verdict.of is None
         return verdict
 
-    def _first_copy(self, row: int, ranked: Sequence[tuple[WriteTier, _Candidate]]) -> Verdict:
-        """Of the first candidate that no guard keeps apart. ``ranked``: by tier, then similarity."""
-        is_held = False
-        for tier, candidate in ranked:
-            if _ORDER[tier] > _ORDER[least_of(self.settings)]:
-                break
-            if not self._is_kept_apart(row, candidate.place):
-                is_equal = self._is_equal(row, candidate.place)
-                return Verdict(tier, candidate.similarity, candidate.id, nearest=candidate.id, is_equal=is_equal)
-            is_held = True
-        if not ranked:
+    def _told(self, pairs: Sequence[_Pair]) -> Verdict:
+        """``pairs``: by tier, then similarity."""
+        least = WriteTier.EXACT if self.settings.changes else WriteTier(self.settings.least)
+        counting = (each for each in pairs if each.candidate.is_original and _ORDER[each.tier] <= _ORDER[least])
+        copied = next(counting, None)
+        nearest = copied or next((each for each in pairs if each.candidate.is_original), None)
+        if nearest is None:
             return Verdict(WriteTier.UNIQUE)
-        tier, candidate = ranked[0]
-        is_equal = self._is_equal(row, candidate.place)
-        return Verdict(tier, candidate.similarity, is_held=is_held, nearest=candidate.id, is_equal=is_equal)
+        return Verdict(
+            nearest.tier,
+            nearest.candidate.similarity,
+            None if copied is None else copied.candidate.id,
+            nearest=nearest.candidate.id,
+            is_equal=nearest.link is Link.EQUAL,
+            holders=tuple(each.candidate.id for each in pairs if each.tier is WriteTier.EXACT),
+        )
 
     def _before(self, row: int, earlier: Similarities) -> list[_Candidate]:
-        """Originals of the same write, the most similar first; the earliest of equal ones."""
-        places = np.flatnonzero(self._originals[:row] & (earlier[:row] >= self.settings.related))
-        if not len(places):
-            return []
-        best = places[np.argsort(-earlier[places], kind="stable")[: self.settings.neighbours]]
+        """Points of the same write, the most similar first; the earliest of equal ones."""
+        counts = np.array(self._stays[:row], np.bool_) if self.settings.changes else self._originals[:row]
+        places = np.flatnonzero(counts & (earlier[:row] >= self.settings.related))
+        best = places[np.argsort(-earlier[places], kind="stable")[:EARLIER]]
         return [
-            _Candidate(float(earlier[place]), self.points.ids[place], place)
+            _Candidate(float(earlier[place]), self.points.ids[place], place, bool(self._originals[place]))
             for place in best.tolist()
             if self.points.ids[place] != self.points.ids[row]
         ]
 
-    def _tier(self, row: int, candidate: _Candidate) -> WriteTier:
+    def _pair(self, row: int, candidate: _Candidate) -> _Pair:
         """Of a candidate that is at least related."""
-        is_near = candidate.similarity >= self.settings.exact
-        if self._is_equal(row, candidate.place) or (is_near and (self._tells or self._is_same(row, candidate.place))):
-            return WriteTier.EXACT
-        return WriteTier.SEMANTIC if candidate.similarity >= self.settings.semantic else WriteTier.RELATED
+        link = self._link(row, candidate.place)
+        if link is not Link.NONE:
+            return _Pair(WriteTier.EXACT, candidate, link)
+        is_near = candidate.similarity >= self.settings.semantic
+        return _Pair(WriteTier.SEMANTIC if is_near else WriteTier.RELATED, candidate, link)
 
-    @cached_property
-    def _tells(self) -> bool:
-        """Whether similarities tell copies. Those of positions depend on where the origin lies: far from it all points are similar, as
-        all places on earth by their degrees are.
-        """
-        return self.is_cosine or (is_unit(self.points.vectors) and is_unit(self.near.vectors))
+    def _link(self, row: int, place: int) -> Link:
+        """Why the other point holds this one; NONE if it does not, or only one of them has a text."""
+        mine, theirs = self.records[row], self.records[place]
+        if mine.text is None or theirs.text is None:
+            is_bare = self._is_bare(row) and self._is_bare(place)
+            return Link.DISTANCE if is_bare and self._is_same(row, place) else Link.NONE
+        holder = self._holders.get(place)
+        if holder is None:
+            holder = self._holders[place] = Holder(theirs.text)
+        return holder.link(mine.text)
+
+    def _is_bare(self, place: int) -> bool:
+        """Whether a point has no text, not even one that is too long to be read."""
+        return self.policy.selection.texts is None or not self.records[place].text_bytes
 
     def _is_same(self, row: int, place: int) -> bool:
-        """Whether both have the same vector, but for rounding."""
+        """Whether both have the same vector, but for rounding; where scores are cosines, whatever its length."""
         own = len(self.points.ids)
+        if place >= own and self.near.vectors.shape[1] != self.points.vectors.shape[1]:
+            return False
         mine, theirs = (
             (self.points.vectors[each] if each < own else self.near.vectors[each - own]).astype(np.float64)
             for each in (row, place)
         )
+        if self.is_cosine:
+            with np.errstate(all="ignore"):
+                mine, theirs = mine / np.linalg.norm(mine), theirs / np.linalg.norm(theirs)
         apart = mine - theirs
         return bool(apart @ apart <= EQUAL * (mine @ mine + theirs @ theirs))
 
     def _shares_tenant(self, row: int, place: int) -> bool:
         return self._tenants[row] is not None and self._tenants[row] == self._tenants[place]
 
-    def _is_equal(self, row: int, place: int) -> bool:
-        """Whether both have the same canonical text."""
-        rules = self.policy.selection.text
-        if rules is None or not rules.identical:
-            return False
-        mine = self._form(row)
-        return bool(mine) and mine == self._form(place)
 
-    def _form(self, place: int) -> str:
-        """The canonical text; "" where there is none, or nothing that can be seen, or too much to be read."""
-        found = self._canonical.get(place)
-        if found is None:
-            text = self.records[place].text
-            is_read = text is not None and text.cost() >= 0
-            found = self._canonical[place] = text.unwrap().canonical if text is not None and is_read else ""
-        return found
-
-    def _is_kept_apart(self, row: int, place: int) -> bool:
-        """Whether a guard holds, or a text of the two cannot be read: it may say anything."""
-        mine, theirs = self.records[row], self.records[place]
-        rules = self.policy.selection.text
-        if rules is not None and any(_is_unread(record) for record in (mine, theirs)):
-            return True
-        return kept_apart(mine, theirs, rules, self.policy.selection.guards) is not Veto.NONE
-
-
-def least_of(settings: WriteSettings) -> WriteTier:
-    """The tier from which a point counts as a copy."""
-    if settings.least is not None:
-        return WriteTier(settings.least)
-    return WriteTier.EXACT if settings.changes else WriteTier.SEMANTIC
-
-
-def _is_unread(record: Record) -> bool:
-    if record.text is None:
-        return record.text_bytes > 0
-    return record.text.cost() < 0
-
-
-def kept_apart(mine: Record, theirs: Record, rules: TextRules | None, guards: Guards) -> Veto:
-    """The first of the guards of searches that keeps two points apart."""
-    known = Metadata(
-        texts=None if rules is None else (mine.text, theirs.text),
-        titles=(mine.title, theirs.title),
-        sources=(mine.source, theirs.source),
-    )
-    two = Candidates(scores=np.zeros(2), vectors=np.empty((2, 0), np.float32), metric=Metric.COSINE, metadata=known)
-    ask = asker(two, guards, None if rules is None else read(known, rules, learn_from=slice(0)))
-    if ask is None:
-        return Veto.NONE
-    first, second = np.array([0], np.intp), np.array([1], np.intp)
-    return Veto(int(finished(ask(first, second))[0]))
+def has_bare_points(points: NewPoints, policy: ResolvedPolicy) -> bool:
+    """Whether a point of a write may have no text, so that its vector is compared with those of its neighbours."""
+    keys = len(policy.tenant_keys)
+    return any(all(raw is None or raw == b"null" for raw in row[keys:-1]) for row in points.fields)
 
 
 def tenant_of(keys: Sequence[str], fields: Sequence[bytes | None]) -> Tenant | None:
@@ -325,12 +291,11 @@ def keys_of(policy: ResolvedPolicy) -> tuple[str, ...]:
 
 
 def fields_of(policy: ResolvedPolicy) -> Fields:
-    """What is read of a payload: the texts, and what guards look at."""
-    is_sourced = bool(policy.selection.guards.keep_sources)
+    """What is read of a payload: the texts."""
     return replace(
         policy.fields,
         document=(),
-        source=policy.metadata.source if is_sourced else (),
+        source=(),
         span_start=(),
         span_end=(),
         chunk_index=(),

@@ -16,6 +16,9 @@ from vecsieve.adapters.writes import PLAIN, Form
 from vecsieve.config.policy import WriteSettings
 
 from ..search.candidates import Moment, moment, number
+from ..selection.reading.text import text_of as text_read
+from .facts import ALL
+from .holding import holds
 
 T = TypeVar("T")
 Payload: TypeAlias = Mapping[str, object]
@@ -54,21 +57,44 @@ class Settled:
 
 
 def settled(family: Sequence[Copy], settings: WriteSettings, texts: Sequence[str]) -> Settled:
-    """``family``: at least one, the original first. ``texts``: the names or dotted paths of texts in payloads. Raises CustomPolicyError,
-    and any exception of a custom policy.
+    """``family``: at least one, the original first, which holds all others. ``texts``: the names or dotted paths of texts in payloads. The text of the
+    survivor holds those of all that go, whatever the policy says: where it chooses another, the point before it stays, or both do; a payload that
+    a custom policy makes is the user's word. Raises CustomPolicyError, and any exception of a custom policy.
     """
     choose = policy_of(settings, texts)
     survivor, sent = family[0], family[0].point
     gone: list[Copy] = []
     for copy in family[1:]:
         stays = choose(survivor.payload(), copy.payload())
-        if stays == STORED:
+        chosen = copy if stays == INCOMING else survivor
+        if not isinstance(stays, str):
+            chosen = _merged(survivor, copy, stays, texts)
+        is_word = settings.merge == "custom" and not isinstance(stays, str)
+        if chosen is not survivor and (is_word or _says_all(chosen, [survivor, copy, *gone], texts)):
+            gone.append(replace(survivor, point=sent) if survivor.row is not None else survivor)
+            survivor, sent = chosen, copy.point
+        elif _says_all(survivor, [copy], texts):
             gone.append(copy)
-            continue
-        gone.append(replace(survivor, point=sent) if survivor.row is not None else survivor)
-        sent = copy.point
-        survivor = copy if isinstance(stays, str) else _merged(survivor, copy, stays, texts)
     return Settled(survivor, tuple(gone), sent if sent != survivor.point else None)
+
+
+def _says_all(survivor: Copy, going: Sequence[Copy], texts: Sequence[str]) -> bool:
+    """Whether the survivor's text holds those of all that go; of points without texts the vectors are equal."""
+    own = text_of(survivor.payload(), texts)
+    others = [text for each in going if (text := text_of(each.payload(), texts))]
+    return holds(text_read(own) if own else None, map(text_read, others)) if others else True
+
+
+def ignored_of(settings: WriteSettings) -> tuple[str, ...]:
+    """The fields in which copies may differ: the settings' own, and in mode merge those by which the policy chooses."""
+    if settings.mode != "merge":
+        return settings.ignore
+    by_policy: Mapping[str, tuple[str, ...]] = {
+        "custom": (ALL,),
+        "keep-highest-confidence": (*settings.confidences, *settings.timestamps),
+        "merge": (),
+    }
+    return (*settings.ignore, *by_policy.get(settings.merge, settings.timestamps))
 
 
 def _merged(stored: Copy, incoming: Copy, payload: Payload, texts: Sequence[str]) -> Copy:
@@ -165,7 +191,14 @@ def _is_number(value: object) -> bool:
 
 def text_of(payload: Payload, paths: Sequence[str]) -> str:
     """The first text under these names or dotted paths; "" without one."""
-    return next((value for path in paths if isinstance(value := _at(payload, path), str)), "")
+    path = text_path(payload, paths)
+    value = None if path is None else _at(payload, path)
+    return value if isinstance(value, str) else ""
+
+
+def text_path(payload: Payload, paths: Sequence[str]) -> str | None:
+    """Which of these has the text."""
+    return next((path for path in paths if isinstance(value := _at(payload, path), str) and value.strip()), None)
 
 
 def _at(payload: Payload, path: str) -> object:

@@ -7,6 +7,7 @@ read the database after the other had written.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +15,15 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
-from vecsieve.adapters.writes import LeavesPointsOut, MergesPoints, NewPoints
+from vecsieve.adapters.writes import PLAIN, LeavesPointsOut, MergesPoints, NewPoints
 
 from ..search.policy import ResolvedPolicy
 from ..telemetry.labels import WriteTier
 from .events import EventPoint
+from .facts import ALL, differing, facts_of, unites
 from .journal import NO_ID, Kind, LeftOut
 from .judging import Verdict
-from .merging import Copy, Settled, settled
+from .merging import Copy, Settled, ignored_of, settled, text_path
 
 TOLD = 5  # copies that the message of a refusal names
 
@@ -50,23 +52,38 @@ class Judged:
         ]
 
     def copies(self) -> list[int]:
-        """The places of copies whose id occurs once."""
+        """The places of points whose text another holds, and whose id occurs once. Whether they go is not decided: a payload may say more."""
         often = Counter(self.points.ids)
-        return [
-            row for row, each in enumerate(self.verdicts) if each.of is not None and often[self.points.ids[row]] == 1
-        ]
+        return [row for row, each in enumerate(self.verdicts) if each.holders and often[self.points.ids[row]] == 1]
 
-    def concerned(self, *, is_merging: bool) -> list[bytes]:
-        """The ids that must be looked up in the database: of the copies, and of their originals if they are merged. Raises UnsupportedError
-        for ids that the database creates, because a merged point could not be restored by its id.
+    def own_ids(self, *, is_merging: bool) -> list[bytes]:
+        """The ids of the copies, and in mode merge of the points of the write that hold them: one that is stored is an update. Empty if the database
+        creates ids.
         """
-        if is_merging and not self.points.has_ids:
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        copies = self.copies()
-        ids = [self.points.ids[row] for row in copies] if self.points.has_ids else []
+        if not self.points.has_ids:
+            return []
+        copies, own = self.copies(), frozenset(self.points.ids)
+        ids = [self.points.ids[row] for row in copies]
         if is_merging:
-            ids += [of for row in copies if (of := self.verdicts[row].of) is not None]
+            ids += [each for row in copies for each in self.verdicts[row].holders if each in own]
         return list(dict.fromkeys(ids))
+
+    def stored_holders(self) -> list[bytes]:
+        """The ids of the stored points that hold copies."""
+        own = frozenset(self.points.ids)
+        return list(
+            dict.fromkeys(each for row in self.copies() for each in self.verdicts[row].holders if each not in own)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete; None
+    if they were not read, because nothing but texts counts.
+    """
+
+    own: Mapping[bytes, bytes]
+    holders: Mapping[bytes, bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +100,82 @@ class Plan:
     unheld: int = 0
 
 
-def without_copies(verbs: LeavesPointsOut, write: Operation, judged: Judged, known: Mapping[bytes, bytes]) -> Plan:
-    """Leave out all copies. ``known``: the stored points by id, of those in ``concerned``. Raises UnsupportedError."""
+def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: ResolvedPolicy) -> dict[int, bytes]:
+    """For each place of a point that may be left out the id of the point that says all of it: its text, and its payload but for the fields that
+    may differ. That point stays: it is stored, or in the write and not left out itself. Raises UnsupportedError.
+    """
+    points, ignored = judged.points, ignored_of(policy.write)
+    places = {identifier: row for row, identifier in enumerate(points.ids)}
+    payloads = _Payloads(verbs, points, policy.fields.text)
+    found: dict[int, bytes] = {}
+    for row in judged.copies():
+        if points.ids[row] in known.own:
+            continue
+        for holder in judged.verdicts[row].holders:
+            at = places.get(holder)
+            if at in found or (at is None and known.holders is not None and holder not in known.holders):
+                continue  # it goes itself, or is gone
+            if ALL in ignored:
+                found[row] = holder
+                break
+            other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders or {})
+            if not payloads.differ(payloads.of(row), other, ignored, is_united=policy.write.unites):
+                found[row] = holder
+                break
+    return found
+
+
+class _Payloads:
+    """The payloads of a write and of stored points, with their facts."""
+
+    def __init__(self, verbs: LeavesPointsOut, points: NewPoints, texts: Sequence[str]) -> None:
+        self._verbs, self._points, self._texts = verbs, points, texts
+        self._form = verbs.form_of(points) if isinstance(verbs, MergesPoints) else PLAIN
+        self._read: dict[int | bytes, dict[str, object]] = {}
+
+    def of(self, row: int) -> dict[str, object]:
+        if row not in self._read:
+            self._read[row] = self._form.payload_of(json.loads(self._verbs.point(self._points, row)))
+        return self._read[row]
+
+    def stored(self, identifier: bytes, known: Mapping[bytes, bytes]) -> dict[str, object]:
+        if identifier not in self._read:
+            self._read[identifier] = self._form.payload_of(json.loads(known[identifier]))
+        return self._read[identifier]
+
+    def differ(
+        self, one: Mapping[str, object], other: Mapping[str, object], ignored: Sequence[str], *, is_united: bool
+    ) -> bool:
+        """Whether a field says something else, as far as the database distinguishes values. ``other``: as it is stored, if it is."""
+        mine, theirs = (facts_of(each, text_path(each, self._texts)) for each in (one, other))
+        names = differing(mine, theirs, ignored)
+        return any(
+            not (is_united and unites(mine, theirs, name)) and not self._is_same(one, other, name.split(".", 1)[0])
+            for name in names
+        )
+
+    def _is_same(self, one: Mapping[str, object], other: Mapping[str, object], key: str) -> bool:
+        if key not in one or key not in other:
+            return False
+        payload = self._form.payload
+        return self._form.same({payload: {key: other[key]}}, {payload: {key: one[key]}})
+
+
+def without_copies(
+    verbs: LeavesPointsOut, write: Operation, judged: Judged, known: Known, policy: ResolvedPolicy
+) -> Plan:
+    """Leave out all copies. Raises UnsupportedError."""
     points = judged.points
-    rows = [row for row in judged.copies() if points.ids[row] not in known]
+    copies = chosen(verbs, judged, known, policy)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
     noted, gone = [], {}
-    for row in rows:
-        verdict = judged.verdicts[row]
-        assert verdict.of is not None  # noqa: S101 - it is a copy
+    for row, survivor in copies.items():
         own = points.ids[row] if points.has_ids else NO_ID
-        noted.append(_row(verbs, write, points, verdict, id=own, survivor=verdict.of, point=verbs.point(points, row)))
-        gone[row] = places.get(verdict.of)
-    is_some_left = 0 < len(rows) < len(points.ids)
-    return Plan(tuple(noted), verbs.without(points, rows) if is_some_left else None, gone)
+        point = verbs.point(points, row)
+        noted.append(_row(verbs, write, points, judged.verdicts[row], id=own, survivor=survivor, point=point))
+        gone[row] = places.get(survivor)
+    is_some_left = 0 < len(copies) < len(points.ids)
+    return Plan(tuple(noted), verbs.without(points, list(copies)) if is_some_left else None, gone)
 
 
 def _row(  # noqa: PLR0913 - the columns
@@ -144,22 +223,25 @@ def merged(
     verbs: MergesPoints,
     write: Operation,
     judged: Judged,
-    known: Mapping[bytes, bytes],
+    known: Known,
     policy: ResolvedPolicy,
     *,
     waits: bool,
 ) -> Plan:
-    """Keep one point of each family. ``known``: as in `without_copies`, with their content. ``waits``: whether the database answers after
-    the write is done; otherwise it may still fail, so nothing is removed for it. Raises UnsupportedError, and exceptions of a policy.
+    """Keep one point of each family. ``known``: with the holders. ``waits``: whether the database answers after the write is done; otherwise it
+    may still fail, so nothing is removed for it. Raises UnsupportedError, also for ids that the database creates, because a merged point could not
+    be restored by its id, and exceptions of a policy.
     """
+    if not judged.points.has_ids:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     points, rows = judged.points, []
     gone: dict[int, int | None] = {}
     shown: dict[int, bytes] = {}
     removed: dict[bytes, bytes] = {}
     unheld = 0
-    for family in _families(verbs, judged, known):
-        found = settled(family, policy.write, policy.fields.text)
-        if not _is_possible(found, judged, known, waits=waits):
+    for family in _families(verbs, judged, known, policy):
+        found = settled(family, policy.write, policy.text_paths)
+        if not found.gone or not _is_possible(found, judged, known.own, waits=waits):
             continue
         if not _is_held(verbs, points, found):
             unheld += 1
@@ -175,8 +257,8 @@ def merged(
     return Plan(tuple(rows), body, gone, removed, unheld)
 
 
-def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes]) -> list[list[Copy]]:
-    """The copies of each original, which comes first unless it was removed in the meantime."""
+def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: ResolvedPolicy) -> list[list[Copy]]:
+    """The copies of each original, which comes first."""
     points = judged.points
     places = {identifier: row for row, identifier in enumerate(points.ids)}
     form = verbs.form_of(points)
@@ -185,15 +267,12 @@ def _families(verbs: MergesPoints, judged: Judged, known: Mapping[bytes, bytes])
         return Copy(points.ids[row], row, verbs.point(points, row), form)
 
     families: dict[bytes, list[Copy]] = {}
-    for row in judged.copies():
-        of = judged.verdicts[row].of
-        if of is None or points.ids[row] in known:
-            continue
+    for row, of in chosen(verbs, judged, known, policy).items():
         if of not in families:
-            stored = [Copy(of, None, known[of], form)] if of in known else []
-            families[of] = [copy(places[of])] if of in places else stored
+            original = copy(places[of]) if of in places else Copy(of, None, (known.holders or {})[of], form)
+            families[of] = [original]
         families[of].append(copy(row))
-    return [family for family in families.values() if len(family) > 1]
+    return list(families.values())
 
 
 def _is_possible(found: Settled, judged: Judged, known: Mapping[bytes, bytes], *, waits: bool) -> bool:
@@ -211,7 +290,7 @@ def _is_held(verbs: MergesPoints, points: NewPoints, found: Settled) -> bool:
 def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled) -> list[LeftOut]:
     points, survivor = judged.points, found.survivor
     verdicts = [judged.verdicts[copy.row] for copy in (survivor, *found.gone) if copy.row is not None]
-    alike = next(verdict for verdict in verdicts if verdict.of is not None)
+    alike = next(verdict for verdict in verdicts if verdict.holders)
     rows = []
     for copy in found.gone:
         own = None if copy.row is None else judged.verdicts[copy.row]
@@ -220,7 +299,7 @@ def _rows(verbs: MergesPoints, write: Operation, judged: Judged, found: Settled)
                 verbs,
                 write,
                 points,
-                own if own is not None and own.of is not None else alike,
+                own if own is not None and own.holders else alike,
                 id=copy.id,
                 survivor=survivor.id,
                 point=copy.point,

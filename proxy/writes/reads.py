@@ -24,7 +24,7 @@ from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.services import ProcessServices
 from ..telemetry.labels import AttemptKind, OwnRead, WriteOutcome
-from .judging import tenant_of
+from .judging import has_bare_points, tenant_of
 
 # What this many bytes of a write hold is parsed and compared in 1 to 2 ms; more of it in the thread beside the loop.
 INLINE_BYTES = 32 * 1024
@@ -110,11 +110,12 @@ class Reads:
         is_cosine = await self._is_cosine(exchange, points.vector_name, until)
         if not which:
             return _no_neighbours(points), is_cosine
+        has_vectors = not is_cosine or has_bare_points(points, policy)
         inquiry = Inquiry(
             which=which,
             tenants=tuple(each for row in which if (each := tenants[row]) is not None),
-            count=self._count_of(points, len(which), policy, is_cosine=is_cosine),
-            vectors=not is_cosine,
+            count=self._count_of(points, len(which), policy, has_vectors=has_vectors),
+            vectors=has_vectors,
             least=policy.write.related - ROUNDED if is_cosine else None,
         )
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
@@ -141,12 +142,12 @@ class Reads:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
 
-    def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, is_cosine: bool) -> int:
+    def _count_of(self, points: NewPoints, asked: int, policy: ResolvedPolicy, *, has_vectors: bool) -> int:
         """Neighbours of each point: one more than are compared, since the point itself may be stored; with their vectors no more than
         a reply may hold.
         """
         wanted = policy.write.neighbours + 1
-        if is_cosine:
+        if not has_vectors:
             return wanted
         each: int = points.vectors.shape[1] * NUMBER_BYTES + NEIGHBOUR_BYTES
         return max(1, min(wanted, self._services.limits.reply_body_bytes // (each * asked)))

@@ -17,8 +17,8 @@ from bench.rounds import Effort, interleave
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.policy import Policy
+from vecsieve.proxy.selection.reading.text import text_of
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.text.features import text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric
 
 SHAPES = ((50, 384), (50, 1536), (200, 1536), (1000, 1536))

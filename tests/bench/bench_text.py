@@ -13,10 +13,9 @@ from bench.passages import WORDS, passages
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
 from support.texts import as_texts, forget
-from vecsieve.proxy.selection.policy import TextRules
-from vecsieve.proxy.selection.text.matching import Matches, matches
-from vecsieve.proxy.selection.text.reading import read
-from vecsieve.proxy.selection.values import Metadata, finished
+from vecsieve.proxy.selection.judging.walk import Walk
+from vecsieve.proxy.selection.policy import Policy
+from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, finished
 
 SIZES = (50, 200)
 POOLS = 6
@@ -25,10 +24,10 @@ AIMS = {(50, "never seen"): (Aim("ours", "<=", 1.5),), (50, "remembered"): (Aim(
 
 def bench_text(effort: Effort) -> Iterator[Section]:
     """Per pool size two figures, in milliseconds a pool: all texts new, and all of them seen before."""
-    rules, figures = text_rules(), []
+    policy, figures = reading_policy(), []
     for n in SIZES:
         pools = [passages(n, seed=seed) for seed in range(POOLS)]
-        work = [partial(_matched, texts, rules) for texts in pools]
+        work = [partial(_judged, texts, policy) for texts in pools]
         sides = {
             "never seen": per_call([partial(_forgetting, each) for each in work]),
             "split": per_call([partial(_split, texts) for texts in pools]),
@@ -49,12 +48,12 @@ def bench_text(effort: Effort) -> Iterator[Section]:
     yield section("text", "what texts add to a selection", figures)
 
 
-def text_rules() -> TextRules:
+def reading_policy() -> Policy:
     """What a user gets who sets nothing. Raises LookupError should texts not be looked at by default any more."""
-    rules = default_policy().text
-    if rules is None:
-        raise LookupError("the default policy has no text rules: there is nothing to measure")
-    return rules
+    policy = default_policy()
+    if policy.texts is None:
+        raise LookupError("the default policy reads no texts: there is nothing to measure")
+    return policy
 
 
 def _warmed(work: Sequence[Callable[[], object]]) -> Callable[[], float]:
@@ -74,10 +73,16 @@ def _forgetting(work: Callable[[], object]) -> object:
     return work()
 
 
-def _matched(raw: tuple[str, ...], rules: TextRules) -> Matches:
-    texts = read(Metadata(texts=as_texts(raw)), rules)
-    each = np.arange(len(texts), dtype=np.intp)
-    return finished(matches(texts, each, each, ~np.eye(len(each), dtype=np.bool_), rules))
+def _judged(raw: tuple[str, ...], policy: Policy) -> object:
+    """The verdict on each text of a pool, whatever the page needs."""
+    n = len(raw)
+    candidates = Candidates(
+        scores=np.linspace(1.0, 0.5, n),
+        vectors=np.empty((n, 0), np.float32),
+        metric=Metric.COSINE,
+        metadata=Metadata(texts=as_texts(raw)),
+    )
+    return finished(Walk(candidates, policy).steps(n))
 
 
 def _split(texts: tuple[str, ...]) -> object:

@@ -54,7 +54,7 @@ async def use(client: mcp.Client) -> None:
     explained = await call(client, "explain", collection="docs", count=1)
     assert len(explained["records"]) == 1
     report = await call(client, "analyze", collection="docs")
-    assert report["exact"]["with_copy"] == COPIES * DISTINCT
+    assert report["repeats"]["equal"] == (COPIES - 1) * DISTINCT
     chunks = [{"id": str(n), "text": text} for n, text in enumerate([*texts, *texts])]
     optimized = await call(client, "optimize", chunks=chunks)
     assert [each["id"] for each in optimized["chunks"]] == ["0", "1", "2"]

@@ -14,7 +14,7 @@ from qdrant_client import QdrantClient, models
 
 from support.profiles import profile
 from support.stack import embedded, exchange, serve
-from vecsieve.proxy.search.collections.profiles import encoded
+from vecsieve.proxy.search.collections.profiles import PoolMedians, encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ def stack(folder: Path) -> Iterator[Urls]:
         "VECSIEVE_PROFILES_RELOAD_SECONDS": "0.2",
         "VECSIEVE_EXPLAIN_KEEP": "10",
         "VECSIEVE_POLICY_SHORT": "allow",
+        "VECSIEVE_POLICY_CHANCE": "none",  # two dimensions
+        "VECSIEVE_POLICY_THRESHOLD_RELATIVE": "0.2",
     }
     with embedded() as direct, serve(direct, "--profiles", str(folder), environment=settings) as (proxy, admin):
         yield Urls(direct, proxy, admin)
@@ -66,12 +68,16 @@ def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
     assert check()
 
 
+def medians(each: float) -> PoolMedians:
+    """A fifth of it is the cut."""
+    return PoolMedians(percentile_1=each, percentile_50=each, percentile_99=each)
+
+
 def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:
     path = folder / "pairs.json"
-    apart = profile(collection="pairs", dimension=2, how="labelled", cut=0.0)
-    path.write_bytes(encoded(apart))
+    path.write_bytes(encoded(profile(collection="pairs", dimension=2, pool_median=medians(0.01))))
     until(lambda: page(stack) == [0, 1, 2, 3])
-    path.write_bytes(encoded(profile(collection="pairs", dimension=2, how="labelled", cut=0.05)))
+    path.write_bytes(encoded(profile(collection="pairs", dimension=2, pool_median=medians(0.25))))
     until(lambda: page(stack) == [0, 2, 4, 6])
 
 

@@ -43,7 +43,7 @@ def world() -> Iterator[World]:
         def serve(mode: str) -> dict[str, str]:
             arguments = ("--upstream", url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
             over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", grpc_url.removeprefix("http://"))
-            environment = {"VECSIEVE_POLICY_WRITE_MODE": mode}
+            environment = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_POLICY_WRITE_LEAST": "semantic"}
             running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
             return running.addresses(3)
 

@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import code_of, details_of, over_grpc
+from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
@@ -40,9 +41,22 @@ def engine() -> Iterator[Engine]:
 
 
 @contextmanager
-def gated(engine: Engine, journal: Path, transport: str, mode: str, **write: str) -> Iterator[QdrantClient]:
+def gated(
+    engine: Engine, journal: Path, transport: str, mode: str, *, ignore: str = "[]", **write: str
+) -> Iterator[QdrantClient]:
     own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
-    arguments = ("--upstream", engine[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    settings = journal.with_suffix(".yaml")
+    settings.write_text(f"policy: {{write: {{ignore: {ignore}}}}}\n")
+    arguments = (
+        "--config",
+        str(settings),
+        "--upstream",
+        engine[0],
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    )
     over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", engine[1].removeprefix("http://"))
     with ExitStack() as stacked:
         environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal)}
@@ -119,7 +133,7 @@ def test_one_of_each_family_stays_and_undo_gives_all_of_them_back(
     journal, name = tmp_path / "j.db", f"{mode}_{merge}_{transport}"
     made(engine, name)
     stored(direct(engine), made_plain(engine, f"{name}_plain"))
-    with gated(engine, journal, transport, mode, merge=merge) as client:
+    with gated(engine, journal, transport, mode, merge=merge, ignore="[n, nested, tags]") as client:
         stored(client, name)
     assert ids(engine, name) == left
     undo(journal, engine)
@@ -134,10 +148,40 @@ def made_plain(engine: Engine, name: str) -> str:
 
 
 @TRANSPORTS
+@pytest.mark.parametrize("mode", ["skip", "merge"])
+def test_without_a_word_of_the_user_points_of_one_text_with_other_facts_are_all_stored(
+    engine: Engine, tmp_path: Path, transport: str, mode: str
+) -> None:
+    name = f"facts_{mode}_{transport}"
+    made(engine, name)
+    with gated(engine, tmp_path / "j.db", transport, mode) as client:
+        client.upsert(name, [struct(1, 0, "alpha", file="a"), struct(2, 0, "alpha", file="b")])
+        client.upsert(name, [struct(3, 0, "alpha", file="b"), struct(4, 0, "alpha", file="c"), struct(5, 0, "alpha")])
+    assert ids(engine, name) == ([1, 2, 4, 5] if mode == "skip" else [1, 3, 4, 5])
+
+
+@pytest.mark.parametrize("mode", ["skip", "merge"])
+def test_of_records_that_differ_in_one_thing_none_is_left_out_and_planted_copies_all_are(
+    engine: Engine, tmp_path: Path, mode: str
+) -> None:
+    name, records = f"records_{mode}", [text for texts in TWO_FACTS.values() for text in texts]
+    made(engine, name)
+    with gated(engine, tmp_path / "j.db", "rest", mode, merge="keep-oldest", neighbours="32") as client:
+        for start in range(0, len(records), 7):
+            batch = records[start : start + 7]
+            client.upsert(name, [struct(start + number, 0, text) for number, text in enumerate(batch)])
+        assert ids(engine, name) == list(range(len(records)))
+        for number, (part, whole) in enumerate(PLANTED):
+            client.upsert(name, [struct(100 + number, 1 + number, whole)])
+            client.upsert(name, [struct(200 + number, 1 + number, part)])
+    assert not {each for each in ids(engine, name) if isinstance(each, int) and each >= 200}
+
+
+@TRANSPORTS
 def test_a_merged_point_has_what_both_had(engine: Engine, tmp_path: Path, transport: str) -> None:
     name = f"both_{transport}"
     made(engine, name)
-    with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge") as client:
+    with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge", ignore="[n]") as client:
         stored(client, name)
         client.upsert(name, [struct(7, 0, "Alpha", tags=["c"], title="new")])
         (found,) = client.retrieve(name, [7])

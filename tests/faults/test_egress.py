@@ -106,7 +106,7 @@ async def test_a_spent_budget_sends_the_clients_own_bytes_and_is_counted() -> No
         assert proxy.count("bypass_total", backend="qdrant", reason="budget") == 1
 
 
-async def test_an_adaptive_policy_begins_small_and_follows_what_pages_want() -> None:
+async def test_pools_begin_at_the_factor_and_follow_what_pages_reach_within_the_budget() -> None:
     async def flooded(talk: Talk, received: Received) -> bool:
         limit = json.loads(received.content)["limit"]
         rows = [{"id": rank, "version": 1, "score": 0.5, "vector": [1.0, 0.0, 0.0, 0.0]} for rank in range(limit)]
@@ -115,13 +115,19 @@ async def test_an_adaptive_policy_begins_small_and_follows_what_pages_want() -> 
         return True
 
     settings: dict[str, object] = {
-        "policy": {"fetch": {"adaptive": True, "floor": 1}, "short": "fill"},
+        "policy": {"fetch": {"factor": 2.0, "floor": 1}},
+        "limits": {"own_reads_share": 0.0},
         "memory": {"bytes": 0},  # a larger pool of a request that was asked before would be looked up in it first
     }
     async with FaultyUpstream(scripted(flooded)) as upstream, running(upstream.url, **settings) as proxy:
-        for _ in range(4):
+        for _ in range(2):
             await raw_exchange(proxy.port, request(search(8)))
-        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [16, 24, 40, 40]
+        spent = extra_bytes(proxy)
+        proxy.process.egress.resize(int(spent) + 3_000)  # 41 candidates
+        await raw_exchange(proxy.port, request(search(8)))
+        proxy.process.egress.resize(int(extra_bytes(proxy)) + 100)
+        await raw_exchange(proxy.port, request(search(8)))
+        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [16, 64, 200, 41, 16]
 
 
 async def test_without_a_budget_the_gauge_is_infinite() -> None:

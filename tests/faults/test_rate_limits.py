@@ -75,21 +75,12 @@ async def test_a_widened_request_that_is_always_refused_is_soon_not_sent() -> No
         assert proxy.failed_open()["budget"] > 0
 
 
-async def test_growing_is_withheld_beyond_the_budget_and_counted() -> None:
+async def test_one_pool_grows_and_the_next_are_asked_for_at_once() -> None:
     database = Limited(reads=None, copies=10)
     async with limited(database, mode="on") as (_, proxy):
         await statuses(proxy.port, 20)
-        grown = proxy.count("own_reads_total", kind="grow")
-        assert database.served == 20 + grown
-        assert 1 <= grown <= 3
-        assert proxy.count("own_reads_withheld_total", reason="budget") > 0
-
-
-async def test_without_a_limit_the_operator_may_give_more() -> None:
-    database = Limited(reads=None, copies=10)
-    async with limited(database, mode="on", limits={"own_reads_share": 1.0}) as (_, proxy):
-        await statuses(proxy.port, 20)
-        assert database.served == 40
+        assert database.served == 21
+        assert proxy.count("own_reads_total", kind="grow") == 1
         assert proxy.count("own_reads_withheld_total", reason="budget") == 0
 
 
@@ -120,3 +111,16 @@ async def test_over_grpc_a_refusal_of_another_call_to_the_collection_counts_as_w
         assert scrolled.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await query(proxy.port)).code is grpc.StatusCode.OK
         assert widened(database) == []
+
+
+async def test_a_client_who_keeps_a_tenth_below_the_limit_is_not_refused_because_of_lookups() -> None:
+    """A lookup has a condition of its own, and so costs Qdrant's limit two tokens."""
+    database = Limited(reads=100)
+    async with limited(database, mode="on") as (_, proxy):
+        for first in range(90):  # each pool has three new points
+            database.first = 3 * first
+            assert await status(proxy.port) == 200
+        assert database.refused == 0
+        assert database.looked_up > 0
+        own = sum(proxy.count("own_reads_total", kind=kind) for kind in ("recall", "grow"))
+        assert database.spent == 90 + own <= 90 + 1 + 90 // 10

@@ -36,7 +36,7 @@ class Dialect:
 
     ``path``: one of its searches. ``declared``: the members that widening may change, in a search or in a ``nested`` part.
     ``content``: laid over a request of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``:
-    ``plain`` wants no vectors, ``payloads`` want some payload, ``everything`` wants all payload of ``limit`` results.
+    ``plain`` wants no vectors, ``bare`` no payload either, ``payloads`` want some payload, ``everything`` wants all payload of ``limit`` results.
     ``stored``: where a result keeps its payload. ``hidden``: makes of a document what it must look like without what came
     for comparison alone.
     """
@@ -48,6 +48,7 @@ class Dialect:
     content: dict[str, Any]
     content_of: str | None = None
     plain: dict[str, Any]
+    bare: dict[str, Any]
     payloads: st.SearchStrategy[dict[str, Any]]
     everything: Callable[[int], dict[str, Any]]
     results: Callable[[Any], list[dict[str, Any]]]
@@ -93,6 +94,7 @@ DIALECTS = {
         declared=frozenset({"n_results", "include"}),
         content={"n_results": 5, "include": ["embeddings", "metadatas", "distances"], "ids": None},
         plain={"n_results": 5, "include": ["documents", "metadatas", "distances"], "ids": None},
+        bare={"include": ["distances"], "ids": None},
         payloads=st.sampled_from([{"include": ["metadatas"]}, {"include": []}, {"include": ["uris", "documents"]}]),
         everything=lambda limit: {"n_results": limit, "include": ["metadatas"]},
         results=rows,
@@ -105,6 +107,7 @@ DIALECTS = {
         declared=frozenset({"limit", "top", "offset", "with_vector", "with_vectors", "with_payload"}),
         content={"limit": 5, "offset": None, "with_vector": True},
         plain={"limit": 5, "offset": None, "with_vector": False, "with_payload": True},
+        bare={"with_payload": False},
         payloads=st.sampled_from([True, False, None, [], ["id"], {"include": ["doc"]}]).map(
             lambda selector: {"with_payload": selector}
         ),
@@ -116,13 +119,26 @@ DIALECTS = {
     "pinecone": Dialect(
         conversations=pinecone_bodies.conversations,
         path="/query",
-        declared=frozenset({"topK", "top_k", "top_n", "includeValues", "include_values", "fields", "include_fields"}),
+        declared=frozenset(
+            {
+                "topK",
+                "top_k",
+                "top_n",
+                "includeValues",
+                "include_values",
+                "includeMetadata",
+                "include_metadata",
+                "fields",
+                "include_fields",
+            }
+        ),
         nested=frozenset({"query", "rerank"}),
         content={"topK": 5, "includeValues": True},
         content_of="query",
         plain={"topK": 5, "includeValues": False, "includeMetadata": True},
+        bare={"includeMetadata": False},
         payloads=st.just({"includeMetadata": True}),
-        everything=lambda limit: {"topK": limit},
+        everything=lambda limit: {"topK": limit, "includeMetadata": True},
         results=lambda document: document["matches"],
         stored="metadata",
         hidden=without_values,
@@ -132,6 +148,8 @@ NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),
     optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
+    seen_fields=st.sampled_from([(), (), ("text",)]),
+    whole=st.booleans(),
     vector_hint=st.sampled_from([None, "dense"]),
 )
 NOTES = [None, b'{"collapsed_ids":[1,"\xc3\xa4 \\"b\\""]}', b'{"collapsed_ids":[],"omitted":2}']
@@ -268,6 +286,42 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
     ]
     assert len(call.searches) == 1
     assert read == [{key: payload[key] for key in optional if key in payload} for payload in stored]
+
+
+@every_adapter
+@given(data=st.data(), whole=st.booleans())
+def test_a_text_that_points_have_had_is_fetched_and_no_byte_of_it_reaches_a_client_that_did_not_ask(
+    backend: str, data: st.DataObject, *, whole: bool
+) -> None:
+    # Invariant: for a client that wants no payload the field is read as stored, and the answer is as without it.
+    adapter, dialect = REST[backend].adapter(), DIALECTS[backend]
+    talk = data.draw(dialect.conversations(operation="query", extra=dialect.bare))
+    plain, _, without = fetched(adapter, talk, Needs())
+    needs = Needs(optional_fields=("text",), seen_fields=("text",), whole=whole)
+    call, _, reply = fetched(adapter, talk, needs)
+    everything = talk.answer(json.dumps({**json.loads(talk.body), **dialect.everything(reply.pools[0].size)}).encode())
+    stored = [(result.get(dialect.stored) or {}).get("text") for result in dialect.results(exact(everything))]
+    assert [None if raw is None else exact(raw) for (raw,) in reply.pools[0].fields] == stored
+    each = np.arange(min(reply.pools[0].size, without.pools[0].size), dtype=np.intp)
+    assert adapter.trim(call, reply, [each]) == adapter.trim(plain, without, [each])
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS, most=st.integers(0, 9))
+def test_payloads_have_what_the_fields_have(backend: str, data: st.DataObject, needs: Needs, most: int) -> None:
+    # Invariant: of the first candidates, each payload is an object or nothing, and has the values of the optional fields.
+    talk = data.draw(DIALECTS[backend].conversations())
+    _, _, reply = fetched(REST[backend].adapter(), talk, needs)
+    for pool in reply.pools:
+        assert pool.payloads is not None
+        payloads = pool.payloads(most)
+        assert len(payloads) == min(most, pool.size)
+        for raw, fields in zip(payloads, pool.fields, strict=False):
+            optional = dict(zip(needs.optional_fields, fields[len(needs.payload_fields) :], strict=True))
+            found = exact(raw) if raw is not None and raw != b"null" else {}
+            assert isinstance(found, dict)
+            assert {key for key, value in optional.items() if value is not None} <= found.keys()
+            assert all(found[key] == exact(value) for key, value in optional.items() if value is not None)
 
 
 @every_adapter

@@ -6,6 +6,7 @@ instead is stated in each law.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,7 @@ class Dialect:
     ``path``: one of its searches. ``requests``: how protobuf's own library reads each operation's request.
     ``items``: of a batch, the name of what it lists. ``declared``: the fields that widening may change in each search.
     ``content``: laid over a request of ``content_of`` (None: of any operation), it leaves nothing to widen. Over a ``query``:
-    ``plain`` wants no vectors, ``payloads`` want some payload, ``everything`` is the request that wants all payload of n
+    ``plain`` wants no vectors, ``bare`` no payload either, ``payloads`` want some payload, ``everything`` is the request that wants all payload of n
     results. ``result``: the number of a reply's results. ``stored``: where a result keeps its payload. ``reply``: how
     protobuf's own library reads a query's reply. ``hide``: makes a result that came for comparison what it must look like.
     """
@@ -55,6 +56,7 @@ class Dialect:
     content: dict[str, Any]
     content_of: str | None = None
     plain: dict[str, Any]
+    bare: dict[str, Any]
     payloads: st.SearchStrategy[dict[str, Any]]
     everything: Callable[[Any, int], None]
     result: int
@@ -80,6 +82,7 @@ def _qdrant() -> Dialect:
         declared=frozenset({"limit", "offset", "with_vectors", "with_payload"}),
         content={"limit": 5, "offset": None, "with_vector": True},
         plain={"limit": 5, "offset": None, "with_vector": False, "with_payload": True},
+        bare={"with_payload": False},
         payloads=st.sampled_from([True, False, None, [], ["id"], {"include": ["doc"]}]).map(
             lambda selector: {"with_payload": selector}
         ),
@@ -107,9 +110,10 @@ def _pinecone() -> Dialect:
         path="/VectorService/Query",
         requests={"query": message_type("QueryRequest")},
         items={},
-        declared=frozenset({"top_k", "include_values"}),
+        declared=frozenset({"top_k", "include_values", "include_metadata"}),
         content={"top_k": 5, "include_values": True},
         plain={"top_k": 5, "include_values": False, "include_metadata": True},
+        bare={"include_metadata": False},
         payloads=st.just({"include_metadata": True}),
         everything=all_of_pinecone,
         result=2,
@@ -140,6 +144,7 @@ def _weaviate() -> Dialect:
         declared=frozenset({"limit", "offset", "metadata", "properties"}),
         content={"limit": 5, "offset": 0, "metadata": weaviate_talks.EVERYTHING},
         plain={"limit": 5, "offset": 0, "metadata": {"uuid": True, "distance": True, "score": True}},
+        bare={"properties": {"non_ref_properties": ["doc"]}},
         # A name the collection does not have would be refused: what is optional is read where it comes by itself.
         payloads=st.just({"properties": None}),
         everything=all_of_weaviate,
@@ -156,6 +161,8 @@ NEEDS = st.builds(
     Needs,
     payload_fields=st.sampled_from([(), (), (), ("text",), ("doc", "vector")]),
     optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
+    seen_fields=st.sampled_from([(), (), ("text",)]),
+    whole=st.booleans(),
     vector_hint=st.sampled_from([None, "dense"]),
 )
 # Whoever adds an adapter adds a row above.
@@ -283,6 +290,46 @@ def test_optional_fields_are_read_wherever_the_payload_has_them(
     everything = dialect.reply.FromString(talk.answer(request.SerializeToString()))
     stored = [[key in dialect.stored(result) for key in optional] for result in dialect.results(everything)]
     assert [[raw is not None for raw in row] for row in reply.pools[0].fields] == stored
+
+
+@every_adapter
+@given(data=st.data(), whole=st.booleans())
+def test_a_text_that_points_have_had_is_fetched_and_no_byte_of_it_reaches_a_client_that_did_not_ask(
+    backend: str, data: st.DataObject, *, whole: bool
+) -> None:
+    """For a client that wants no payload, or another one, the field is read where it is stored, and the answer is as without it."""
+    adapter, dialect = GRPC[backend].adapter(), DIALECTS[backend]
+    talk = data.draw(dialect.conversations(operation="query", extra=dialect.bare))
+    plain, _, without = fetched(adapter, talk, Needs())
+    needs = Needs(optional_fields=("text",), seen_fields=("text",), whole=whole)
+    call, _, reply = fetched(adapter, talk, needs)
+    request = dialect.requests["query"].FromString(talk.body)
+    dialect.everything(request, reply.pools[0].size)
+    everything = dialect.reply.FromString(talk.answer(request.SerializeToString()))
+    stored = ["text" in dialect.stored(result) for result in dialect.results(everything)]
+    assert [raw is not None for (raw,) in reply.pools[0].fields] == stored
+    each = np.arange(min(reply.pools[0].size, without.pools[0].size), dtype=np.intp)
+    assert adapter.trim(call, reply, [each]) == adapter.trim(plain, without, [each])
+
+
+@every_adapter
+@given(data=st.data(), needs=NEEDS, most=st.integers(0, 9))
+def test_payloads_have_what_the_fields_have(backend: str, data: st.DataObject, needs: Needs, most: int) -> None:
+    """Of the first candidates, each payload that has a JSON form has the values of the optional fields."""
+    talk = data.draw(DIALECTS[backend].conversations())
+    _, _, reply = fetched(GRPC[backend].adapter(), talk, needs)
+    for pool in reply.pools:
+        assert pool.payloads is not None
+        payloads = pool.payloads(most)
+        assert len(payloads) == min(most, pool.size)
+        for raw, row in zip(payloads, pool.fields, strict=False):
+            found = None if raw is None else json.loads(raw)
+            optional = dict(zip(needs.optional_fields, row[len(needs.payload_fields) :], strict=True))
+            assert found is None or isinstance(found, dict)
+            if needs.optional_fields and found is not None:
+                assert {key: json.loads(value) for key, value in optional.items() if value is not None}.items() <= {
+                    key: found[key] for key in optional if key in found
+                }.items() or any(isinstance(value, dict | list) for value in found.values())
 
 
 @every_adapter

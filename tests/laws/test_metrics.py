@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.policies import VECTORS
 from support.pools import page
 from support.texts import as_texts
-from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metadata, Metric
 
-DEFAULT = resolved(PolicySettings(), mode=None).selection
+DEFAULT = replace(VECTORS, chance=2.5e-6)
 TOP_K, POOL, POINTS = 10, 50, 300
 METRICS = (Metric.COSINE, Metric.DOT, Metric.EUCLIDEAN, Metric.MANHATTAN)
 MEANS = (0.0, 10.0, 1000.0)

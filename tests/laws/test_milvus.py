@@ -144,6 +144,23 @@ def test_pools_have_one_row_for_each_candidate(talk: Talk, optional: tuple[str, 
         assert not pool.vectors.size or pool.vectors.shape[1] == len(search.query)
 
 
+@given(talk=talks(), optional=FIELDS)
+def test_whole_payloads_are_every_field_of_the_schema_and_none_of_them_reaches_the_client(
+    talk: Talk, optional: tuple[str, ...]
+) -> None:
+    """With the whole payload requested, the pages are the same, and payloads are objects with the texts that rows have."""
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    more, _, whole = fetched(talk, known(talk, optional_fields=optional, seen_fields=optional, whole=True))
+    assert ADAPTER.trim(more, whole, page(more, whole)) == ADAPTER.trim(call, reply, page(call, reply))
+    for pool, rows in zip(whole.pools, talk.server.lists, strict=True):
+        assert pool.payloads is not None
+        found = [json.loads(raw or b"{}") for raw in pool.payloads(pool.size)]
+        assert len(found) == pool.size
+        for read, row in zip(found, rows, strict=False):
+            assert "text" not in read or read["text"] == row.values["text"]
+            assert not optional or row.values["text"] is None or "text" in read
+
+
 @given(talk=talks(listed=["dyn", "text", "big", "flag"]))
 def test_fields_are_read_from_columns_and_from_dynamic_keys(talk: Talk) -> None:
     """What the client asked for is read as JSON, null where a row has none."""

@@ -141,7 +141,7 @@ class Soak:
     async def learning(self, name: str, question: Json) -> bytes:
         """The answer of a memory that knows nothing yet, and compares the rows that it will recall."""
 
-        async def fetch(body: bytes) -> bytes:
+        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
             return await self.tell(self.engine, "POST", f"/{name}/points/query", orjson.loads(body))
 
         operation = Operation(backend="qdrant", name="query", collection=name)

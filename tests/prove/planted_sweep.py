@@ -27,8 +27,9 @@ import orjson
 from support.memory_source import MemorySource
 from vecsieve.proxy.jobs.pairs.joining import Runner
 from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
 from vecsieve.proxy.jobs.sweep.report import Report
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, lines, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 
 DIMENSION, WORDS = 384, 40
@@ -103,8 +104,6 @@ def main(count: int, keep: Keep, runners: Sequence[Runner], kills: int) -> None:
         work = Path(folder) / "read"
         asked = Asked(
             collection="planted",
-            similarity=0.98,
-            shared=0.92,
             keep=keep,
             text_fields=("text",),
             time_fields=(),

@@ -18,8 +18,8 @@ from quality.sentences import FIRST, LACKING, SECOND, Pairs
 from support.eval_data import folder
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.text.features import Text
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Metadata, Metric
 
 POLICY = Policies(Settings()).resolve("qdrant", "c").selection

@@ -6,25 +6,28 @@ What is scored is what `vecsieve evaluate` scores: the answers that the proxy's 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
 from support.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.command import outcome
-from vecsieve.proxy.jobs.evaluate.reading import set_folders
+from vecsieve.proxy.jobs.evaluate.reading import Repeats, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Terms
 from vecsieve.proxy.jobs.evaluate.searching import contenders
-from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, summarised
+from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, Wrong, summarised
 
-# 8,000 searches by four recipes are a minute of one core, so a change is judged by every fifth of them. The deep profile takes all.
+# 10,000 searches by four policies are minutes of one core, so a change is judged by every fifth of them. The deep profile takes all.
 EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 5
 pytestmark = [NEEDS_EVAL_DATA, pytest.mark.timeout(600)]
 
 TERMS = Terms(top_k=8, every=EVERY, pool=None, draws=0, seed=0)
-# The promises are about choosing, so the choice is scored as it is, without duplicates that fill the page: one set (dirty)
-# has closed pools of seven candidates, four of them distinct, and a filled page of eight returns all seven.
-POLICIES = ("chosen={short: allow}", "vectors={short: allow, text: none}", "filled={}", "classical=classical")
+POLICIES = ("default=default", "meaning=meaning", "vectors=vectors", "classical=classical")
+
+# What leaves because the page says all of it loses no label; the labels themselves are not free of noise.
+BY_LABEL = 0.003
+# The ends of chunks that a release cut elsewhere: measured 1.5 % of the page's drops and 1.1 % of the pool's, all in one set.
+BY_TEXT, BY_TEXT_WALKED, CUT_ELSEWHERE = 0.016, 0.012, "docs_versions"
 
 
 @pytest.fixture(scope="module")
@@ -35,62 +38,90 @@ def summaries() -> Mapping[str, Summary]:
     return summarised([outcome(each, None, named, TERMS) for each in set_folders(data)], draws=0, seed=0)
 
 
-def line(summaries: Mapping[str, Summary], policy: str) -> Headline:
-    return summaries[policy].headline
+def line(summaries: Mapping[str, Summary], policy: str, kind: Repeats = Repeats.COPIES) -> Headline:
+    return summaries[policy].headlines[kind]
 
 
 def sets(summaries: Mapping[str, Summary], policy: str) -> dict[str, SetSummary]:
     return {each.name: each for each in summaries[policy].sets}
 
 
-@pytest.mark.parametrize("policy", ["chosen", "vectors", "filled"])
-def test_the_default_keeps_the_answer_in_98_percent_of_queries_of_every_set(
-    summaries: Mapping[str, Summary], policy: str
-) -> None:
+def cut(found: Iterable[SetSummary]) -> float:
+    """The share of all strict repeats that is gone. One set has four of them in every fifth query: a mean of the sets would hang on it."""
+    known = [(each.plain_strict, each.strict_cut.value) for each in found if each.strict_cut is not None]
+    return sum(repeats * share for repeats, share in known) / sum(repeats for repeats, _ in known)
+
+
+def wrong(summaries: Mapping[str, Summary], policy: str, kind: Repeats) -> tuple[Wrong, Wrong]:
+    """On the page, and in all of the pool that it reaches."""
+    found = line(summaries, policy, kind)
+    return found.page, found.walked
+
+
+@pytest.mark.parametrize("policy", ["default", "meaning"])
+def test_no_query_loses_its_answer(summaries: Mapping[str, Summary], policy: str) -> None:
     found = sets(summaries, policy)
     assert len(found) >= 8
-    assert not [(name, each.retention.value) for name, each in found.items() if each.retention.value < 0.98]
+    assert {name: each.retention.value for name, each in found.items() if each.retention.value < 1.0} == {}
 
 
-@pytest.mark.parametrize(("policy", "share"), [("chosen", 0.48), ("vectors", 0.25)])
-def test_half_of_the_redundancy_is_gone_with_texts_and_a_quarter_without(
-    summaries: Mapping[str, Summary], policy: str, share: float
-) -> None:
-    reduction = line(summaries, policy).reduction
-    assert reduction is not None
-    assert reduction.value >= share
+def test_most_strict_repeats_of_copies_are_gone(summaries: Mapping[str, Summary]) -> None:
+    found = sets(summaries, "default")
+    assert cut(each for each in found.values() if each.repeats is Repeats.COPIES) >= 0.68
 
 
-@pytest.mark.parametrize(("policy", "gain"), [("chosen", 0.042), ("vectors", 0.015), ("filled", 0.042)])
-def test_the_default_finds_more_of_the_subtopics(summaries: Mapping[str, Summary], policy: str, gain: float) -> None:
-    assert line(summaries, policy).gain_mean.value >= gain
-    assert not [(name, each.gain.value) for name, each in sets(summaries, policy).items() if each.gain.value < -0.03]
+@pytest.mark.parametrize("kind", list(Repeats))
+def test_no_set_loses_subtopics(summaries: Mapping[str, Summary], kind: Repeats) -> None:
+    found = [each for each in sets(summaries, "default").values() if each.repeats is kind]
+    assert {each.name: each.gain.value for each in found if each.gain.value < 0.0} == {}
 
 
-@pytest.mark.parametrize(("policy", "share"), [("chosen", 0.06), ("vectors", 0.06), ("filled", 0.06)])
-def test_few_of_the_results_that_are_left_out_are_no_copies(
-    summaries: Mapping[str, Summary], policy: str, share: float
-) -> None:
-    mean = line(summaries, policy).wrong_mean
-    assert mean is not None
-    assert mean.value <= share
-    # Opinions of one set are labelled apart where people did not agree that they match: a third of its few drops.
-    many = [each for each in sets(summaries, policy).values() if each.drops >= 40 and each.name != "argkp"]
-    assert not [(each.name, each.wrong.value) for each in many if each.wrong.value > 0.20]
+def test_copies_make_room_for_other_subtopics(summaries: Mapping[str, Summary]) -> None:
+    assert line(summaries, "default").gain_mean.value >= 0.01
 
 
-def test_a_set_without_duplicates_is_left_as_it_was(summaries: Mapping[str, Summary]) -> None:
-    clean = sets(summaries, "filled")["hotpot"]
+def test_what_leaves_is_a_copy_by_its_labels(summaries: Mapping[str, Summary]) -> None:
+    for kind in Repeats:
+        for found in wrong(summaries, "default", kind):
+            assert found.by_label <= BY_LABEL * found.drops
+
+
+def test_what_leaves_is_on_the_page_word_by_word(summaries: Mapping[str, Summary]) -> None:
+    page, walked = wrong(summaries, "default", Repeats.COPIES)
+    assert page.by_text <= BY_TEXT * page.drops
+    assert walked.by_text <= BY_TEXT_WALKED * walked.drops
+    others = [each for each in sets(summaries, "default").values() if each.name != CUT_ELSEWHERE]
+    assert {each.name: each.walked.by_text for each in others if each.walked.by_text} == {}
+
+
+def test_repeats_in_other_words_stay_by_default(summaries: Mapping[str, Summary]) -> None:
+    """No words prove them: what leaves are a few utterances that differ by a mark."""
+    assert line(summaries, "default", Repeats.MEANINGS).walked.drops <= 5
+
+
+def test_preset_meaning_makes_room_for_other_subtopics(summaries: Mapping[str, Summary]) -> None:
+    found = line(summaries, "meaning", Repeats.MEANINGS)
+    assert found.gain_mean.value >= 0.02
+    assert found.page.by_label <= 0.025 * found.page.drops
+    assert found.walked.by_label <= 0.025 * found.walked.drops
+
+
+@pytest.mark.parametrize("policy", ["default", "meaning"])
+def test_a_set_without_repeats_is_left_as_it_was(summaries: Mapping[str, Summary], policy: str) -> None:
+    clean = sets(summaries, policy)["hotpot"]
     assert clean.retention.value == 1.0
-    assert clean.gain.value >= -0.03  # a query of twenty: a page on one of two seasons goes
-    assert clean.drops <= 6
+    assert clean.walked.drops == 0
 
 
-def test_a_filled_page_is_as_long_as_the_pool_allows(summaries: Mapping[str, Summary]) -> None:
-    assert {each.returned for name, each in sets(summaries, "filled").items() if name != "dirty"} == {8.0}
+def test_a_page_is_as_long_as_the_pool_allows(summaries: Mapping[str, Summary]) -> None:
+    """One set (dirty) has closed pools of seven candidates, four of them distinct."""
+    assert {each.returned for name, each in sets(summaries, "default").items() if name != "dirty"} == {8.0}
+
+
+def test_vectors_alone_lose_hardly_an_answer(summaries: Mapping[str, Summary]) -> None:
+    assert min(each.retention.value for each in sets(summaries, "vectors").values()) >= 0.95
 
 
 def test_the_classical_recipe_loses_answers_that_the_default_keeps(summaries: Mapping[str, Summary]) -> None:
-    worst = line(summaries, "classical").retention_worst
-    assert worst is not None
-    assert worst.estimate.value < 0.90
+    worst = [each.retention.value for each in sets(summaries, "classical").values()]
+    assert min(worst) < 0.90

@@ -15,17 +15,18 @@ from vecsieve.proxy.jobs.source import Point
 from vecsieve.proxy.runtime.files import Advance
 
 FAMILIES, COPIES, ALONE = 12, 3, 14
+MORE = " The paper adds this one."
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
 
 
 def planted() -> list[Point]:
-    """Twelve families: two copies of `web`, one of `pdf`, the first and the last of one text; 14 points of `wiki` alone."""
+    """Twelve families: two of `web` with one text, and one of `pdf` with a sentence more; 14 points of `wiki` alone."""
     copied = [
         Point(
             id=place,
             vector=vector,
             payload={
-                "text": f"Subject {place // COPIES} as the {'paper' if place % COPIES == 1 else 'page'} has it.",
+                "text": f"Subject {place // COPIES} as the page of the day has it." + MORE * (place % COPIES == 1),
                 "metadata": {"source": "pdf" if place % COPIES == 1 else "web"},
             },
         )
@@ -38,12 +39,9 @@ def planted() -> list[Point]:
     return copied + alone
 
 
-def asked(
-    *, cut: float | None = 0.05, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS
-) -> Asked:
+def asked(*, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS) -> Asked:
     """What the command would ask for."""
-    origin = "relative" if cut is None else "option"
-    return Asked(collection="planted", cut=cut, origin=origin, fields=fields, limit=limit, work=work)
+    return Asked(collection="planted", fields=fields, limit=limit, work=work)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from support.memory_source import MemorySource, families, points
-from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.survey import Findings, borderline, proposed, spread, survey
 from vecsieve.proxy.runtime.files import Advance
 
@@ -21,11 +20,10 @@ def calibration(
     copies: int,
     noise: float = 0.004,
     collection: str = "docs",
-    fitted: Fit | None = None,
     payloads: Sequence[Mapping[str, object]] | None = None,
 ) -> Findings:
     """Forty families of ``copies`` members."""
     source = MemorySource(points(families(40, copies, noise=noise), payloads))
     seen = survey(source, spread(source, 2000, lambda _: None), fields=("text",), step=quiet)
-    proposal = proposed(seen, fitted)
+    proposal = proposed(seen)
     return Findings(collection=collection, survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from vecsieve.proxy.api.optimize import Chunks, Optimized, Wishes, optimize
 from vecsieve.proxy.search.context.tokens import estimated
-from vecsieve.proxy.selection.policy import Linkage, Strategy
+from vecsieve.proxy.selection.policy import Linkage, Strategy, Tier
 from vecsieve.proxy.selection.values import FloatMatrix
 
 DEFAULT = Wishes(
     target_k=8,
     token_budget=None,
-    semantic=0.001,
-    cluster_cut=0.15,
+    tier=Tier.EDITED,
+    cut=0.001,
     linkage=Linkage.AVERAGE,
     max_per_cluster=1,
     mmr_lambda=0.5,
@@ -44,7 +44,7 @@ WORDS = (
     "\u00ad",
     "x y",
 )
-TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join) | st.just("")
 NUMBERS = st.sampled_from((0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, float("nan"), float("inf")))
 VECTORS = st.none() | st.lists(NUMBERS, max_size=4).map(lambda row: np.array(row, np.float32))
 SCORES = st.sampled_from((0.0, 0.5, 0.95, -1.0, 1e300))
@@ -65,8 +65,8 @@ def wishes(draw: st.DrawFn, *, stable: bool = False) -> Wishes:
     return Wishes(
         target_k=draw(st.integers(1, 9)),
         token_budget=draw(st.none() | st.integers(1, 30)),
-        semantic=draw(st.sampled_from((1e-9, 0.001, 0.3, 2.0))),
-        cluster_cut=draw(st.sampled_from((0.0, 0.15, 0.6, 2.0))),
+        tier=draw(st.sampled_from((Tier.EDITED, Tier.SAID, Tier.EXACT, None))),
+        cut=draw(st.sampled_from((0.0, 0.001, 0.15, 0.6, 2.0))),
         linkage=Linkage.LEADER if stable else draw(st.sampled_from(Linkage)),
         max_per_cluster=draw(st.integers(1, 3)),
         mmr_lambda=None if stable else draw(st.none() | SHARES),

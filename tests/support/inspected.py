@@ -21,12 +21,12 @@ from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.values import Fate, Link, Selection
 from vecsieve.proxy.telemetry.metrics import Metrics
 
-# Of three results asked for, 1 repeats 0 by its vector and 3 repeats 2 by its text: 4 fills the page.
+# Of three results asked for, 1 repeats 0 by its vector and 3 is contained in 2: 4 takes a place.
 CHOSEN = selection(
     keep=[0, 2, 4],
     representative=[0, 0, 2, 2, 4],
     fates=[Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.KEPT],
-    links=[0, Link.DISTANCE, 0, Link.CONTAINMENT, 0],
+    links=[0, Link.DISTANCE, 0, Link.CONTAINED, 0],
     similarities=[np.nan, 0.91, np.nan, 0.8, np.nan],
 )  # fmt: skip
 

@@ -22,13 +22,18 @@ REFUSAL = b'{"status":{"error":"Rate limiting exceeded: Read rate limit exceeded
 
 @dataclass(slots=True)
 class Limited:
-    """``reads``: a minute, None without a limit. ``refused``: how many were. ``widened``: how many asked for more than ten."""
+    """``reads``: tokens a minute, None without a limit; a search costs one, and one for each condition of its filter. ``first``: id of the best
+    point. ``refused``: how many were. ``widened``: how many asked for more than ten. ``looked_up``: how many named ids. ``spent``: tokens.
+    """
 
     reads: int | None = 100
     copies: int = 1
+    first: int = 0
     served: int = 0
     refused: int = 0
     widened: int = 0
+    looked_up: int = 0
+    spent: int = 0
     _tokens: float = field(default=0.0, init=False)
     _at: float = field(default_factory=time.monotonic, init=False)
 
@@ -44,31 +49,37 @@ class Limited:
                 return
 
     def answer(self, asked: dict[str, object]) -> bytes:
-        if not self._takes():
+        conditions = asked.get("filter", {"must": []})
+        assert isinstance(conditions, dict)
+        if not self._takes(1 + len(conditions["must"])):
             self.refused += 1
             return reply(REFUSAL, status=b"429 Too Many Requests", headers=[(b"retry-after", b"1"), JSON])
         self.served += 1
         limit, with_vector = asked.get("limit", 0), bool(asked.get("with_vector"))
         assert isinstance(limit, int)
-        points = [self._point(rank, with_vector=with_vector) for rank in range(min(limit, DIRECTIONS * self.copies))]
+        named = [condition["has_id"] for condition in conditions["must"]]
+        self.looked_up += bool(named)
+        ids = sorted(named[0]) if named else range(self.first, self.first + min(limit, DIRECTIONS * self.copies))
+        points = [self._point(rank, with_vector=with_vector) for rank in ids]
         found = {"result": {"points": points}, "status": "ok", "time": 0.001}
         return reply(json.dumps(found, separators=(",", ":")).encode(), headers=[JSON])
 
-    def _takes(self) -> bool:
+    def _takes(self, tokens: int) -> bool:
         if self.reads is None:
             return True
         now = time.monotonic()
         self._tokens = min(self.reads, self._tokens + (now - self._at) * self.reads / 60.0)
         self._at = now
-        if self._tokens < 1.0:
+        if self._tokens < tokens:
             return False
-        self._tokens -= 1.0
+        self._tokens -= tokens
+        self.spent += tokens
         return True
 
     def _point(self, rank: int, *, with_vector: bool) -> dict[str, object]:
         point: dict[str, object] = {"id": rank, "version": 1, "score": round(0.99 - rank / 1000, 3)}
         if with_vector:
-            point["vector"] = [1.0 if axis == rank // self.copies else 0.0 for axis in range(DIRECTIONS)]
+            point["vector"] = [1.0 if axis == rank // self.copies % DIRECTIONS else 0.0 for axis in range(DIRECTIONS)]
         return point
 
 
@@ -86,7 +97,8 @@ async def statuses(port: int, searches: int) -> list[int]:
 
 async def status(port: int, *, target: bytes = b"/collections/c/points/query") -> int:
     """Of one."""
-    answer = await raw_exchange(port, request(search(10), target=target))
+    nearest: dict[str, object] = {"query": {"nearest": [0.5, 0.25, *[0.0] * (DIRECTIONS - 2)]}}
+    answer = await raw_exchange(port, request(search(10, extra=nearest), target=target))
     return int(answer[9:12])
 
 

@@ -93,16 +93,6 @@ def mmr(relevance: Sequence[float], similarity: Matrix, weight: float, count: in
     return picks
 
 
-def fill(kept: Sequence[int], distance: Matrix, count: int) -> list[int]:
-    """The candidate farthest from all that is kept, again and again; ties by rank."""
-    chosen: list[int] = []
-    while len(chosen) < count and len(kept) + len(chosen) < len(distance):
-        taken = [*kept, *chosen]
-        left = [i for i in range(len(distance)) if i not in taken]
-        chosen.append(max(left, key=lambda i: (min(distance[i][j] for j in taken), -i)))
-    return sorted(chosen)
-
-
 def page_list(distance: Matrix, cut: float, linkage: str, block: int = 50) -> list[int]:
     """The deduplicated list of all candidates, every block complete or last, for one cut."""
     emitted: list[int] = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vecsieve.proxy.jobs.evaluate.judging import Columns, Judged, Measures, SetOutcome, columns
+from vecsieve.proxy.jobs.evaluate.reading import Repeats
 from vecsieve.proxy.jobs.evaluate.searching import PLAIN
 
 JUDGED: Judged = Measures(
@@ -20,15 +21,13 @@ JUDGED: Judged = Measures(
     retained=1.0,
     kept=1.0,
     lost=0.0,
+    strict=0.0,
     dropped=0.0,
-    wrong=0.0,
-    same_text=0.0,
-    same_text_wrong=0.0,
-    contained=0.0,
-    contained_wrong=0.0,
-    near=0.0,
-    near_wrong=0.0,
-    choosing_seconds=0.001,
+    wrong_label=0.0,
+    wrong_text=0.0,
+    walked=0.0,
+    walked_wrong_label=0.0,
+    walked_wrong_text=0.0,
     added_seconds=0.002,
 )
 
@@ -41,6 +40,6 @@ def of(**measures: Sequence[float]) -> Columns:
     )
 
 
-def outcome(name: str, plain: Columns, **others: Columns) -> SetOutcome:
+def outcome(name: str, plain: Columns, *, repeats: Repeats = Repeats.COPIES, **others: Columns) -> SetOutcome:
     by_contender: Mapping[str, Columns] = {PLAIN: plain, **others}
-    return SetOutcome(name=name, by_contender=by_contender)
+    return SetOutcome(name=name, by_contender=by_contender, repeats=repeats)

@@ -1,6 +1,8 @@
-"""The policies every other is compared with: the default, relative cut with scaled MMR, and the usual recipe."""
+"""The policies every other is compared with: the default, the calibrated rule for vectors, relative cut with scaled MMR, and the usual recipe."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (
@@ -8,56 +10,26 @@ from vecsieve.proxy.selection.policy import (
     Certain,
     Distance,
     Fixed,
-    Guards,
     Linkage,
     Order,
     Policy,
     Relative,
     Relevance,
-    Require,
     Short,
     Similarity,
     Strategy,
-    TextRules,
     Tie,
+    Tier,
     When,
 )
 
-NO_GUARDS = Guards(
-    numbers=False,
-    dates=False,
-    versions=False,
-    amounts=False,
-    negation=False,
-    subjects=False,
-    templates=False,
-    short_words=0,
-    keep_sources=(),
-)
-ALL_GUARDS = Guards(
-    numbers=True,
-    dates=True,
-    versions=True,
-    amounts=True,
-    negation=True,
-    subjects=True,
-    templates=True,
-    short_words=30,
-    keep_sources=(),
-)
-TEXT_RULES = TextRules(
-    identical=True,
-    near=(),
-    require=Require.ANY,
-    span=0.8,
-    reach=1.0,
-    short_words=30,
-)
 ONE_A_CLUSTER = Caps(per_cluster=1, per_document=None, per_source=None)
 
 DEFAULT = Policy(
+    texts=Tier.EDITED,
+    rewordings=None,
     linkage=Linkage.LEADER,
-    threshold=Certain(first=0.85, last=0.4),
+    threshold=None,
     chance=None,
     when=When.REDUNDANT,
     representative=Strategy.RANK,
@@ -65,15 +37,19 @@ DEFAULT = Policy(
     order=Order.BACKEND,
     short=Short.GROW_THEN_FILL,
     distance=Distance.AUTO,
-    text=TEXT_RULES,
-    guards=ALL_GUARDS,
+    keep_sources=(),
     chain=tuple(Tie),
     authority=(),
     caps=ONE_A_CLUSTER,
 )
 
+# The calibrated rule for vectors, with texts where there are any.
+VECTORS = replace(DEFAULT, threshold=Certain(first=0.85, last=0.4))
+
 # What VecSieve did before its cut grew: one cut for the whole page, then MMR. Still what its parts make together.
 SCALED_MMR = Policy(
+    texts=None,
+    rewordings=None,
     linkage=Linkage.AVERAGE,
     threshold=Relative(factor=0.20, minimum=0.02, maximum=0.30),
     chance=None,
@@ -83,14 +59,15 @@ SCALED_MMR = Policy(
     order=Order.BACKEND,
     short=Short.GROW_THEN_FILL,
     distance=Distance.AUTO,
-    text=None,
-    guards=NO_GUARDS,
+    keep_sources=(),
     chain=(Tie.RANK,),
     authority=(),
     caps=ONE_A_CLUSTER,
 )
 
 CLASSICAL = Policy(
+    texts=None,
+    rewordings=None,
     linkage=Linkage.AVERAGE,
     threshold=Fixed(value=0.15),
     chance=None,
@@ -100,8 +77,7 @@ CLASSICAL = Policy(
     order=Order.MMR,
     short=Short.FILL,
     distance=Distance.COSINE,
-    text=None,
-    guards=NO_GUARDS,
+    keep_sources=(),
     chain=(Tie.RANK,),
     authority=(),
     caps=ONE_A_CLUSTER,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile
 
 MEMBERS: dict[str, object] = {
-    "version": 1,
+    "version": 2,
     "collection": "docs",
     "vector_name": "",
     "dimension": 384,
     "distance": "Cosine",
-    "cut": 0.08,
-    "how": "rule",
     "mean_unrelated_similarity": 0.05,
     "pool_median": {"percentile_1": 0.2, "percentile_50": 0.4, "percentile_99": 0.6},
     "pools": 200,

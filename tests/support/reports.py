@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome, Stage
+from vecsieve.proxy.telemetry.labels import Collapse, Outcome, Stage
 from vecsieve.proxy.telemetry.reports import Figures, Report
 
 FIGURES = Figures(
@@ -11,8 +11,7 @@ FIGURES = Figures(
     returned=8,
     repeats=3,
     collapsed=12,
-    collapsed_by=((Collapse.NEAR_TEXT, 5), (Collapse.VECTORS, 7)),
-    vetoed_by=((Guard.NUMBER, 2),),
+    collapsed_by=((Collapse.CONTAINED, 5), (Collapse.VECTORS, 7)),
     capped=4,
     over_budget=7,
     shown=6,

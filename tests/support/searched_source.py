@@ -1,16 +1,18 @@
-"""The in-memory collection with what `analyze` asks for beside: nearest ids. It writes down every call."""
+"""The in-memory collection that writes down every call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from support.memory_source import MemorySource
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, Gathered, Known
+from vecsieve.proxy.jobs.analyze.reading import FieldNames, Gathered, gathered_sample
 from vecsieve.proxy.jobs.pairs.ids import NOWHERE, Ids
 from vecsieve.proxy.jobs.source import Point, PointId, SourceError, Vectors
-from vecsieve.proxy.selection.geometry import measure
+from vecsieve.proxy.runtime.files import Advance
 
 
 class SearchedSource(MemorySource):
@@ -29,9 +31,9 @@ class SearchedSource(MemorySource):
             self._left -= 1
         return super().read(ids)
 
-    def nearest(self, vectors: Vectors, *, count: int) -> list[list[tuple[PointId, float]]]:
-        self.calls.append("nearest")
-        return super().nearest(vectors, count=count)
+    def neighbours(self, vectors: Vectors, *, count: int) -> list[list[tuple[Point, float]]]:
+        self.calls.append("neighbours")
+        return super().neighbours(vectors, count=count)
 
 
 def numbered(count: int) -> Ids:
@@ -40,32 +42,29 @@ def numbered(count: int) -> Ids:
 
 
 def gathered_of(
-    vectors: Vectors,
+    texts: Sequence[str | None],
+    vectors: Vectors | None = None,
     *,
-    texts: Sequence[int] | None = None,
     sources: Sequence[str | None] | None = None,
-    looked: Iterable[int] | None = None,
+    looked: Sequence[int] | None = None,
 ) -> Gathered:
-    """What reading these points would leave; with ``looked``, what searches for these would. ``texts``: equal numbers for equal texts, all
-    different without.
-    """
-    n = len(vectors)
-    distance = measure(vectors, magnitude=False).distance.copy()
-    np.fill_diagonal(distance, np.inf)
-    asked = np.arange(n, dtype=np.int32) if looked is None else np.array(list(looked), np.int32)
-    most = n if looked is None else NEIGHBOURS
-    lists = [(place, np.argsort(distance[place], kind="stable")[:most]) for place in asked.tolist()]
-    met = {(min(one, two), max(one, two)) for one, others in lists for two in others.tolist() if one != two}
-    pairs = np.array([each for each in sorted(met) if np.isfinite(distance[each])], np.int32).reshape(-1, 2)
-    names = list(dict.fromkeys(name for name in sources or () if name is not None))
-    return Gathered(
-        looked=asked,
-        pairs=pairs,
-        distances=distance[pairs[:, 0], pairs[:, 1]],
-        keys=np.array(range(n) if texts is None else texts, np.uint64),
-        known=np.full(n, Known.TEXT, np.uint8),
-        sources=np.array([NOWHERE if name is None else names.index(name) for name in sources or [None] * n], np.int32),
-        source_names=names,
-        vectors=np.ones(len(asked), np.bool_),
-        listed=np.array([np.inf if most >= n else distance[place, o[-1]] for place, o in lists], np.float32),
-    )
+    """What searches for these points, or for those of ``looked``, would leave. ``vectors``: all alike without."""
+    rows = np.ones((len(texts), 4), np.float32) if vectors is None else vectors
+    points = [
+        Point(id=place, vector=rows[place], payload={} if text is None else {"text": text})
+        for place, text in enumerate(texts)
+    ]
+    asked = np.array(range(len(texts)) if looked is None else looked, np.int32)
+    fields = FieldNames(text=("text",), source=("source",))
+    found = gathered_sample(SearchedSource(points), numbered(len(texts)), asked, fields, 1e-4, quiet)
+    if sources is None:
+        return found
+    names = list(dict.fromkeys(name for name in sources if name is not None))
+    numbers = np.array([NOWHERE if name is None else names.index(name) for name in sources], np.int32)
+    return replace(found, sources=numbers, source_names=names)
+
+
+@contextmanager
+def quiet(_title: str, _total: int | None) -> Iterator[Advance]:
+    """A progress bar that nobody sees."""
+    yield lambda _done: None

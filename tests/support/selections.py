@@ -11,10 +11,10 @@ from vecsieve.proxy.selection.values import Selection
 
 
 def selection(keep: Sequence[int], representative: Sequence[int], fates: Sequence[int], **more: Any) -> Selection:
-    """``more``: links, similarities, cuts and vetoes, nothing of each unless given; and the other members of Selection."""
+    """``more``: links, similarities, cuts and also, nothing of each unless given; and the other members of Selection."""
     n = len(representative)
     standing = np.array(representative, dtype=np.intp)
-    nothing: dict[str, Any] = {"links": [0] * n, "similarities": [np.nan] * n, "cuts": [np.nan] * n, "vetoes": [0] * n}
+    nothing: dict[str, Any] = {"links": [0] * n, "similarities": [np.nan] * n, "cuts": [np.nan] * n, "also": [-1] * n}
     rows = {name: more.pop(name, value) for name, value in nothing.items()}
     others: dict[str, Any] = {
         "distinct": len(set(representative)), "wanting": 0, "acted": True, "threshold": 0.1, "median": 0.5, **more,
@@ -27,6 +27,6 @@ def selection(keep: Sequence[int], representative: Sequence[int], fates: Sequenc
         links=np.array(rows["links"], dtype=np.int8),
         similarities=np.array(rows["similarities"], dtype=np.float32),
         cuts=np.array(rows["cuts"], dtype=np.float32),
-        vetoes=np.array(rows["vetoes"], dtype=np.int8),
+        also=np.array(rows["also"], dtype=np.intp),
         **others,
     )

@@ -1,20 +1,12 @@
-"""Texts for tests: any Unicode, texts that share passages, and rules with only what a test asks for."""
+"""Texts for tests: any Unicode, texts that share passages, and texts that are dear to read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-import numpy as np
 from hypothesis import strategies as st
 
-from vecsieve.config.policy import TextSettings
-from vecsieve.proxy.selection.policy import Require, TextRules
-from vecsieve.proxy.selection.text.features import TEXTS, Text, text_of
-from vecsieve.proxy.selection.text.matching import Matches, matches
-from vecsieve.proxy.selection.text.reading import Texts, read
-from vecsieve.proxy.selection.text.signals import SIGNALS
-from vecsieve.proxy.selection.values import Metadata, finished
+from vecsieve.proxy.selection.reading.text import TEXTS, Text, text_of
 
 # Every code point, lone surrogates too: a JSON string may hold them.
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -34,19 +26,6 @@ def passages(*, smallest: int = 0, largest: int = 30) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(WORDS), min_size=smallest, max_size=largest).map(" ".join)
 
 
-def rules(**on: Any) -> TextRules:
-    """Text rules with everything switched off but ``on``."""
-    off: dict[str, Any] = {
-        "identical": False,
-        "near": tuple((name, on.pop(name)) for name in TextSettings.model_fields if name in SIGNALS and name in on),
-        "require": Require.ANY,
-        "span": None,
-        "reach": None,
-        "short_words": 0,
-    }
-    return TextRules(**{**off, **on})
-
-
 def as_texts(known: Iterable[str | None]) -> tuple[Text | None, ...]:
     """As selection takes them."""
     return tuple(None if raw is None else text_of(raw) for raw in known)
@@ -55,22 +34,6 @@ def as_texts(known: Iterable[str | None]) -> tuple[Text | None, ...]:
 def forget() -> None:
     """Forget all texts, as if none had been seen."""
     TEXTS.clear()
-
-
-def texts(*known: str | None, learn_from: slice = slice(None)) -> Texts:
-    """These texts, read."""
-    return read(Metadata(texts=as_texts(known)), rules(), learn_from=learn_from)
-
-
-def matched(metadata: Metadata, count: int, on: TextRules) -> Matches:
-    """All pairs of ``count`` candidates but each with itself."""
-    each = np.arange(count, dtype=np.intp)
-    return finished(matches(read(metadata, on), each, each, ~np.eye(count, dtype=np.bool_), on))
-
-
-def gram_sets(known: Sequence[Sequence[str]]) -> list[set[tuple[str, ...]]]:
-    """The 3-grams of texts given as words, the slow way: fewer than three words are one gram of what there is."""
-    return [{tuple(words[i : i + 3]) for i in range(max(len(words) - 2, 1))} if words else set() for words in known]
 
 
 # Cheap to store, dear to read.

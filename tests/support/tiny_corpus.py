@@ -20,10 +20,9 @@ BETWEEN_C_AND_D = (0.0, 0.0, 0.7071, 0.7071)  # cosine distance to either: 0.293
 def corpus_of(
     vectors: Sequence[Sequence[float]], *, texts: Sequence[str] | None = None, questions: Sequence[str] = ("What?",)
 ) -> Corpus:
-    """One chunk per vector, all of one title, which a guard reads; vectors are scaled to length 1; every question asks for the first chunk."""
+    """One chunk per vector, all of one title; vectors are scaled to length 1; every question asks for the first chunk."""
     rows = np.asarray(vectors, dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    # Told apart by a letter: by a number, the guards would keep every two of them apart.
     told = texts if texts is not None else [f"chunk {chr(ord('a') + row)} of them all" for row in range(len(rows))]
     return Corpus(
         chunks=tuple(chunk(text, document=f"module.name{row}") for row, text in enumerate(told)),

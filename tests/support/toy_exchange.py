@@ -22,10 +22,11 @@ from vecsieve.proxy.runtime.memory import MemoryGuard
 from vecsieve.proxy.search.budgets import Egress, OwnReads
 from vecsieve.proxy.search.collections.learned import Learned
 from vecsieve.proxy.search.collections.profiles import Scaling
+from vecsieve.proxy.search.collections.texts import CollectionTexts
 from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
-from vecsieve.proxy.search.fetch import AdaptiveFetch, Attempt
+from vecsieve.proxy.search.fetch import Attempt, Depths
 from vecsieve.proxy.search.hedge import AttemptTimeout, Hedging, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
@@ -157,8 +158,9 @@ def toys(
         "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=clock),
         "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
+        "texts": CollectionTexts(),
         "features": None,
-        "adaptive_fetch": AdaptiveFetch(),
+        "depths": Depths(),
         "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
         "hedges": Hedging(
             attempt_timeout=AttemptTimeout(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers

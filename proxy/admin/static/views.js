@@ -2,54 +2,25 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, usePolled } from "./asking.js";
 
-const RULES = {
-  identical: "the same text",
-  span: "overlapping passages of one document",
-  seam: "the end of one text is the beginning of the other",
-  containment: "one text contains the other, or most of it",
-  jaccard: "the same words",
-  indel: "nearly the same characters",
-  minhash: "the same words (MinHash)",
-  simhash: "the same words (SimHash)",
-  near_text: "nearly the same text",
-  distance: "close in meaning",
-};
-const GUARDS = {
-  tenant: "another tenant",
-  source: "a source that is always kept",
-  version: "another version",
-  date: "another date",
-  amount: "another amount",
-  number: "other numbers",
-  negation: "a negation",
-  unread: "texts too long to be read completely",
-  subject: "another name",
-};
 const OUTCOMES = { dedup: "on", shadow: "shadow" };
 // Readable labels for metric values. Values without a label are shown by name.
 const MEANINGS = {
   dedup: "deduplicated",
   bypass: "passed through",
   fail_open: "original reply after a failure",
-  identical_text: "the same text",
-  near_text: "nearly the same text",
-  span: "the same part of a document",
-  vectors: "close in meaning",
+  equal_text: "the same text",
+  contained: "all of it in one result",
+  joined: "all of it in pieces or several results",
+  framed: "all but a header or footer",
+  edited: "edited copies of long texts",
+  reworded: "in other words",
+  vectors: "near by vector",
   single_result: "only one result requested",
   ordering_chosen: "the client set the order",
   not_json: "not a JSON search",
   disabled: "switched off",
   nothing_to_do: "nothing to compare",
   shadow_not_sampled: "not sampled in shadow mode",
-  tenant: "another tenant",
-  source: "a source that is always kept",
-  version: "other versions",
-  date: "other dates",
-  amount: "other amounts",
-  number: "other numbers",
-  negation: "a negation",
-  unread: "texts too long to be read completely",
-  subject: "other names",
   grow: "fetch of a larger pool",
   recall: "vectors not in memory",
   lookup: "vectors by id",
@@ -140,9 +111,6 @@ export function Live({ searches, keep, error, isPaused, pause, texts }) {
 
 const found = (search, rank) => [...search.kept, ...search.left_out].find((each) => each.rank === rank);
 const idOf = (each) => (each.id === null ? "no id" : String(each.id));
-// The main reasons for a probability, the strongest first. Empty if the rule has no reasons or the pool was not kept.
-export const reasons = (copy) => (copy.weighed ?? []).map(({ weight, words }) => (weight < 0 ? `against: ${words}` : words)).join("; ");
-
 function Result({ each, number, at, badge, kind, note, link }) {
   const body = html`<span class="place">${at}</span>
     <span class="what"><code class="id">${idOf(each)}</code>${each.text && html`<span class="text">${each.text}</span>`}${note && html`<span class="note">${note}</span>`}</span>
@@ -152,12 +120,8 @@ function Result({ each, number, at, badge, kind, note, link }) {
     : html`<li><div class=${`result ${kind}`}>${body}</div></li>`;
 }
 
-function fateOf(each, search) {
-  if (each.copy) {
-    const of = found(search, each.copy.rank);
-    const rule = `${idOf(of)}: ${RULES[each.copy.rule] ?? named(each.copy.rule)}`;
-    return { badge: "repeats", kind: "gone", note: [rule, reasons(each.copy)].filter(Boolean).join(": "), link: true };
-  }
+function fateOf(each) {
+  if (each.copy) return { badge: "left", kind: "gone", note: each.copy.why, link: true };
   if (each.reason === "capped") return { badge: "capped", kind: "gone", note: "its document or source has reached the limit of results" };
   if (each.reason === "shown_before") return { badge: "shown before", kind: "gone", note: "shown in an earlier list or turn" };
   if (each.reason === "over_budget") return { badge: "over budget", kind: "gone", note: "better results have used up the text budget" };
@@ -195,25 +159,25 @@ export function Search({ number }) {
     <div class="columns">
       <section><h2>Before <span class="quiet">the original page of the database</span></h2><ol class="results">
         ${own.map((each) => {
-          const fate = kept.has(each.rank) ? { badge: each.copy ? "repeats, kept" : "", kind: each.copy ? "filled" : "" } : fateOf(each, search);
-          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1 - first} ...${fate} />`;
+          const fate = kept.has(each.rank) ? { badge: each.copy ? "fills the page" : "", kind: each.copy ? "filled" : "" } : fateOf(each);
+          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fate} />`;
         })}</ol></section>
       <section><h2>After <span class="quiet">${isShadow ? "the page in mode on" : "what the client got"}</span></h2><ol class="results">
-        ${search.kept.map((each, place) => {
+        ${search.kept.map((each) => {
           const isNew = each.rank < first || each.rank >= first + search.top_k;
           const notes = [
             each.collapsed_ids.length ? `stands for ${each.collapsed_ids.length} more` : "",
-            each.kept_apart_by ? `similar, but kept by a guard: ${GUARDS[each.kept_apart_by] ?? named(each.kept_apart_by)}` : "",
-            each.copy ? "a repeat, kept because there are too few distinct candidates" : "",
+            each.stays ?? "",
+            each.copy ? `${each.copy.why}, but fills the page: there are too few distinct candidates` : "",
           ].filter(Boolean);
-          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${place + 1} note=${notes.join("; ")}
-            badge=${isNew ? `was ${each.rank + 1}` : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
+          return html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} note=${notes.join("; ")}
+            badge=${isNew ? "moved up" : ""} kind=${each.copy ? "filled" : isNew ? "new" : ""} />`;
         })}</ol></section>
     </div>
     ${
       others.length > 0 &&
       html`<details><summary>${others.length} more candidates, not in the reply</summary><ol class="results">
-        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fateOf(each, search)} />`)}
+        ${others.map((each) => html`<${Result} key=${each.rank} each=${each} number=${number} at=${each.rank + 1} ...${fateOf(each)} />`)}
       </ol></details>`
     }`;
 }
@@ -221,7 +185,7 @@ export function Search({ number }) {
 function Judge({ pair, file, judged, done }) {
   const [state, setState] = useState({ judged, error: null });
   useEffect(() => setState({ judged, error: null }), [judged, pair.search, pair.rank]);
-  if (!file) return html`<p class="quiet">To store verdicts for <code>vecsieve calibrate --pairs</code>, set <code>explain.judgements</code> to a file.</p>`;
+  if (!file) return html`<p class="quiet">To store verdicts, set <code>explain.judgements</code> to a file.</p>`;
   const judge = (right) => async () => {
     try {
       const answer = await ask("/api/judgements", { pair: { search: pair.search, rank: pair.rank }, right });
@@ -239,12 +203,13 @@ function Judge({ pair, file, judged, done }) {
   </div>`;
 }
 
+// What a similarity is a share of.
+const SHARES = { reworded: "Certainty", vectors: "Similarity of vectors" };
+
 const Evidence = ({ pair }) => html`<dl class="evidence">
-  <div><dt>Rule</dt><dd>${RULES[pair.rule] ?? named(pair.rule)}</dd></div>
-  <div><dt>${pair.measure === "probability" ? "Probability of a repeat" : "Similarity"}</dt><dd>${fixed(pair.similarity, 3)}</dd></div>
-  <div><dt>Cut at this rank</dt><dd>${fixed(pair.cut, 3)}</dd></div>
-  <div><dt>Margin</dt><dd class=${pair.margin !== null && pair.margin < 0.1 ? "warn" : ""}>${pair.margin === null ? "–" : `${pair.margin >= 0 ? "+" : "−"}${Math.abs(pair.margin).toFixed(3)}`}</dd></div>
-  ${reasons(pair) && html`<div class="why"><dt>Main reasons</dt><dd>${reasons(pair)}</dd></div>`}
+  <div class="why"><dt>Why it left</dt><dd>${pair.why}</dd></div>
+  <div><dt>${SHARES[pair.reason] ?? "Of its words, on the page"}</dt><dd class=${pair.similarity !== null && pair.similarity < 0.9 ? "warn" : ""}>${fixed(pair.similarity, 2)}</dd></div>
+  ${pair.cut !== null && html`<div><dt>Cut at this rank</dt><dd>${fixed(pair.cut, 3)}</dd></div>`}
 </dl>`;
 
 const Sides = ({ pair }) => html`<div class="columns pair">
@@ -261,15 +226,13 @@ export function Pair({ number, rank }) {
   if (!doubtful || (!search && !gone)) return html`<${Waiting} error=${error} />`;
   const listed = doubtful.pairs.find((each) => each.search === number && each.rank === rank);
   const out = search && found(search, rank);
-  const pair = listed ?? (out?.copy && { ...out.copy, search: number, rank, measure: search.measure, collection: search.collection, a: found(search, out.copy.rank), b: out });
+  const pair = out?.copy ? { ...out.copy, search: number, rank, collection: search.collection, a: found(search, out.copy.rank), b: out } : listed;
   const back = search ? html`<a href=${`#/search/${number}`}>← The whole search</a>` : html`<a href="#/doubtful">← Doubtful drops</a>`;
   if (!pair) return html`<p>${back}</p><${Empty} title="This pair is no longer stored"><p>Newer searches have replaced it.</p></${Empty}>`;
-  const guard = out?.kept_apart_by;
   return html`<p>${back}</p>
     <h1>Was this drop right?</h1><p class="quiet">Two results of one search in <span class="strong">${pair.collection}</span></p>
     <${Sides} pair=${pair} />
     <${Evidence} pair=${pair} />
-    ${guard && html`<p class="notice">A guard prevented a merge of the second result with another one: ${GUARDS[guard] ?? named(guard)}.</p>`}
     ${!pair.a.text && !pair.b.text && html`<p class="quiet">Texts are shown if <code>explain.texts</code> is true and the policy reads a text field.</p>`}
     <${Judge} pair=${pair} file=${doubtful.judgements} judged=${listed?.judged} />`;
 }
@@ -282,9 +245,9 @@ export function Doubtful() {
   if (!page) return html`<h1>Doubtful drops</h1><${Waiting} error=${error} />`;
   const judged = page.pairs.filter((pair) => typeof pair.judged === "boolean").length;
   return html`<h1>Doubtful drops</h1>
-    <p class="quiet">Results removed because their similarity reached the cut, smallest margin first. Results with equal text need no judgement.
+    <p class="quiet">Results removed without a proof: edited copies of long texts, rewordings, near vectors. The largest difference first. What the page says word for word needs no judgement.
       ${page.judgements ? html` Verdicts go to <code title=${page.judgements}>${page.judgements.split("/").pop()}</code>${judged ? ` (${judged} so far)` : ""}.` : ""}</p>
-    ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>In the stored searches, no result was removed by a cut.</p></${Empty}>`}
+    ${page.pairs.length === 0 && html`<${Empty} title="Nothing to judge"><p>In the stored searches, every removed result is said by the results that stay.</p></${Empty}>`}
     <ul class="pairs">${page.pairs.slice(0, many).map(
       (pair) => html`<li key=${`${pair.search}/${pair.rank}`} data-entry class="card">
         <div class="pairhead"><a class="strong" href=${`#/pair/${pair.search}/${pair.rank}`}>${pair.collection}</a><${Evidence} pair=${pair} /></div>
@@ -352,14 +315,22 @@ export function Collections() {
   return html`<h1>Collections</h1><p class="quiet">Share of the database's results that repeat a better result of the same page, over the last hour.</p>
     <div class="card"><${Chart} rows=${rows.slice(0, COLOURS)} seconds=${page.bucket_seconds} />
       <p class="quiet chartnote">One point for each ${page.bucket_seconds} s with searches${rows.length > COLOURS ? `, for the ${COLOURS} collections with most searches` : ""}.</p></div>
-    <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Rule</th></tr></thead>
+    <table class="rows"><thead><tr><th>Collection</th><th class="n">Searches</th><th class="n wide">Changed</th><th class="n">Repeats</th><th class="wide"></th><th>Text</th><th>Rule</th></tr></thead>
       <tbody>${rows.map(
         (row, at) => html`<tr key=${row.collection} data-entry>
           <td class="name">${at < COLOURS && html`<span class=${`swatch c${at}`}></span>`}<a href=${`#/settings/${encodeURIComponent(row.collection)}`}>${row.collection}</a></td>
           <td class="n">${whole(row.searches)}</td><td class="n wide">${share(row.changed, row.searches)}</td>
           <td class="n"><b>${share(row.repeats, row.results)}</b></td><td class="wide"><${Bar} part=${row.repeats} of=${row.results} kind="bad" /></td>
+          <td><${Text} of=${row.texts} /></td>
           <td>${row.rule === null ? html`<span class="quiet">default</span>` : row.rule_name ?? row.rule + 1}</td></tr>`,
       )}</tbody></table>`;
+}
+
+function Text({ of }) {
+  if (!of || of.standing === "unsettled") return html`<span class="quiet">not known yet</span>`;
+  const keys = `Keys of the payloads: ${of.keys.join(", ") || "none"}`;
+  if (of.standing === "none") return html`<b title=${keys}>no text found</b> <span class="quiet">only equal vectors are removed; keys seen: ${of.keys.join(", ") || "none"}</span>`;
+  return html`<span class="name" title=${keys}>${of.texts.join(", ")}</span>`;
 }
 
 function Counts({ title, counts, empty, kind }) {
@@ -390,7 +361,6 @@ export function Cost() {
       <${Counts} title="Passed through, by reason" counts=${cost.bypassed} empty="No search was passed through." kind="plain" />
       <${Counts} title="Original replies after a failure" counts=${cost.failed_open} empty="No failure." kind="bad" />
       <${Counts} title="Results removed, by reason" counts=${cost.collapsed} empty="No result was removed." />
-      <${Counts} title="Merges prevented by a guard" counts=${cost.kept_apart} empty="No merge was prevented." kind="plain" />
       <${Counts} title="Additional reads by VecSieve" counts=${cost.own_reads} empty="No additional reads." kind="plain" />
     </div>`;
 }

@@ -3,12 +3,18 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask, usePolled } from "./asking.js";
 import { Bar, bytes, Empty, ms, share, Tile, Waiting, whole } from "./views.js";
 
-const RULE_KINDS = {
-  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "minimum probability of a repeat, by the calibrated rule, at every rank" },
+const PRESETS = ["default", "exact", "meaning", "vectors", "classical"];
+// How near vectors must be; they decide only where a text is missing, or where the preset reads no texts.
+const CUTS = {
   threshold: { title: "Fixed distance", most: 2, step: 0.01, first: 0.15, hint: "largest cosine distance of a repeat" },
   relative: { title: "Relative distance", most: 1, step: 0.01, first: 0.2, hint: "largest distance of a repeat, as a share of the pool's typical distance" },
+  certainty: { title: "Certainty", most: 1, step: 0.01, first: 0.85, hint: "smallest probability of a repeat by the calibrated rule, at every rank" },
 };
-const PRESETS = ["exact", "careful", "default", "tickets", "classical", "vectors"];
+const CHOICES = {
+  linkage: { title: "Linkage", values: ["leader", "single", "complete", "average"] },
+  representative: { title: "Representative", values: ["rank", "centroid", "hybrid", "query_closest", "longest", "auto"] },
+  short: { title: "Short pages", values: ["grow_then_fill", "grow_then_repeat", "fill", "allow"] },
+};
 const CAPS = [1, 2, 3, 5];
 const FEW_POOLS = 200; // up to this number, all presets are applied without a click
 
@@ -30,6 +36,9 @@ function Slider({ label, value, most, step, set, hint }) {
 
 const Difference = ({ label, now, then, hint }) =>
   html`<${Tile} value=${whole(then)} of=${now === then ? "as now" : `now ${whole(now)}`} label=${label} hint=${hint} />`;
+
+const Choice = ({ label, values, value, set }) => html`<label>${label} <select value=${value} aria-label=${label} onChange=${(event) => set(event.target.value)}>
+  <option value="">as in the policy</option>${values.map((each) => html`<option value=${each}>${each.replaceAll("_", " ")}</option>`)}</select></label>`;
 
 function Cap({ label, known, value, set }) {
   return html`<label title=${known ? "" : "not known in any pool: set the field in policy.metadata, and use a cap or a span so that VecSieve reads it"}>${label}
@@ -73,35 +82,33 @@ function Presets({ total, choose }) {
 }
 
 export function WhatIf() {
-  const [kind, setKind] = useState("certainty");
-  const [values, setValues] = useState(Object.fromEntries(Object.entries(RULE_KINDS).map(([name, each]) => [name, each.first])));
-  const [preset, setPreset] = useState(PRESETS[0]);
+  const [preset, setPreset] = useState("meaning");
+  const [cut, setCut] = useState("");
+  const [values, setValues] = useState(Object.fromEntries(Object.entries(CUTS).map(([name, each]) => [name, each.first])));
+  const [chosen, setChosen] = useState(Object.fromEntries(Object.keys(CHOICES).map((name) => [name, ""])));
   const [hasMmr, setMmr] = useState(false);
   const [lambda, setLambda] = useState(0.7);
   const [caps, setCaps] = useState({ per_document: "", per_source: "" });
-  const decides = kind === "preset" ? `preset=${preset}` : `${kind}=${values[kind]}`;
-  const capped = Object.entries(caps).map(([name, most]) => (most ? `&${name}=${most}` : ""));
-  const query = useSettled(`${decides}${hasMmr ? `&mmr_lambda=${lambda}` : ""}${capped.join("")}`);
+  const members = { preset, ...(cut ? { [cut]: values[cut] } : {}), ...chosen, ...(hasMmr ? { mmr_lambda: lambda } : {}), ...caps };
+  const query = useSettled(Object.entries(members).filter(([, value]) => value !== "").map((pair) => pair.join("=")).join("&"));
   const [answer, error] = usePolled(`/api/whatif?${query}`, 0);
   const last = useRef(null);
   last.current = answer ?? last.current;
   const found = error ? null : last.current; // shows the last result until the next arrives, so that the layout does not jump
-  const rule = RULE_KINDS[kind];
+  const rule = CUTS[cut];
   const total = found?.total;
   return html`<h1>What if</h1>
-    <p class="quiet">Apply another policy to the recent pools. Clients are not affected. The pools are stored without texts and vectors.</p>
+    <p class="quiet">Apply another policy to the recent pools. Clients are not affected. Every change selects from their candidates again.</p>
     <form class="card whatif" onSubmit=${(event) => event.preventDefault()}>
-      <label>Method <select value=${kind} onChange=${(event) => setKind(event.target.value)}>
-        ${Object.entries(RULE_KINDS).map(([name, each]) => html`<option value=${name}>${each.title}</option>`)}
-        <option value="preset">Preset</option>
-      </select></label>
+      <${Choice} label="Preset" values=${PRESETS} value=${preset} set=${setPreset} />
+      <label>Cut of vectors <select value=${cut} aria-label="Cut of vectors" onChange=${(event) => setCut(event.target.value)}>
+        <option value="">as in the policy</option>${Object.entries(CUTS).map(([name, each]) => html`<option value=${name}>${each.title}</option>`)}</select></label>
       ${
-        kind === "preset"
-          ? html`<label>Preset <select value=${preset} onChange=${(event) => setPreset(event.target.value)}>
-              ${PRESETS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`
-          : html`<${Slider} label=${rule.title} value=${values[kind]} most=${rule.most} step=${rule.step} hint=${rule.hint}
-              set=${(value) => setValues({ ...values, [kind]: value })} />`
+        rule &&
+        html`<${Slider} label=${rule.title} value=${values[cut]} most=${rule.most} step=${rule.step} hint=${rule.hint}
+          set=${(value) => setValues({ ...values, [cut]: value })} />`
       }
+      ${Object.entries(CHOICES).map(([name, each]) => html`<${Choice} key=${name} label=${each.title} values=${each.values} value=${chosen[name]} set=${(value) => setChosen({ ...chosen, [name]: value })} />`)}
       <${Cap} label="Results of one document" known=${total?.with_documents > 0} value=${caps.per_document} set=${(most) => setCaps({ ...caps, per_document: most })} />
       ${(total?.with_sources > 0 || caps.per_source) && html`<${Cap} label="Results of one source" known value=${caps.per_source} set=${(most) => setCaps({ ...caps, per_source: most })} />`}
       <label class="check"><input type="checkbox" checked=${hasMmr} onChange=${(event) => setMmr(event.target.checked)} />with MMR</label>
@@ -117,6 +124,7 @@ export function WhatIf() {
                 <${Tile} value=${share(total.differ, total.searches)} label="would differ" />
                 <${Difference} label="pages changed" now=${total.changed_now} then=${total.changed_then} hint="compared with the database's page" />
                 <${Difference} label="results removed" now=${total.dropped_now} then=${total.dropped_then} hint="from the database's pages" />
+                <${Tile} value=${whole(total.reworded_then)} label="of these in other words" hint="beyond the proof: judge them, no text proves that they say the same" />
                 <${Difference} label="filled with repeats" now=${total.filled_now} then=${total.filled_then} hint="because there are too few distinct results" />
               </div>
               <table class="rows"><thead><tr><th>Collection</th><th class="n">Pools</th><th class="n">Would differ</th><th class="n">Removed</th></tr></thead>
@@ -124,18 +132,20 @@ export function WhatIf() {
                   (row) => html`<tr key=${row.collection}><td class="name">${row.collection}</td><td class="n">${whole(row.searches)}</td>
                     <td class="n">${whole(row.differ)}</td><td class="n">${whole(row.dropped_then)}<span class="quiet"> now ${whole(row.dropped_now)}</span></td></tr>`,
                 )}</tbody></table>
-              ${total.differ === 0 && html`<p class="notice plain">No page would change. Move the slider, or choose another policy.</p>`}
+              ${total.differ === 0 && html`<p class="notice plain">No page would change. Choose another preset.${cut && total.with_texts === total.searches ? " Vectors decide only where a text is missing, or where the preset reads no texts." : ""}</p>`}
+              ${total.with_vectors < total.searches && html`<p class="notice plain">${whole(total.searches - total.with_vectors)} pools have no vectors, because texts decide them: presets that read vectors change nothing there.</p>`}
               ${
                 found.examples.length > 0 &&
-                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Removed ranks</th><th>Added ranks</th></tr></thead>
+                html`<h2>Where it differs most</h2><table class="rows"><thead><tr><th>Search</th><th>Removed ranks</th><th>Added ranks</th><th class="wide">Why removed</th></tr></thead>
                   <tbody>${found.examples.map(
                     (each) => html`<tr data-entry><td class="name"><a href=${`#/search/${each.number}`}>${each.collection}</a></td>
-                      <td>${each.gone.map((rank) => rank + 1).join(", ") || "–"}</td><td>${each.back.map((rank) => rank + 1).join(", ") || "–"}</td></tr>`,
+                      <td>${each.gone.map((rank) => rank + 1).join(", ") || "–"}</td><td>${each.back.map((rank) => rank + 1).join(", ") || "–"}</td>
+                      <td class="wide">${each.why.filter(Boolean).slice(0, 3).join("; ") || "–"}</td></tr>`,
                   )}</tbody></table>`
               }
               <${Presets} total=${total} choose=${(name) => {
-                setKind("preset");
                 setPreset(name);
+                setCut("");
                 scrollTo({ top: 0, behavior: "smooth" });
               }} />`
     }`;

@@ -19,12 +19,11 @@ from rich.text import Text
 
 from vecsieve.config.problems import Problem, SettingsError
 
-from ...runtime.files import check_output, output_console, read_input, write_output
+from ...runtime.files import check_output, output_console, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ...search.collections.profiles import Profile, decoded
 from ..databases import IdsOption, TextFieldOption, Wanted, opened
 from ..pairs.store import StoreError
-from ..source import USUAL_FIELDS, Shape, SourceError
+from ..source import USUAL_FIELDS, SourceError
 from .families import Sources
 from .page import page
 from .reading import FieldNames
@@ -36,11 +35,10 @@ from .report import (
     cautions,
     conclusions,
     counted,
-    cut_said,
     percent,
     size_said,
 )
-from .run import Asked, Copies, analyze
+from .run import Asked, Leaving, analyze
 
 USUAL_SOURCES = ("source", "metadata.source")  # the second is LangChain's
 STDOUT = "-"
@@ -52,8 +50,6 @@ class Arguments(Wanted):
 
     text_field: TextFieldOption = None
     source_field: Annotated[str | None, typer.Option(help="Payload field with the source of a point.")] = None
-    cut: Annotated[float | None, typer.Option(help="Distance up to which points are copies.", min=0.0, max=2.0)] = None
-    profile: Annotated[Path | None, typer.Option(help="Use the cut of this profile of `calibrate`.")] = None
     limit: Annotated[
         int | None, typer.Option(help="Examine only this many points, evenly spread, by searches.", min=1)
     ] = None
@@ -68,15 +64,12 @@ class Arguments(Wanted):
 def run(arguments: Arguments) -> int:
     """The exit code: 0, 1 if the collection or the state is unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     _check_files(arguments)
-    profile = _profile(arguments)
     try:
         with ended_by_signals():
-            copies: list[Copies] = []
+            leaving: list[Leaving] = []
             with closing(opened(arguments, os.environ)) as source:
-                if profile is not None:
-                    _check_profile(profile, arguments, source.shape())
-                report = analyze(source, _asked(arguments, profile), take=copies.append)
-            _publish(report, copies, arguments)
+                report = analyze(source, _asked(arguments), take=leaving.append)
+            _publish(report, leaving, arguments)
     except (SourceError, StoreError) as error:
         sys.stderr.write(f"vecsieve analyze: {error}\n{_continuation(arguments.work)}")
         return 1
@@ -93,14 +86,10 @@ def _continuation(work: Path | None) -> str:
     return f"the progress is saved in {work}; run the same command again to continue\n"
 
 
-def _asked(arguments: Arguments, profile: Profile | None) -> Asked:
+def _asked(arguments: Arguments) -> Asked:
     text, source = arguments.text_field, arguments.source_field
-    cut = arguments.cut if profile is None else profile.cut
-    origin = "relative" if cut is None else "option" if profile is None else "profile"
     return Asked(
         collection=arguments.collection,
-        cut=cut,
-        origin=origin,
         fields=FieldNames(
             text=USUAL_FIELDS if text is None else (text,), source=USUAL_SOURCES if source is None else (source,)
         ),
@@ -109,9 +98,9 @@ def _asked(arguments: Arguments, profile: Profile | None) -> Asked:
     )
 
 
-def _publish(report: Report, copies: list[Copies], arguments: Arguments) -> None:
+def _publish(report: Report, leaving: list[Leaving], arguments: Arguments) -> None:
     if arguments.ids is not None:
-        write_output("--ids", arguments.ids, b"".join(line for each in copies for line in each.lines()))
+        write_output("--ids", arguments.ids, b"".join(line for each in leaving for line in each.lines()))
     if arguments.html is not None:
         write_output("--html", arguments.html, page(report).encode())
     if arguments.json not in {None, STDOUT}:
@@ -124,32 +113,6 @@ def _publish(report: Report, copies: list[Copies], arguments: Arguments) -> None
     for path in (arguments.html, arguments.json, arguments.ids):
         if path is not None:
             console.print(f"written: {path}", style="dim", markup=False)
-
-
-def _profile(arguments: Arguments) -> Profile | None:
-    path = arguments.profile
-    if path is None:
-        return None
-    if arguments.cut is not None:
-        raise SettingsError([Problem("--profile", "--cut beside it", "one of the two: both define a copy")])
-    return decoded(read_input(path, place="--profile", wanted=f"to read {path}"), name=path.name)
-
-
-def _check_profile(profile: Profile, arguments: Arguments, shape: Shape) -> None:
-    """A cut is valid only for the model of one collection."""
-    pairs = (
-        ("collection", profile.collection, arguments.collection),
-        ("vector_name", profile.vector_name, shape.vector_name),
-        ("dimension", profile.dimension, shape.dimension),
-        ("distance", profile.distance, shape.distance),
-    )
-    wrong = [
-        Problem(f"--profile: {name}", repr(held), f"{there!r}, as in the collection")
-        for name, held, there in pairs
-        if held != there
-    ]
-    if wrong:
-        raise SettingsError(wrong)
 
 
 def _check_files(arguments: Arguments) -> None:
@@ -178,10 +141,10 @@ def rendered(report: Report) -> Iterator[RenderableType]:
         yield Padding(Text(f"- {sentence}"), (0, 0, 0, 2))
     for sentence in cautions(report):
         yield Padding(Text(f"! {sentence}", style="yellow"), (0, 0, 0, 2))
-    yield from _titled("How many points have a copy", _density(report))
+    yield from _titled("Points that say nothing that another does not", _repeats(report))
     saving = report.saving
     yield from _titled(
-        f"Copies among the first {saving.top_k} results of {saving.searches:,} searches", _saving(report)
+        f"Repeats among the first {saving.top_k} results of {saving.searches:,} searches", _saving(report)
     )
     families = report.families
     if families.count:
@@ -193,7 +156,7 @@ def rendered(report: Report) -> Iterator[RenderableType]:
         )
     if families.examples:
         yield from _titled(
-            "The largest families: the leader, and members from the nearest to the farthest", _examples(report)
+            "The largest families: the leader, and members from the most alike to the least", _examples(report)
         )
 
 
@@ -208,40 +171,27 @@ def _heading(report: Report) -> Text:
     about = report.about
     vector = f", vector {about.vector_name}" if about.vector_name else ""
     facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}"
-    return Text.assemble((about.collection, "bold"), f"  {facts}; copies within {cut_said(report)}")
+    return Text.assemble((about.collection, "bold"), f"  {facts}")
 
 
-def _density(report: Report) -> Table:
+def _repeats(report: Report) -> Table:
     table = Table(box=box.ROUNDED)
-    table.add_column("distance")
-    table.add_column("have a copy", justify="right")
-    table.add_column("could go", justify="right")
+    table.add_column("why")
+    table.add_column("points", justify="right")
     whole = report.about.examined
-    table.add_row("exact", *_share(report.exact.with_copy, report.exact.redundant, whole))
-    for each in report.density:
-        chosen = each.cut == report.cut.value
-        name = f"{each.cut:.3f}"
-        if each.cut == report.cut.relative:
-            name += " relative"
-        if each.estimated:
-            name += " estimated"
-        if chosen:
-            name += " ◂ chosen"
-        table.add_row(name, *_share(each.with_copy, each.redundant, whole), style="bold" if chosen else "")
+    for name, count in report.repeats.parts:
+        table.add_row(name, counted(count, whole))
+    table.add_row("in all", counted(report.repeats.points, whole), style="bold")
     return table
-
-
-def _share(with_copy: int, redundant: int | None, whole: int) -> tuple[str, str]:
-    return counted(with_copy, whole), "?" if redundant is None else counted(redundant, whole)
 
 
 def _saving(report: Report) -> Table:
     saving = report.saving
     table = Table(box=box.ROUNDED)
-    table.add_column("copies", justify="right")
+    table.add_column("repeats", justify="right")
     table.add_column("searches", justify="right")
-    for copies, searches in enumerate(saving.by_copies):
-        table.add_row(str(copies), counted(searches, saving.searches))
+    for repeats, searches in enumerate(saving.by_repeats):
+        table.add_row(str(repeats), counted(searches, saving.searches))
     return table
 
 
@@ -261,7 +211,7 @@ def _sources(sources: Sources) -> Table:
     shown = sources.rows[:COLUMNS]
     table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=24)
     table.add_column("points", justify="right")
-    table.add_column("have a copy", justify="right")
+    table.add_column("repeated", justify="right")
     for row in shown:
         table.add_column(Text(row.name, overflow="fold"), justify="right", max_width=12)
     for number, row in enumerate(sources.rows):
@@ -269,7 +219,7 @@ def _sources(sources: Sources) -> Table:
             Text(percent(copied, row.points), style="dim" if not copied else "bold" if number == column else "")
             for column, copied in enumerate(row.copied[: len(shown)])
         ]
-        table.add_row(Text(row.name), f"{row.points:,}", percent(row.with_copy, row.points), *cells)
+        table.add_row(Text(row.name), f"{row.points:,}", percent(row.repeated, row.points), *cells)
     if sources.distinct > len(sources.rows):
         table.caption = f"{sources.distinct:,} sources; --json and --html have the {len(sources.rows)} largest"
     return table
@@ -277,14 +227,13 @@ def _sources(sources: Sources) -> Table:
 
 def _examples(report: Report) -> Table:
     table = Table(box=box.ROUNDED)
-    table.add_column("distance", justify="right", min_width=8, no_wrap=True)
+    table.add_column("why", min_width=9, no_wrap=True)
     table.add_column("id", overflow="ellipsis", no_wrap=True, min_width=5, max_width=12)
     table.add_column("source", overflow="ellipsis", no_wrap=True, min_width=11, max_width=20)
     table.add_column("text", overflow="ellipsis", ratio=1)
     for family in report.families.examples[:EXAMPLES]:
         for style, first, member in _lines(family):
-            repeats = member.exact and member is not family.leader
-            text = "= the same text" if repeats and member.text else (member.text or "")[:TEXT_CHARACTERS]
+            text = "= the same text" if member.evidence == "equal" else (member.text or "")[:TEXT_CHARACTERS]
             cells = (first, str(member.id), member.source or "", text)
             is_last = member is (family.members or (family.leader,))[-1]
             table.add_row(*(Text(cell, style=style) for cell in cells), end_section=is_last)
@@ -294,4 +243,4 @@ def _examples(report: Report) -> Table:
 def _lines(family: Family) -> Iterator[tuple[str, str, Member]]:
     yield "bold", f"{family.size} points", family.leader
     for member in family.members:
-        yield "", "?" if member.distance is None else f"{member.distance:.3f}", member
+        yield "", (member.evidence or "").replace("_", " "), member

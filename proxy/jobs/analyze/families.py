@@ -1,11 +1,8 @@
-"""Families of copies. A family is a leader and the points within the cut of it. A copy of another member is not enough.
+"""Families of repeats, as a sweep forms them (jobs/sweep/judging.py). A family is a leader and the points all of which the leader says. A repeat of
+another member is not enough. The largest text leads; of equally large ones the one that says the most others, then the first by id.
 
-This is the leader algorithm of selection/clustering.py on a sparse graph. A collection has no ranking, so points are ordered by their
-number of edges, highest first: the leader is the most repeated text. Ties are ordered by place, so by id. Exact copies are one
-node, so that a hundred equal texts are one family without an edge for each pair.
-
-The direction between two sources follows from shares, not from leaders: if nine tenths of A have a copy in B, but only one tenth of B has
-one in A, then A repeats a part of B. Vectors do not show which of two equal texts came first.
+The direction between two sources follows from shares, not from leaders: if nine tenths of A have a repeat in B, but only one tenth of B has
+one in A, then A repeats a part of B.
 """
 
 from __future__ import annotations
@@ -13,29 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ...selection.geometry import NOISE, Mask
-from ...selection.values import FloatMatrix, Indices
+from ...selection.geometry import Mask
+from ...selection.values import Indices
 from ..pairs.ids import NOWHERE, Places
+from ..sweep.judging import Evidence, Order, heads_of
 from .reading import Gathered, Known
 
-_Nodes = npt.NDArray[np.int32]
 
-
-@dataclass(frozen=True, slots=True)
-class _Edges:
-    """Pairs within the cut, between first copies. ``left`` and ``right``: (e,) int32 each, because a million points may have twenty million
-    edges. ``mentions``: (n,) the number of edges of each node, including the edges between its exact copies.
-    """
-
-    left: _Nodes
-    right: _Nodes
-    distances: FloatMatrix
-    mentions: Indices
-
-
-def first_copies(gathered: Gathered) -> Indices:
+def firsts_of(gathered: Gathered) -> Indices:
     """For each of n points, the first point with the same key, which may be the point itself."""
     n = len(gathered.keys)
     firsts = np.arange(n, dtype=np.intp)
@@ -46,111 +29,106 @@ def first_copies(gathered: Gathered) -> Indices:
     return firsts
 
 
-def leaders(gathered: Gathered, firsts: Indices, cut: float) -> Indices:
-    """For each of n points the leader of its family, itself for a leader and for a point without copies.
-
-    ``firsts``: of first_copies. ``cut``: the largest distance of a copy.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """Of n points the ``heads`` (n,), itself for a leader and for a point that nothing repeats; the first of its equals (``firsts``, n); and why it
+    repeats its head (``evidence``, n), Evidence.NONE for a leader.
     """
-    edges = _edges(gathered, firsts, cut)
-    leading = _leading(edges)
-    heads = np.arange(len(firsts), dtype=np.intp)
-    joining, leader, distances = _candidates(edges, leading)
-    order = np.lexsort(
-        (leader, distances, joining)
-    )  # the nearest leader takes a point; of equally near leaders, the first
-    joined, first = np.unique(joining[order], return_index=True)
-    heads[joined] = leader[order[first]]
-    return heads[firsts]
+
+    heads: Indices
+    firsts: Indices
+    evidence: Indices
+
+    @property
+    def leaving(self) -> Mask:
+        """(n,) who is no leader."""
+        found: Mask = self.heads != np.arange(len(self.heads))
+        return found
 
 
-def saturated(gathered: Gathered, cut: float) -> int:
-    """How many points have all listed neighbours within the cut, and so may have more copies."""
-    return int((gathered.listed <= cut + NOISE).sum())
+def grouped(gathered: Gathered) -> Grouped:
+    """The families of the points."""
+    n, held, firsts = len(gathered.keys), gathered.held, firsts_of(gathered)
+    between = firsts[held.pairs].reshape(-1, 2)  # equals are one point: a repeat of one of them is a repeat of all
+    counts = between[:, 0] != between[:, 1]
+    sizes = np.zeros(n, np.intp)
+    np.maximum.at(sizes, between, held.sizes)
+    strength = -held.evidence[counts].astype(np.float32)
+    heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=np.zeros(n)))[firsts]
+    return Grouped(heads=heads, firsts=firsts, evidence=_evidence(gathered, heads, firsts, between))
 
 
-def _edges(gathered: Gathered, firsts: Indices, cut: float) -> _Edges:
-    within = gathered.distances <= cut + NOISE
-    left, right = firsts[gathered.pairs[within].T].astype(np.int32)
-    mentions = np.bincount(left, minlength=len(firsts)) + np.bincount(right, minlength=len(firsts))
-    apart = left != right
-    return _Edges(left[apart], right[apart], gathered.distances[within][apart], mentions)
+def _evidence(gathered: Gathered, heads: Indices, firsts: Indices, between: Indices) -> Indices:
+    n = len(heads)
+    found = np.where(firsts == firsts[heads], _equal(gathered), Evidence.NONE)
+    # The strongest evidence of each pair, the smallest number, is written last.
+    order = np.argsort(-gathered.held.evidence.astype(np.intp), kind="stable")
+    best = {
+        (one, other): number
+        for (one, other), number in zip(between[order].tolist(), gathered.held.evidence[order].tolist(), strict=True)
+    }
+    for place in np.flatnonzero((heads != np.arange(n)) & (found == Evidence.NONE)).tolist():
+        found[place] = best[int(firsts[place]), int(heads[place])]
+    found[heads == np.arange(n)] = Evidence.NONE
+    return found
 
 
-def _leading(edges: _Edges) -> Mask:
-    """Which nodes (n,) are leaders: by mentions, each node that is not within the cut of an earlier leader."""
-    n = len(edges.mentions)
-    listed, listing = _by_start(edges.left, edges.right, n), _by_start(edges.right, edges.left, n)
-    reached = np.zeros(n, np.bool_)
-    leading = np.ones(n, np.bool_)
-    crowd = np.unique(np.concatenate((edges.left, edges.right)))
-    for node in crowd[np.argsort(-edges.mentions[crowd], kind="stable")].tolist():
-        if reached[node]:
-            leading[node] = False
-            continue
-        for starts, ends in (listed, listing):
-            reached[ends[starts[node] : starts[node + 1]]] = True
-    return leading
-
-
-def _by_start(starts: _Nodes, ends: _Nodes, n: int) -> tuple[Indices, _Nodes]:
-    """Edges by their start, in CSR form: (n + 1,) offsets, and the ends."""
-    counts = np.bincount(starts, minlength=n)
-    return np.concatenate(([0], np.cumsum(counts))), ends[np.argsort(starts, kind="stable")]
-
-
-def _candidates(edges: _Edges, leading: Mask) -> tuple[_Nodes, _Nodes, FloatMatrix]:
-    """The edges from a node to a leader, without edges between leaders: nodes, leaders, distances."""
-    down = leading[edges.right] & ~leading[edges.left]
-    up = leading[edges.left] & ~leading[edges.right]
-    return (
-        np.concatenate((edges.left[down], edges.right[up])),
-        np.concatenate((edges.right[down], edges.left[up])),
-        np.concatenate((edges.distances[down], edges.distances[up])),
-    )
-
-
-CUTS = (0.01, 0.02, 0.05, 0.08, 0.10, 0.15, 0.20, 0.25, 0.30)
+def _equal(gathered: Gathered) -> Indices:
+    """The evidence (n,) of points with equal keys."""
+    return np.where(gathered.known == Known.VECTOR, Evidence.EQUAL_VECTOR, Evidence.EQUAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Density:
-    """One point of the curve. ``with_copy``: examined points with another within the cut.
-
-    ``redundant``: points to remove if each family kept one. None for a sample, because its families are incomplete, and if ``estimated``.
-    ``estimated``: whether ``with_copy`` is extrapolated from a few searches, because sketches find too few pairs at this cut.
+class Repeats:
+    """``points``: examined points that say nothing that another point does not; of several that say the same, all but one, but all of them in a sample,
+    which does not know its families. Its parts: ``equal`` texts; texts ``contained`` in one other; ``edited`` copies, which a search would collapse
+    and a sweep leaves; ``vectors`` that are nearly equal, of points without texts.
     """
 
-    cut: float
-    with_copy: int
-    redundant: int | None
-    estimated: bool = False
+    points: int
+    equal: int
+    contained: int
+    edited: int
+    vectors: int
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Each with its name."""
+        return (
+            ("equal", self.equal),
+            ("contained in one other", self.contained),
+            ("edited copies", self.edited),
+            ("nearly equal vectors, without texts", self.vectors),
+        )
 
 
-def density_at(gathered: Gathered, firsts: Indices, cut: float) -> Density:
-    return Density(
-        cut=cut,
-        with_copy=int(near(gathered, firsts, cut).sum()),
-        redundant=redundant(leaders(gathered, firsts, cut)) if gathered.whole else None,
+def repeats(gathered: Gathered, found: Grouped) -> Repeats:
+    """Of the examined points."""
+    evidence = (found.evidence if gathered.whole else _own_evidence(gathered, found))[gathered.looked]
+    has_text = gathered.known[gathered.looked] == Known.TEXT
+    counts = np.bincount(evidence[has_text], minlength=len(Evidence)).tolist()
+    return Repeats(
+        points=int((evidence != Evidence.NONE).sum()),
+        equal=counts[Evidence.EQUAL],
+        contained=counts[Evidence.CONTAINED],
+        edited=counts[Evidence.SEARCHED],
+        vectors=int((evidence[~has_text] != Evidence.NONE).sum()),
     )
 
 
-def near(gathered: Gathered, firsts: Indices, cut: float) -> Mask:
-    """(m,) bool: the examined points with a copy within the cut, or of the same text."""
-    within = np.zeros(len(firsts), np.bool_)
-    within[gathered.pairs[gathered.distances <= cut + NOISE]] = True
-    many: Mask = within[gathered.looked] | exact(gathered, firsts)
-    return many
+def _own_evidence(gathered: Gathered, found: Grouped) -> Indices:
+    """Why another point says all of each (n,), whichever of them would stay."""
+    n = len(found.heads)
+    weakest = np.full(n, len(Evidence), np.intp)
+    np.minimum.at(weakest, gathered.held.pairs[:, 0], gathered.held.evidence.astype(np.intp))
+    evidence = np.where(weakest < len(Evidence), weakest, Evidence.NONE)
+    is_equal = np.bincount(found.firsts, minlength=n)[found.firsts] > 1
+    return np.where(is_equal, _equal(gathered), evidence)
 
 
-def exact(gathered: Gathered, firsts: Indices) -> Mask:
-    """(m,) bool: the examined points with an exact copy."""
-    sizes = np.bincount(firsts, minlength=len(firsts))
-    many: Mask = sizes[firsts[gathered.looked]] > 1
-    return many
-
-
-def redundant(heads: Indices) -> int:
-    return int((heads != np.arange(len(heads))).sum())
+def name_of(evidence: int) -> str:
+    """As in the lines of a sweep; "edited" for what a sweep leaves alone."""
+    return "edited" if evidence == Evidence.SEARCHED else Evidence(evidence).name.lower()
 
 
 SHOWN = 12  # sources with a row and a column of their own: the width of a page or a wide terminal
@@ -160,11 +138,11 @@ OTHERS = "(others)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRow:
-    """``copied``: for each source in the report, itself included, how many of its points have a copy there. ``with_copy``: in any."""
+    """``copied``: for each source in the report, itself included, how many of its points have a repeat or an original there. ``repeated``: in any."""
 
     name: str
     points: int
-    with_copy: int
+    repeated: int
     copied: tuple[int, ...]
 
 
@@ -194,12 +172,12 @@ def _row(name: str, number: int, points: Places, families: tuple[Indices, Indice
     """``points``: places of the source with this number. ``families``: of _counted."""
     family, counts = families
     own = np.zeros(counts.shape[1], np.intp)
-    own[number] = 1  # the point itself is not counted as a copy
+    own[number] = 1  # the point itself does not count
     copied = counts[np.searchsorted(family, heads[points[np.isin(heads[points], family)]])] > own
     return SourceRow(
         name=name,
         points=len(points),
-        with_copy=int(copied.any(axis=1).sum()),
+        repeated=int(copied.any(axis=1).sum()),
         copied=tuple(int(each) for each in copied.sum(axis=0)),
     )
 

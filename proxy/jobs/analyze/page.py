@@ -17,15 +17,13 @@ from .report import (
     cautions,
     conclusions,
     counted,
-    cut_said,
     percent,
     size_said,
 )
 
 # Charts are inline SVG. Their figures are also in a table beside them, for screen readers.
 WIDTH, HEIGHT = 560, 260
-LEFT, RIGHT, TOP, BOTTOM = 46, 16, 22, 34  # margins for the scale, the labels and the values above columns
-STEPS = 4
+LEFT, RIGHT, TOP, BOTTOM = 16, 16, 22, 34  # margins for the labels and the values above columns
 GAP = 0.28  # share of a column's width
 
 
@@ -36,15 +34,6 @@ class Column:
     label: str
     said: str
     height: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """``points``: x on the scale, increasing; y from 0.0 to 1.0. ``kind``: colour 1 or 2 of the style sheet."""
-
-    name: str
-    kind: int
-    points: tuple[tuple[float, float], ...]
 
 
 def columns(name: str, bars: Sequence[Column]) -> str:
@@ -60,40 +49,6 @@ def columns(name: str, bars: Sequence[Column]) -> str:
         parts.append(_text(middle, top - 6, bar.said, "value"))
         parts.append(_text(middle, HEIGHT - BOTTOM + 18, bar.label, "label"))
     return _svg(name, parts)
-
-
-def curves(name: str, lines: Sequence[Curve], *, end: float, mark: tuple[float, str] | None) -> str:
-    """Curves over a scale from 0 to ``end``. ``mark``: a position on it, and its label."""
-    parts = _shares()
-    parts += [
-        _text(_x(at, end), HEIGHT - BOTTOM + 18, f"{at:.2f}", "label") for at in (end * step / 6 for step in range(7))
-    ]
-    if mark is not None:
-        at = _x(mark[0], end)
-        parts.append(_line(at, TOP, at, HEIGHT - BOTTOM, "mark"))
-        near_the_end = mark[0] > 0.7 * end
-        parts.append(_text(at + (-5 if near_the_end else 5), TOP - 6, mark[1], "end" if near_the_end else "start"))
-    for line in lines:
-        path = " ".join(f"{_x(x, end):.1f},{_y(y):.1f}" for x, y in line.points)
-        parts.append(f'<polyline class="line{line.kind}" points="{path}"/>')
-        parts += [
-            f'<circle class="fill{line.kind}" cx="{_x(x, end):.1f}" cy="{_y(y):.1f}" r="3.5"/>' for x, y in line.points
-        ]
-    return _svg(name, parts)
-
-
-def _shares() -> list[str]:
-    """Horizontal lines at every quarter, in per cent."""
-    parts: list[str] = []
-    for step in range(STEPS + 1):
-        y = _y(step / STEPS)
-        parts.append(_line(LEFT, y, WIDTH - RIGHT, y, "grid" if step else "axis"))
-        parts.append(_text(LEFT - 6, y + 4, f"{100 * step // STEPS} %", "end"))
-    return parts
-
-
-def _x(value: float, end: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * value / end
 
 
 def _y(share: float) -> float:
@@ -115,9 +70,9 @@ def _svg(name: str, parts: Sequence[str]) -> str:
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --paper: #ffffff; --panel: #f4f6f9; --rule: #d9dfe7;
-  --one: #2563a8; --two: #c2571a; --warn: #8a5a00; }
+  --one: #2563a8; --warn: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b5; --paper: #14181f; --panel: #1c222c;
-  --rule: #333d4b; --one: #6ea8e6; --two: #f0925a; --warn: #e0b458; } }
+  --rule: #333d4b; --one: #6ea8e6; --warn: #e0b458; } }
 @media print { :root { --ink: #000; --soft: #444; --paper: #fff; --panel: #fff; --rule: #bbb; } section { break-inside: avoid; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.5rem 4rem; background: var(--paper); color: var(--ink);
@@ -140,14 +95,8 @@ svg { width: 100%; height: auto; display: block; }
 svg text { font-size: 12px; fill: var(--soft); }
 svg .label, svg .value { text-anchor: middle; }
 svg .value { fill: var(--ink); font-weight: 600; }
-svg .end { text-anchor: end; }
 svg .axis { stroke: var(--soft); }
-svg .grid { stroke: var(--rule); }
-svg .mark { stroke: var(--ink); stroke-dasharray: 4 3; }
-svg .fill1, .key1 { fill: var(--one); color: var(--one); }
-svg .fill2, .key2 { fill: var(--two); color: var(--two); }
-svg .line1 { stroke: var(--one); fill: none; stroke-width: 2.5; }
-svg .line2 { stroke: var(--two); fill: none; stroke-width: 2.5; stroke-dasharray: 7 3; }
+svg .fill1 { fill: var(--one); }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; font-variant-numeric: tabular-nums;
@@ -172,7 +121,7 @@ def page(report: Report) -> str:
     title = escape(f"Redundancy of {report.about.collection}")
     parts = (
         _opening(report),
-        _density(report),
+        _repeats(report),
         _saving(report),
         _families(report) if report.families.count else "",
         _sources(report.sources) if report.sources is not None else "",
@@ -197,25 +146,23 @@ def document(title: str, parts: Iterable[str]) -> str:
 def _opening(report: Report) -> str:
     about = report.about
     vector = f", vector {about.vector_name}" if about.vector_name else ""
-    facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}. Copies: within a distance of "
+    facts = f"{about.points:,} points{vector}, {about.dimension} dimensions, {about.distance}."
     said = "".join(f"<li>{escape(each)}</li>" for each in conclusions(report))
     warned = "".join(f'<p class="warn">{escape(each)}</p>' for each in cautions(report))
     return (
         f"<header><h1>Redundancy of {escape(about.collection)}</h1>"
-        f'<p class="soft">{escape(facts + cut_said(report))}.</p></header>\n{_tiles(report)}\n<ul>{said}</ul>\n{warned}'
+        f'<p class="soft">{escape(facts)}</p></header>\n{_tiles(report)}\n<ul>{said}</ul>\n{warned}'
     )
 
 
 def _tiles(report: Report) -> str:
-    whole, saving = report.about.examined, report.saving
-    could_go = "not known" if report.near.redundant is None else percent(report.near.redundant, whole)
-    average = f"{saving.copies / saving.searches:.1f}" if saving.searches else "-"
+    whole, saving, found = report.about.examined, report.saving, report.repeats
+    average = f"{saving.repeats / saving.searches:.1f}" if saving.searches else "-"
     tiles = (
-        ("have a copy", percent(report.near.with_copy, whole), f"{report.near.with_copy:,} of {whole:,} points"),
-        ("have an exact copy", percent(report.exact.with_copy, whole), f"{report.exact.with_copy:,} points"),
-        ("could go", could_go, "if each family kept one"),
+        ("say nothing of their own", percent(found.points, whole), f"{found.points:,} of {whole:,} points"),
+        ("equal to another", percent(found.equal, whole), f"{found.equal:,} points"),
         ("families", f"{report.families.count:,}", f"the largest of {report.families.largest:,} points"),
-        (f"copies in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
+        (f"repeats in a top {saving.top_k}", average, f"mean of {saving.searches:,} searches"),
     )
     return boxes(tiles)
 
@@ -232,51 +179,46 @@ def boxes(tiles: Iterable[tuple[str, str, str]]) -> str:
     )
 
 
-def _density(report: Report) -> str:
-    whole = max(1, report.about.examined)
-    curve = report.density
-    have = Curve(name="have a copy", kind=1, points=tuple((each.cut, each.with_copy / whole) for each in curve))
-    known = tuple((each.cut, each.redundant / whole) for each in curve if each.redundant is not None)
-    lines = [have, Curve(name="could go", kind=2, points=known)] if known else [have]
-    end = max(0.3, *(each.cut for each in curve))
-    chart = curves(
-        "Share of points with a copy, by distance", lines, end=end, mark=(report.cut.value, f"{report.cut.value:.3f}")
+def _repeats(report: Report) -> str:
+    whole, parts = max(1, report.about.examined), report.repeats.parts
+    most = max(1, *(count for _, count in parts))
+    bars = [
+        Column(
+            label=name.partition(",")[0].removesuffix(" in one other"),
+            said=f"{count:,}" if count else "",
+            height=count / most,
+        )
+        for name, count in parts
+    ]
+    rows = [
+        *((name, counted(count, whole)) for name, count in parts),
+        ("in all", counted(report.repeats.points, whole)),
+    ]
+    caption = (
+        "Points that say nothing that another point does not; of several that say the same, all but one. Searches remove all of these from "
+        "answers; a sweep deletes equal and contained texts."
     )
-    rows = [_density_row("exact", report.exact.with_copy, report.exact.redundant, whole)]
-    for each in curve:
-        name = f"{each.cut:.3f}" + (", relative" if each.cut == report.cut.relative else "")
-        name += ", estimated" if each.estimated else ""
-        rows.append(_density_row(name, each.with_copy, each.redundant, whole))
-    at = next((number for number, each in enumerate(curve) if each.cut == report.cut.value), -2)
-    keys = " ".join(
-        f'<span class="key{line.kind}">{"━━" if line.kind == 1 else "╍╍"}</span> {line.name}' for line in lines
-    )
-    caption = f"By the distance up to which points count as copies. {keys}"
-    table = figures("Points by distance", ("distance", "have a copy", "could go"), rows, chosen=at + 1)
-    return section("How many points have a copy", _pair(chart, caption, table))
-
-
-def _density_row(name: str, with_copy: int, redundant: int | None, whole: int) -> tuple[str, str, str]:
-    return name, counted(with_copy, whole), "not known" if redundant is None else counted(redundant, whole)
+    table = figures("Points by what they repeat", ("why", "points"), rows, chosen=len(parts))
+    return section("How many points repeat others", _pair(columns("Points by what they repeat", bars), caption, table))
 
 
 def _saving(report: Report) -> str:
     saving = report.saving
-    most = max(1, *saving.by_copies)
+    most = max(1, *saving.by_repeats)
     bars = [
-        Column(label=str(copies), said=f"{searches:,}" if searches else "", height=searches / most)
-        for copies, searches in enumerate(saving.by_copies)
+        Column(label=str(repeats), said=f"{searches:,}" if searches else "", height=searches / most)
+        for repeats, searches in enumerate(saving.by_repeats)
     ]
     rows = [
-        (str(copies), f"{searches:,}", percent(searches, saving.searches))
-        for copies, searches in enumerate(saving.by_copies)
+        (str(repeats), f"{searches:,}", percent(searches, saving.searches))
+        for repeats, searches in enumerate(saving.by_repeats)
     ]
     caption = (
-        f"Searches by how many of their first {saving.top_k} results are copies of a better one. The questions are stored "
-        "points spread over the collection; real queries find somewhat fewer copies."
+        f"Searches by how many of their first {saving.top_k} results repeat better ones. The questions are stored "
+        "points spread over the collection; real queries find somewhat fewer repeats."
     )
-    chart = columns(f"Searches by copies among the first {saving.top_k} results", bars)
-    table = figures("Searches by copies", ("copies", "searches", "share"), rows)
+    chart = columns(f"Searches by repeats among the first {saving.top_k} results", bars)
+    table = figures("Searches by repeats", ("repeats", "searches", "share"), rows)
     return section("What a search returns", _pair(chart, caption, table))
 
 
@@ -296,11 +238,9 @@ def _families(report: Report) -> str:
         for each in sizes
         if each.families
     ]
-    caption = (
-        "Points by the size of their family. A family is a leader and the points within the cut of it, without chains."
-    )
+    caption = "Points by the size of their family. A family is a leader and the points all of which the leader says, without chains."
     table = figures("Families by size", ("size", "families", "points"), rows)
-    return section("Families of copies", _pair(columns("Points by size of family", bars), caption, table))
+    return section("Families of repeats", _pair(columns("Points by size of family", bars), caption, table))
 
 
 def _sources(sources: Sources) -> str:
@@ -308,11 +248,11 @@ def _sources(sources: Sources) -> str:
     body = "".join(_source_row(row) for row in sources.rows)
     more = f" {sources.distinct:,} sources in all." if sources.distinct > len(sources.rows) else ""
     return section(
-        "Copies between sources",
-        "<p class=\"soft\">The share of the row's source with a copy in the column's. On the diagonal: in the source itself."
+        "Repeats between sources",
+        "<p class=\"soft\">The share of the row's source that is repeated in the column's. On the diagonal: in the source itself."
         f"{more}</p>"
-        '<div class="wide"><table class="heat"><caption>Share of each source with a copy in each source</caption><thead><tr>'
-        '<th scope="col" class="left">source</th><th scope="col">points</th><th scope="col">have a copy</th>'
+        '<div class="wide"><table class="heat"><caption>Share of each source that is repeated in each source</caption><thead><tr>'
+        '<th scope="col" class="left">source</th><th scope="col">points</th><th scope="col">repeated</th>'
         f"{heads}</tr></thead><tbody>{body}</tbody></table></div>",
     )
 
@@ -324,7 +264,7 @@ def _source_row(row: SourceRow) -> str:
     )
     return (
         f'<tr><th scope="row" class="name">{escape(row.name)}</th><td style="--share:0">{row.points:,}</td>'
-        f'<td style="--share:0">{escape(percent(row.with_copy, row.points))}</td>{cells}</tr>'
+        f'<td style="--share:0">{escape(percent(row.repeated, row.points))}</td>{cells}</tr>'
     )
 
 
@@ -337,38 +277,31 @@ def _examples(examples: Iterable[Family]) -> str:
 
 
 def _family(family: Family) -> str:
-    same = f", {family.exact:,} of them with the same text" if family.exact > 1 else ""
-    rows = [_member(family.leader, is_leader=True), *(_member(each, is_leader=False) for each in family.members)]
+    same = f", {family.equal:,} of them equal" if family.equal > 1 else ""
+    rows = [_member(family.leader), *map(_member, family.members)]
     return (
         f'<div class="family"><table><caption>{family.size:,} points{same}</caption><thead><tr>'
-        '<th scope="col" class="left figure">distance</th><th scope="col" class="left id">id</th>'
+        '<th scope="col" class="left figure">why</th><th scope="col" class="left id">id</th>'
         '<th scope="col" class="left source">source</th><th scope="col" class="left">text</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
-def _member(member: Member, *, is_leader: bool) -> str:
-    far = "not known" if member.distance is None else f"{member.distance:.3f}"
-    repeats = member.exact and not is_leader
-    text = '<span class="soft">the same text</span>' if repeats and member.text else escape(member.text or "")
+def _member(member: Member) -> str:
+    why = "leader" if member.evidence is None else member.evidence.replace("_", " ")
+    text = '<span class="soft">the same text</span>' if member.evidence == "equal" else escape(member.text or "")
     cells = (escape(str(member.id)), escape(member.source or ""), text)
     return (
-        f'<tr><th scope="row">{"leader" if is_leader else far}</th>'
-        + "".join(f'<td class="left">{cell}</td>' for cell in cells)
-        + "</tr>"
+        f'<tr><th scope="row">{escape(why)}</th>' + "".join(f'<td class="left">{cell}</td>' for cell in cells) + "</tr>"
     )
 
 
-def _found_by(report: Report) -> str:
-    return "the database's own index" if report.cut.found is None else "sketches of their vectors and texts"
-
-
 def _closing(report: Report) -> str:
-    about, cut = report.about, report.cut
-    median = "" if cut.median is None else f" Median distance in pools around {cut.pools:,} points: {cut.median:.3f}."
+    about = report.about
+    found_by = "the database's own index" if report.sampled else "hashes of their texts and vectors"
     said = (
-        f"Made by VecSieve {report.version} from {about.examined:,} points and {_found_by(report)}, read-only. "
-        f"Texts under {', '.join(about.text_fields)}; sources under {', '.join(about.source_fields)}.{median}"
+        f"Made by VecSieve {report.version} from {about.examined:,} points and {found_by}, read-only. "
+        f"Texts under {', '.join(about.text_fields)}; sources under {', '.join(about.source_fields)}."
     )
     return f"<footer>{escape(said)}</footer>"
 

@@ -1,99 +1,90 @@
-"""Searches for stored points: the collection's relative cut, what deduplication would save at top_k 8, and how much chunks overlap.
+"""Searches for stored points: the typical distance, what deduplication would save at top_k 8, and how much chunks overlap.
 
-A search for a stored text finds more copies than a real query, which lies between subjects.
+A search for a stored text finds more repeats than a real query, which lies between subjects.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 import numpy as np
-import numpy.typing as npt
 
-from vecsieve.config.policy import MetadataSettings
+from vecsieve.config.policy import MetadataSettings, PolicySettings
 
-from ...selection.clustering import cluster
-from ...selection.geometry import NOISE, SCALE_FROM, measure, median_distance
-from ...selection.policy import Linkage
-from ...selection.values import FloatMatrix
+from ...search.policy import resolved
+from ...selection.distances import NEARLY_EQUAL
+from ...selection.geometry import SCALE_FROM, measure, median_distance
+from ...selection.grouping import group
+from ...selection.reading.text import UNREAD
+from ...selection.values import Candidates, FloatMatrix, Indices, Metadata, Metric, finished
+from ..pairs.fingerprints import readable
 from ..source import Point, PointId, value_at
 
 TOP_K = 8
 FETCHED = 40  # what the proxy asks for at top_k 8
-POOL = SCALE_FROM  # candidates that the relative cut is computed from
+POOL = SCALE_FROM  # candidates that the typical distance is computed from
+_POLICY = resolved(PolicySettings(), mode=None).selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """``distance``: (n, n) as in selection, with 0 between equal texts. ``median``: scales the relative cut. ``nearest``: the distance from
-    the query point to its nearest other point; infinite if there is none.
-    """
+    """``labels``: (n,) the clusters of the default policy. ``median``: of the distances."""
 
-    distance: FloatMatrix
+    labels: Indices
     median: float
-    nearest: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """Plain answers of ``top_k`` results to ``searches`` searches, and the ``copies`` among their ``results``.
+    """Plain answers of ``top_k`` results to ``searches`` searches, and the ``repeats`` among their ``results``.
 
-    ``by_copies``: how many answers have 0, 1, … top_k - 1 copies. ``filled``: distinct results after deduplication, when
-    lower candidates replace the copies; at most ``results``.
+    ``by_repeats``: how many answers have 0, 1, … top_k - 1 repeats. ``filled``: distinct results after deduplication, when
+    lower candidates replace the repeats; at most ``results``.
     """
 
     searches: int
     top_k: int
     results: int
-    copies: int
-    by_copies: tuple[int, ...]
+    repeats: int
+    by_repeats: tuple[int, ...]
     filled: int
 
 
-def pool(vectors: FloatMatrix, keys: npt.NDArray[np.uint64], far: Sequence[float], *, magnitude: bool) -> Pool:
-    """The pool of n results in rank order. ``vectors``: (n, d), zero for a result without vector. ``keys``: (n,) equal for equal texts, 0
-    without text. ``far``: (n,) the distances from the query point, which is one of the results.
-    """
-    geometry = measure(vectors, magnitude=magnitude)
-    same = (keys[:, None] == keys[None, :]) & (keys[:, None] != 0)
-    return Pool(
-        distance=np.where(same, np.float32(0.0), geometry.distance),
-        median=median_distance(geometry),
-        nearest=sorted(far)[1] if len(far) > 1 else math.inf,
+def pool(vectors: FloatMatrix, texts: Sequence[str | None], metric: Metric, *, magnitude: bool) -> Pool:
+    """The pool of n results in rank order. ``vectors``: (n, d), zero for a result without vector."""
+    fetched, n = vectors[:FETCHED], min(FETCHED, len(vectors))
+    read = tuple(None if text is None else readable(text) or UNREAD for text in texts[:FETCHED])
+    candidates = Candidates(
+        scores=np.linspace(1.0, 0.0, n), vectors=fetched, metric=metric, metadata=Metadata(texts=read)
     )
+    grouped = finished(group(candidates, _POLICY, None, None))
+    return Pool(labels=grouped.labels, median=median_distance(measure(vectors, magnitude=magnitude)))
 
 
-def share_within(pools: Sequence[Pool], cut: float) -> float:
-    """The share of query points that have another point within the cut."""
-    return sum(each.nearest <= cut + NOISE for each in pools) / max(1, len(pools))
-
-
-def collection_median(pools: Sequence[Pool]) -> float | None:
-    """The median of the pools' medians; None if no pool has two vectors."""
+def near_cut(pools: Sequence[Pool]) -> float:
+    """The distance at which vectors are nearly equal, from the median of the pools' medians; 0.0 if no pool has two vectors."""
     known = [each.median for each in pools if each.median > 0.0]
-    return float(np.median(known)) if known else None
+    return NEARLY_EQUAL * float(np.median(known)) if known else 0.0
 
 
-def saving(pools: Sequence[Pool], cut: float) -> Saving:
-    """What deduplication would save. A copy is a result within the cut of a better-ranked result that is not itself a copy."""
-    by_copies = [0] * TOP_K
+def saving(pools: Sequence[Pool]) -> Saving:
+    """What deduplication by the default policy would save."""
+    by_repeats = [0] * TOP_K
     results = filled = 0
     for each in pools:
-        labels = cluster(each.distance[:FETCHED, :FETCHED], cut, Linkage.LEADER)
-        plain = min(TOP_K, len(labels))
-        by_copies[plain - len(np.unique(labels[:plain]))] += 1
+        plain = min(TOP_K, len(each.labels))
+        by_repeats[plain - len(np.unique(each.labels[:plain]))] += 1
         results += plain
-        filled += min(plain, int(labels.max()) + 1)
+        filled += min(plain, int(each.labels.max()) + 1)
     return Saving(
         searches=len(pools),
         top_k=TOP_K,
         results=results,
-        copies=sum(copies * answers for copies, answers in enumerate(by_copies)),
-        by_copies=tuple(by_copies),
+        repeats=sum(repeats * answers for repeats, answers in enumerate(by_repeats)),
+        by_repeats=tuple(by_repeats),
         filled=filled,
     )
 

@@ -1,9 +1,9 @@
-"""Reads a collection into arrays: exact copies, the source of each point, and near pairs.
+"""Reads a collection into arrays: equal texts, the source of each point, and which point says all that another says.
 
-For a whole collection, near pairs come from sketches (proxy/jobs/pairs): each point is read once, without searches. For a sample, they
-come from searches in the database, because most copies of a sampled point are outside the sample.
+For a whole collection, pairs come from hashes that texts share (proxy/jobs/pairs): each point is read once, without searches. For a sample, they
+come from searches in the database, because most repeats of a sampled point are outside the sample. What a pair is, the judge of a sweep decides.
 
-Memory: 22 bytes a point, 12 a pair, and the id of each point. Vectors and texts are not kept in memory.
+Memory: 22 bytes a point, 33 a pair, and the id of each point. Vectors and texts are not kept in memory.
 """
 
 from __future__ import annotations
@@ -16,47 +16,61 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ...selection.geometry import NOISE
-from ...selection.text.bounds import cost
-from ...selection.text.canonical import content_hash
-from ...selection.values import FloatMatrix
-from ..pairs.comparing import distances as distances_of
-from ..pairs.comparing import similarities
+from ...selection.reading.text import Text
+from ...selection.values import FloatMatrix, Indices
+from ..pairs.fingerprints import exact_hash, readable
 from ..pairs.ids import NOWHERE, Ids, Places
-from ..pairs.reading import Bar, canonical_of, sketched, stream
+from ..pairs.reading import Bar, sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
-from ..source import Point, PointId, Source, Vectors, shortened, text_of, value_at
+from ..source import Point, Source, Vectors, shortened, text_of, value_at
+from ..sweep.judging import Evidence, Judged, judged
 
 Pairs = npt.NDArray[np.int32]
 
 
 class Known(IntEnum):
     UNSEEN = 0  # not read yet, or deleted before
-    TEXT = 1  # its canonical text
+    TEXT = 1  # its text, read exactly
     VECTOR = 2  # without text: the bytes of its vector
-    NOTHING = 3  # neither text nor vector: never a copy
+    NOTHING = 3  # neither text nor vector: repeats nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """``pairs``: (q, 2) places, each with one that says all of it. ``evidence``: (q,) Evidence. ``sizes``: (q, 2) tokens of their texts."""
+
+    pairs: Pairs
+    evidence: npt.NDArray[np.int8]
+    sizes: Pairs
+
+    @classmethod
+    def of(cls, parts: Sequence[Held]) -> Held:
+        """All of them, each pair once."""
+        pairs = np.concatenate([np.empty((0, 2), np.int32), *(each.pairs for each in parts)])
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        evidence = np.concatenate([np.empty(0, np.int8), *(each.evidence for each in parts)])
+        sizes = np.concatenate([np.empty((0, 2), np.int32), *(each.sizes for each in parts)])
+        return cls(pairs=pairs[first], evidence=evidence[first], sizes=sizes[first])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
     """The arrays for n points, m of which are examined.
 
-    ``looked``: (m,) places of the examined points, ascending. ``pairs``: (p, 2) places of near points, the smaller first, each pair once, with
-    ``distances`` (p,). ``known``: (n,) the kind of the key. ``keys``: (n,) exact copies have equal keys of the same kind. ``sources``: (n,)
-    indices in ``source_names``; -1 for none. ``vectors``: (m,) whether the point has a vector. ``listed``: (m,) the distance up to which all
-    pairs of a point are known; infinite if its list of neighbours is complete.
+    ``looked``: (m,) places of the examined points, ascending. ``held``: what pairs show. ``known``: (n,) the kind of the key. ``keys``: (n,) equal
+    points have equal keys of the same kind. ``sources``: (n,) indices in ``source_names``; -1 for none. ``vectors``: (m,) whether the point
+    has a vector. ``full``: (m,) whether all neighbours that were listed for a point repeat it, so that there may be more.
     """
 
     looked: Places
-    pairs: Pairs
-    distances: FloatMatrix
+    held: Held
     keys: npt.NDArray[np.uint64]
     known: npt.NDArray[np.uint8]
     sources: Places
     source_names: list[str]
     vectors: npt.NDArray[np.bool_]
-    listed: FloatMatrix
+    full: npt.NDArray[np.bool_]
 
     @property
     def whole(self) -> bool:
@@ -67,22 +81,17 @@ _BYTES = 8
 
 
 def key(point: Point, text_fields: Iterable[str]) -> tuple[Known, int]:
-    """The 64-bit key of exact copies: a hash of the canonical text, else of the vector's bytes. The probability of a collision within a
-    collection of a million points is 1 in 37 million.
-
-    The canonical text is the proxy's, including header and footer lines, which can be recognised only within a pool. A text that is too
-    long to canonicalise is used unchanged.
+    """The 64-bit key of equal points: a hash of the text as final deletions read it, else of the vector's bytes. The probability of a collision
+    within a collection of a million points is 1 in 37 million.
     """
     text = text_of(point.payload, text_fields)
-    return _key(point, text, canonical_of(text))
+    return _key(point, text, readable(text))
 
 
-def _key(point: Point, text: str | None, canonical: str) -> tuple[Known, int]:
-    if canonical:
-        return Known.TEXT, content_hash(canonical)
-    if text is not None and cost(text) is None:
-        return Known.TEXT, content_hash(text)
-    if point.vector is not None:
+def _key(point: Point, text: str | None, read: Text | None) -> tuple[Known, int]:
+    if text is not None:
+        return Known.TEXT, exact_hash(text, read)
+    if point.vector is not None and point.vector.any():
         return Known.VECTOR, _vector_key(point.vector)
     return Known.NOTHING, 0
 
@@ -130,119 +139,127 @@ class _Names:
 
 
 def gathered_whole(
-    source: Source, ids: Ids, store: Store, by: Directions, fields: FieldNames, widest: float, bar: Bar
+    source: Source, ids: Ids, store: Store, by: Directions, fields: FieldNames, cut: float, bar: Bar
 ) -> Gathered:
-    """``widest``: the distance up to which pairs are kept. Raises SourceError."""
+    """``cut``: the distance at which vectors are nearly equal. Raises SourceError."""
     stream(source, ids, store, lambda points, places: _page(points, places, ids, by, fields), bar)
     with bar("looking for candidates", None):
         store.pair_up()
-    n, held = len(ids), store.held()
-    pairs, distances = _compared(store, widest, bar, magnitude=source.shape().magnitude)
+    n, stored = len(ids), store.held()
+    held = _compared(store, cut, bar, magnitude=source.shape().magnitude)
     known, keys = np.zeros(n, np.uint8), np.zeros(n, np.uint64)
-    has_text = held.numbers != 0
-    known[held.places] = np.where(has_text, Known.TEXT, np.where(held.has_vector, Known.VECTOR, Known.NOTHING))
-    keys[held.places] = np.where(has_text, held.numbers.view(np.uint64), held.marks)
+    has_text = stored.numbers != 0
+    known[stored.places] = np.where(has_text, Known.TEXT, np.where(stored.has_vector, Known.VECTOR, Known.NOTHING))
+    keys[stored.places] = np.where(has_text, stored.numbers.view(np.uint64), stored.marks)
     names, sources, vectors = _Names(), np.full(n, NOWHERE, np.int32), np.zeros(n, np.bool_)
-    sources[held.places] = [names.number(label) for label in store.labels()]
-    vectors[held.places] = held.has_vector
+    sources[stored.places] = [names.number(label) for label in store.labels()]
+    vectors[stored.places] = stored.has_vector
     return Gathered(
         looked=np.arange(n, dtype=np.int32),
-        pairs=pairs,
-        distances=distances,
+        held=held,
         keys=keys,
         known=known,
         sources=sources,
         source_names=names.all(),
         vectors=vectors,
-        listed=np.full(n, np.inf, np.float32),
+        full=np.zeros(n, np.bool_),
     )
 
 
 def _page(points: Sequence[Point], places: range, ids: Ids, by: Directions, fields: FieldNames) -> Page:
-    """The page to store: keys and sketches of the texts, and all vectors, which are compared later."""
+    """The page to store: texts, keys and sketches, and vectors."""
     texts = [text_of(point.payload, fields.text) for point in points]
-    read = sketched(points, texts, places, ids, by)
-    keys = [_key(*each) for each in zip(points, texts, read.canonical, strict=True)]
+    read = sketched(points, texts, places, ids, by, is_wide=False)
+    keys = [_key(*each) for each in zip(points, texts, read.texts, strict=True)]
     return Page(
         start=places.start,
         vectors=read.vectors,
         there=read.there,
-        has_vector=np.array([point.vector is not None for point in points], np.bool_),
+        has_vector=read.has_direction,
         numbers=np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64).view(np.int64),
-        texts=[None] * len(points),
+        texts=texts,
         rank=np.zeros(len(points)),
         size=np.zeros(len(points), np.int64),
         marks=np.array([number for _, number in keys], np.uint64),
-        bands=read.bands,
-        counts=read.counts,
+        sketches=read.sketches,
         labels=[source_name(point, fields.source) for point in points],
     )
 
 
-def _compared(store: Store, widest: float, bar: Bar, *, magnitude: bool) -> tuple[Pairs, FloatMatrix]:
-    """The candidates within ``widest`` by their vectors."""
-    pairs, distances = [np.empty((0, 2), np.int32)], [np.empty(0, np.float32)]
+def _compared(store: Store, cut: float, bar: Bar, *, magnitude: bool) -> Held:
+    parts: list[Held] = []
     with bar("comparing candidates", store.pairs()) as advance:
         for each in store.candidates(store.held()):
-            far = distances_of(similarities(each.vectors, each.rows, each.has_vector, magnitude=magnitude))
-            near = far <= widest + NOISE
-            pairs.append(each.pairs[near].astype(np.int32))
-            distances.append(far[near])
+            found = judged(each.rows, each.vectors, each.has_vector, each.texts, each.of_text, magnitude=magnitude)
+            parts.append(_held(each.pairs, each.rows, found, each.texts, cut))
             advance(len(each.pairs))
-    return np.concatenate(pairs), np.concatenate(distances)
+    return Held.of(parts)
+
+
+def _held(
+    pairs: npt.NDArray[np.int64] | Pairs, rows: Indices, found: Judged, texts: Sequence[str | None], cut: float
+) -> Held:
+    """``pairs``: (p, 2) places, as ``rows`` of the texts. Beside what the judge found, vectors within ``cut`` of points without texts."""
+    bare = np.array([text is None for text in texts], np.bool_)[rows].all(axis=1)
+    near = bare & (found.evidence == Evidence.NONE) & (1.0 - found.similarities <= cut)
+    evidence = np.where(near, np.int8(Evidence.SEARCHED), found.evidence)
+    parts = []
+    for side in (0, 1):
+        which = np.flatnonzero(found.holds[:, side] | near)
+        ends = [1 - side, side]
+        parts.append(
+            Held(
+                pairs=pairs[which][:, ends].astype(np.int32),
+                evidence=evidence[which],
+                sizes=found.sizes[rows[which][:, ends]].astype(np.int32),
+            )
+        )
+    return Held.of(parts)
 
 
 NEIGHBOURS = 20
-SEARCHES = 100  # points of a step: two requests, and a quarter of a megabyte of vectors at 768 dimensions
+SEARCHES = 10  # points of a step: 10 x 21 results with their vectors are 2 MB at 768 dimensions
 
 
 @dataclass(slots=True)
 class _Sample:
-    """The part of a sample that was read so far. ``lists``: for each page, rows of ``looked``, places of neighbours, distances."""
+    """The part of a sample that was read so far."""
 
     ids: Ids
     gathered: Gathered
     names: _Names = field(default_factory=_Names)
-    lists: list[tuple[Places, Places, FloatMatrix]] = field(default_factory=list)
+    parts: list[Held] = field(default_factory=list)
 
 
 def gathered_sample(source: Source, ids: Ids, looked: Places, fields: FieldNames, cut: float, bar: Bar) -> Gathered:
-    """The points of ``looked`` with their NEIGHBOURS nearest other points by the database's index. Neighbours within ``cut`` are read, too.
+    """The points of ``looked``, compared with their NEIGHBOURS nearest other points by the database's index. ``cut``: as above.
 
     Raises SourceError.
     """
     n, m = len(ids), len(looked)
     found = _Sample(ids, _nothing_yet(n, looked))
-    with bar("looking for copies", m) as advance:
+    with bar("looking for repeats", m) as advance:
         for start in range(0, m, SEARCHES):
-            _search(found, source, range(start, min(start + SEARCHES, m)), fields)
+            _search(found, source, range(start, min(start + SEARCHES, m)), fields, cut)
             advance(min(SEARCHES, m - start))
-    gathered = _paired(found)
-    others = _unread(gathered, cut)
-    with bar("reading the sample's copies", len(others)) as advance:
-        for start in range(0, len(others), SEARCHES):
-            page = others[start : start + SEARCHES]
-            _note(found, source.read(ids.at(page.tolist())), fields)
-            advance(len(page))
-    return replace(gathered, source_names=found.names.all())
+    return replace(found.gathered, held=Held.of(found.parts), source_names=found.names.all())
 
 
 def _nothing_yet(n: int, looked: Places) -> Gathered:
     return Gathered(
         looked=looked,
-        pairs=np.empty((0, 2), np.int32),
-        distances=np.empty(0, np.float32),
+        held=Held.of(()),
         keys=np.zeros(n, np.uint64),
         known=np.zeros(n, np.uint8),
         sources=np.full(n, NOWHERE, np.int32),
         source_names=[],
         vectors=np.zeros(len(looked), np.bool_),
-        listed=np.full(len(looked), np.inf, np.float32),
+        full=np.zeros(len(looked), np.bool_),
     )
 
 
-def _search(found: _Sample, source: Source, rows: range, fields: FieldNames) -> None:
-    """The points of these rows, each with its nearest others, nearest first."""
+def _search(found: _Sample, source: Source, rows: range, fields: FieldNames, cut: float) -> None:
+    """Compare the points of these rows with their nearest others."""
     places = found.gathered.looked[rows.start : rows.stop]
     points = source.read(found.ids.at(places.tolist()))
     _note(found, points, fields)
@@ -253,22 +270,29 @@ def _search(found: _Sample, source: Source, rows: range, fields: FieldNames) -> 
     at = np.searchsorted(places, found.ids.places([point.id for point in with_vector])) + rows.start
     found.gathered.vectors[at] = True
     # One more, because a point finds itself.
-    lists = source.nearest(np.stack(vectors), count=NEIGHBOURS + 1)
+    lists = source.neighbours(np.stack(vectors), count=NEIGHBOURS + 1)
     for row, point, neighbours in zip(at.tolist(), with_vector, lists, strict=True):
-        _keep(found, row, [each for each in neighbours if each[0] != point.id])
+        others = [other for other, _ in neighbours if other.id != point.id][:NEIGHBOURS]
+        _compare(found, source, row, [point, *others], fields, cut)
 
 
-def _keep(found: _Sample, row: int, neighbours: Sequence[tuple[PointId, float]]) -> None:
-    """By distance, then by place: the index may order equal scores differently between two requests."""
-    places = found.ids.places([each for each, _ in neighbours])
-    distances = np.array([distance for _, distance in neighbours], np.float32)
-    usable = (places != NOWHERE) & np.isfinite(distances)
-    places, distances = places[usable], distances[usable]
-    order = np.lexsort((places, distances))[:NEIGHBOURS]
-    if len(order) == NEIGHBOURS:
-        found.gathered.listed[row] = distances[order[-1]]
-    own = np.full(len(order), found.gathered.looked[row], np.int32)
-    found.lists.append((own, places[order], distances[order]))
+def _compare(found: _Sample, source: Source, row: int, points: Sequence[Point], fields: FieldNames, cut: float) -> None:
+    """Compare the first of these points with the others."""
+    places = found.ids.places([point.id for point in points])
+    there = np.flatnonzero(places != NOWHERE).tolist()  # stored after the ids were listed
+    points, places = [points[each] for each in there], places[there]
+    _note(found, points[1:], fields)
+    texts = [text_of(point.payload, fields.text) for point in points]
+    rows = np.stack((np.zeros(len(points) - 1, np.intp), np.arange(1, len(points))), axis=1)
+    shape = source.shape()
+    missing: Vectors = np.zeros(shape.dimension, np.float32)
+    vectors: FloatMatrix = np.stack([missing if point.vector is None else point.vector for point in points])
+    has_vector = np.array([point.vector is not None and bool(point.vector.any()) for point in points], np.bool_)
+    of_text = np.ones(len(rows), np.bool_)
+    seen = judged(rows, vectors, has_vector, texts, of_text, magnitude=shape.magnitude)
+    held = _held(places[rows], rows, seen, texts, cut)
+    found.parts.append(held)
+    found.gathered.full[row] = len(rows) == NEIGHBOURS == len(np.unique(held.pairs)) - 1
 
 
 def _note(found: _Sample, points: Sequence[Point], fields: FieldNames) -> None:
@@ -276,21 +300,3 @@ def _note(found: _Sample, points: Sequence[Point], fields: FieldNames) -> None:
     for place, point in zip(found.ids.places([point.id for point in points]).tolist(), points, strict=True):
         gathered.known[place], gathered.keys[place] = key(point, fields.text)
         gathered.sources[place] = found.names.number(source_name(point, fields.source))
-
-
-def _paired(found: _Sample) -> Gathered:
-    """With each pair once, although both ends may have listed it."""
-    own, others, distances = (np.concatenate(columns) for columns in zip(_NO_LIST, *found.lists, strict=True))
-    pairs = np.stack((np.minimum(own, others), np.maximum(own, others)), axis=1)
-    _, first = np.unique(pairs, axis=0, return_index=True)
-    return replace(found.gathered, pairs=pairs[first], distances=distances[first])
-
-
-_NO_LIST = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-
-
-def _unread(gathered: Gathered, cut: float) -> Places:
-    """Places of neighbours within the cut that were not read yet: further members of the sample's families."""
-    ends = np.unique(gathered.pairs[gathered.distances <= cut])
-    found: Places = ends[gathered.known[ends] == Known.UNSEEN]
-    return found

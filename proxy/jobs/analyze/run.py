@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -13,75 +12,32 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import orjson
 
-from vecsieve.config.policy import RelativeThreshold
-
 from ...runtime.files import progress_bar
-from ...search.policy import threshold_of
-from ...selection.geometry import across, rows_of
-from ...selection.grouping import cuts
 from ...selection.values import FloatMatrix, Indices
 from ..pairs.ids import NOWHERE, Ids, Places, spread
 from ..pairs.reading import PAGE, SAMPLE, Bar, sample
 from ..pairs.sketches import directions
 from ..pairs.store import Store
 from ..source import Point, Source, SourceError, Vectors, id_pages, shortened, text_of
-from .families import (
-    CUTS,
-    Density,
-    density_at,
-    exact,
-    first_copies,
-    leaders,
-    redundant,
-    saturated,
-    sources,
-)
-from .pools import POOL, Pool, collection_median, overlap, pool, saving, share_within
-from .reading import FieldNames, Gathered, Known, gathered_sample, gathered_whole, key
-from .report import FORMAT, About, Cut, Families, Family, Member, Report, Share, Sizes
+from .families import Grouped, grouped, name_of, repeats, sources
+from .pools import POOL, Pool, near_cut, overlap, pool, saving
+from .reading import FieldNames, Gathered, Known, gathered_sample, gathered_whole
+from .report import FORMAT, About, Families, Family, Member, Report, Sizes
 
 SIZES = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 10), (11, 20), (21, 50), (51, 100), (101, None))
 
 
-def exact_share(gathered: Gathered, firsts: Indices) -> Share:
-    """The share of exact copies: equal texts, or equal vectors of points without text."""
-    return Share(with_copy=int(exact(gathered, firsts).sum()), redundant=redundant(firsts) if gathered.whole else None)
-
-
-def families_found(gathered: Gathered, heads: Indices, cut: float, examples: Iterable[Family]) -> Families:
-    """``heads``: (n,) leaders."""
-    sizes = np.bincount(heads, minlength=len(heads))
+def families_found(gathered: Gathered, found: Grouped, examples: Iterable[Family]) -> Families:
+    """The sizes of the families, and examples."""
+    sizes = np.bincount(found.heads, minlength=len(found.heads))
     sizes = sizes[sizes > 1]
     return Families(
         count=len(sizes),
         largest=int(sizes.max(initial=0)),
-        saturated=saturated(gathered, cut),
+        saturated=int(gathered.full.sum()),
         sizes=tuple(_between(sizes, smallest, largest) for smallest, largest in SIZES),
         examples=tuple(examples),
     )
-
-
-def curve(gathered: Gathered, firsts: Indices, cut: Cut, widest: float, pools: Sequence[Pool]) -> tuple[Density, ...]:
-    """The density at the usual cuts, the chosen cut and the relative cut, ascending and without repeats. Pairs beyond ``widest`` are
-    unknown, so the share at larger cuts is estimated from the searches.
-    """
-    counted = [density_at(gathered, firsts, each) for each in _of_the_curve(cut)]
-    examined = int((gathered.known[gathered.looked] != Known.UNSEEN).sum())
-    return tuple(
-        each
-        if each.cut <= widest
-        else Density(
-            cut=each.cut,
-            with_copy=max(each.with_copy, round(share_within(pools, each.cut) * examined)),
-            redundant=None,
-            estimated=True,
-        )
-        for each in counted
-    )
-
-
-def _of_the_curve(cut: Cut) -> list[float]:
-    return sorted({*CUTS, cut.value, *(() if cut.relative is None else (cut.relative,))})
 
 
 def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
@@ -91,112 +47,100 @@ def _between(sizes: Indices, smallest: int, largest: int | None) -> Sizes:
 
 FAMILIES = 12  # examples
 CONSIDERED = 24  # members of a family that are read again, to choose from
-MEMBERS = 4  # of a family that are shown, from the nearest to the farthest, so that the cut can be judged
+MEMBERS = 4  # of a family that are shown, from the most alike to the least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """An example family. ``places``: of members to read, the leader's first. ``size``: of the whole family."""
+    """An example family. ``places``: of members to read, the leader's first. ``size``: of the whole family. ``equal``: to the leader."""
 
     size: int
-    exact: int
+    equal: int
     places: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A point that was read again. ``first``: the first of its exact copies. ``text``: shortened."""
+    """A point that was read again. ``evidence``: why it repeats its leader; None for a leader. ``text``: shortened."""
 
     point: Point
-    first: int
+    evidence: str | None
     source: str | None
     text: str | None
 
 
-def choose(heads: Indices, firsts: Indices) -> tuple[Chosen, ...]:
-    """The largest families; of equally large families, the first ones. ``heads``, ``firsts``: (n,), as in families.py."""
-    sizes = np.bincount(heads, minlength=len(heads))
-    order = np.lexsort((np.arange(len(heads)), -sizes))[:FAMILIES]
-    return tuple(_chosen(leader, heads, firsts) for leader in order[sizes[order] > 1].tolist())
+def choose(found: Grouped) -> tuple[Chosen, ...]:
+    """The largest families; of equally large families, the first ones."""
+    sizes = np.bincount(found.heads, minlength=len(found.heads))
+    order = np.lexsort((np.arange(len(sizes)), -sizes))[:FAMILIES]
+    return tuple(_chosen(leader, found) for leader in order[sizes[order] > 1].tolist())
 
 
-def family(chosen: Chosen, read: Mapping[int, Read], *, magnitude: bool) -> Family | None:
+# From the strongest evidence to the weakest.
+_ORDER = ("equal", "equal_vector", "contained", "edited")
+
+
+def family(chosen: Chosen, read: Mapping[int, Read]) -> Family | None:
     """None if its leader was deleted. ``read``: by place, without deleted points."""
     leader = read.get(chosen.places[0])
     if leader is None:
         return None
-    members = [_member(read[place], leader, magnitude=magnitude) for place in chosen.places[1:] if place in read]
-    members.sort(key=lambda each: (each.distance is None, each.distance or 0.0))
+    members = [_member(read[place]) for place in chosen.places[1:] if place in read]
+    members.sort(key=lambda each: _ORDER.index(each.evidence or "equal"))
     shown = np.unique(np.linspace(0, len(members) - 1, MEMBERS).astype(np.intp)) if members else ()
     return Family(
         size=chosen.size,
-        exact=chosen.exact,
-        leader=_member(leader, leader, magnitude=magnitude),
+        equal=chosen.equal,
+        leader=_member(leader),
         members=tuple(members[each] for each in shown),
     )
 
 
-def _chosen(leader: int, heads: Indices, firsts: Indices) -> Chosen:
-    members = np.flatnonzero(heads == leader)
+def _chosen(leader: int, found: Grouped) -> Chosen:
+    members = np.flatnonzero(found.heads == leader)
     others = members[members != leader]
     spread = others[np.linspace(0, len(others) - 1, min(len(others), CONSIDERED)).astype(np.intp)]
-    same = int((firsts[members] == firsts[leader]).sum())
-    return Chosen(size=len(members), exact=same, places=(leader, *spread.tolist()))
+    equal = int((found.firsts[members] == found.firsts[leader]).sum())
+    return Chosen(size=len(members), equal=equal, places=(leader, *spread.tolist()))
 
 
-def _member(read: Read, leader: Read, *, magnitude: bool) -> Member:
-    distance = _distance(read.point.vector, leader.point.vector, magnitude=magnitude)
-    exact = read.first == leader.first
-    return Member(id=read.point.id, source=read.source, distance=distance, exact=exact, text=read.text)
-
-
-def _distance(left: Vectors | None, right: Vectors | None, *, magnitude: bool) -> float | None:
-    if left is None or right is None:
-        return None
-    distance = float(across(rows_of(left[None]), rows_of(right[None]), magnitude=magnitude)[0, 0])
-    return distance if math.isfinite(distance) else None
+def _member(read: Read) -> Member:
+    return Member(id=read.point.id, source=read.source, evidence=read.evidence, text=read.text)
 
 
 POOLS = 200  # the standard error of their median is a fourteenth of their spread
 POOLS_PAGE = 10  # 10 x 50 candidates with their vectors are 4 MB at 768 dimensions
-LEAST_FOUND = 0.9  # share of the pairs at a cut: if sketches find fewer, the curve is estimated instead of counted
-SMALL = 5_000  # points up to which sketches for the whole curve take seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``cut``: None for the relative cut. ``origin``: as in report.Cut. ``limit``: the number of points to examine by searches, spread over
-    the collection; None to examine all points by sketches. ``work``: the folder for the data; None for a temporary folder.
+    """``limit``: the number of points to examine by searches, spread over the collection; None to examine all points. ``work``: the folder for the
+    data; None for a temporary folder.
     """
 
     collection: str
-    cut: float | None
-    origin: str
     fields: FieldNames
     limit: int | None
     work: Path | None
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
-    """The points that could be removed if each family kept one. ``firsts``, ``heads``: (n,) as in families.py. A point that stays
-    is its own head.
-    """
+class Leaving:
+    """The points that say nothing that the leader of their family does not."""
 
     ids: Ids
-    firsts: Indices
-    heads: Indices
+    found: Grouped
 
     def lines(self) -> Iterator[bytes]:
-        """One line of JSON per point, by family: its id, the id of the survivor, and whether the two are exact copies."""
-        going = np.flatnonzero(self.heads != np.arange(len(self.heads)))
-        going = going[np.argsort(self.heads[going], kind="stable")]
+        """One line of JSON per point, by family: its id, the id of the survivor, and why it repeats it."""
+        heads = self.found.heads
+        going = np.flatnonzero(self.found.leaving)
+        going = going[np.argsort(heads[going], kind="stable")]
         for start in range(0, len(going), PAGE):
             places = going[start : start + PAGE]
-            stays = self.heads[places]
-            exact = (self.firsts[places] == self.firsts[stays]).tolist()
-            for one, other, same in zip(self.ids.at(places.tolist()), self.ids.at(stays.tolist()), exact, strict=True):
-                yield orjson.dumps({"id": one, "survivor": other, "exact": same}) + b"\n"
+            ids = zip(self.ids.at(places.tolist()), self.ids.at(heads[places].tolist()), strict=True)
+            for (one, other), evidence in zip(ids, self.found.evidence[places].tolist(), strict=True):
+                yield orjson.dumps({"id": one, "survivor": other, "evidence": name_of(evidence)}) + b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,53 +153,46 @@ class Around:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """``widest``: the distance up to which nearly all pairs are known."""
+    """What was read."""
 
     ids: Ids
     gathered: Gathered
     around: Around
-    cut: Cut
-    widest: float
 
 
 def analyze(
-    source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Copies], None] | None = None
+    source: Source, asked: Asked, *, bar: Bar = progress_bar, take: Callable[[Leaving], None] | None = None
 ) -> Report:
-    """Analyze the collection. ``take``: receives the removable points. Raises SourceError, StoreError."""
+    """Analyze the collection. ``take``: receives the points that could go. Raises SourceError, StoreError."""
     with bar("listing ids", source.shape().points) as advance:
         ids = Ids(id_pages(source, advance))
     if not len(ids):
         raise SourceError(f"collection {asked.collection!r} has no points")
     found = _whole(source, asked, ids, bar) if asked.limit is None else _sample(source, asked, ids, asked.limit, bar)
-    report, copies = _judged(source, asked, found, bar)
+    families = grouped(found.gathered)
     if take is not None:
-        take(copies)
-    return report
+        take(Leaving(ids, families))
+    return _reported(source, asked, found, families, bar)
 
 
 def _whole(source: Source, asked: Asked, ids: Ids, bar: Bar) -> Found:
-    """Examine all points by sketches. Their size depends on the cut, so the cut is computed before all points are read."""
+    """Examine all points by the hashes that their texts share."""
     with _opened_store(source, asked) as store:
         store.check("ids", {"ids": ids.digest()})
         vectors = store.sample(lambda: sample(source, ids, spread(len(ids), SAMPLE)))
         around = _around(source, asked.fields, vectors, bar)
-        cut = _cut(asked, around.pools)
-        reach = cut.value if len(ids) > SMALL else max(cut.value, *CUTS)
-        by = directions(vectors, len(ids), store.kept("distance", lambda: reach))
-        widest = max(each for each in _of_the_curve(cut) if each <= cut.value or by.chance(each) >= LEAST_FOUND)
-        gathered = gathered_whole(source, ids, store, by, asked.fields, widest, bar)
-        found = replace(cut, found=round(by.chance(cut.value), 4))
-    return Found(ids=ids, gathered=gathered, around=around, cut=found, widest=widest)
+        by = directions(vectors, len(ids))
+        gathered = gathered_whole(source, ids, store, by, asked.fields, near_cut(around.pools), bar)
+    return Found(ids=ids, gathered=gathered, around=around)
 
 
 def _sample(source: Source, asked: Asked, ids: Ids, limit: int, bar: Bar) -> Found:
-    """Examine a sample by searches, because most copies of a sampled point are outside the sample."""
+    """Examine a sample by searches, because most repeats of a sampled point are outside the sample."""
     looked = spread(len(ids), limit)
     vectors = sample(source, ids, looked[spread(len(looked), SAMPLE)])
     around = _around(source, asked.fields, vectors, bar)
-    cut = _cut(asked, around.pools)
-    gathered = gathered_sample(source, ids, looked, asked.fields, cut.value, bar)
-    return Found(ids=ids, gathered=gathered, around=around, cut=cut, widest=math.inf)
+    gathered = gathered_sample(source, ids, looked, asked.fields, near_cut(around.pools), bar)
+    return Found(ids=ids, gathered=gathered, around=around)
 
 
 @contextmanager
@@ -276,27 +213,19 @@ def _opened_store(source: Source, asked: Asked) -> Iterator[Store]:
         yield stack.enter_context(Store(folder, shape.dimension, of))
 
 
-def _judged(source: Source, asked: Asked, found: Found, bar: Bar) -> tuple[Report, Copies]:
-    gathered, cut, pools = found.gathered, found.cut, found.around.pools
-    firsts = first_copies(gathered)
-    heads = leaders(gathered, firsts, cut.value)
-    examples = _examples(source, asked.fields, found, (firsts, choose(heads, firsts)), bar)
-    density = curve(gathered, firsts, cut, found.widest, pools)
-    near = next(each for each in density if each.cut == cut.value)
-    report = Report(
+def _reported(source: Source, asked: Asked, found: Found, families: Grouped, bar: Bar) -> Report:
+    gathered = found.gathered
+    examples = _examples(source, asked.fields, found, families, bar)
+    return Report(
         format=FORMAT,
         version=version("vecsieve"),
         about=_about(source, asked, found),
-        cut=cut,
-        exact=exact_share(gathered, firsts),
-        near=Share(with_copy=near.with_copy, redundant=near.redundant),
-        families=families_found(gathered, heads, cut.value, examples),
-        sources=sources(gathered, heads),
-        density=density,
-        saving=saving(pools, cut.value),
+        repeats=repeats(gathered, families),
+        families=families_found(gathered, families, examples),
+        sources=sources(gathered, families.heads),
+        saving=saving(found.around.pools),
         overlap=overlap(found.around.seen),
     )
-    return report, Copies(found.ids, firsts, heads)
 
 
 def _about(source: Source, asked: Asked, found: Found) -> About:
@@ -337,29 +266,12 @@ def _pool(found: Sequence[tuple[Point, float]], source: Source, fields: FieldNam
     shape, points = source.shape(), [point for point, _ in found]
     missing: Vectors = np.zeros(shape.dimension, np.float32)
     vectors = np.stack([missing if point.vector is None else point.vector for point in points])
-    keys = [key(point, fields.text) for point in points]
-    texts = np.array([number if kind is Known.TEXT else 0 for kind, number in keys], np.uint64)
-    return pool(vectors, texts, [far for _, far in found], magnitude=shape.magnitude)
+    texts = [text_of(point.payload, fields.text) for point in points]
+    return pool(vectors, texts, shape.metric, magnitude=shape.magnitude)
 
 
-def _cut(asked: Asked, pools: Sequence[Pool]) -> Cut:
-    """The given cut, else the relative rule's for the median of the pools' medians."""
-    median = collection_median(pools)
-    relative = cuts(threshold_of(RelativeThreshold()), 0.0 if median is None else median, 1)[0]
-    return Cut(
-        value=relative if asked.cut is None else asked.cut,
-        origin=asked.origin,
-        relative=None if median is None else relative,
-        median=median,
-        pools=len(pools),
-    )
-
-
-def _examples(
-    source: Source, fields: FieldNames, found: Found, families: tuple[Indices, Sequence[Chosen]], bar: Bar
-) -> list[Family]:
-    firsts, chosen = families
-    ids = found.ids
+def _examples(source: Source, fields: FieldNames, found: Found, families: Grouped, bar: Bar) -> list[Family]:
+    chosen, ids = choose(families), found.ids
     places: Places = np.unique(np.array([place for each in chosen for place in each.places], np.int32))
     read: dict[int, Read] = {}
     with bar("reading examples", len(places)) as advance:
@@ -367,20 +279,17 @@ def _examples(
             page = places[start : start + PAGE]
             points = source.read(ids.at(page.tolist()))
             for place, point in zip(ids.places([point.id for point in points]).tolist(), points, strict=True):
-                read[place] = _example(point, (place, int(firsts[place])), found.gathered, fields)
+                read[place] = _example(point, place, found.gathered, families, fields)
             advance(len(page))
-    magnitude = source.shape().magnitude
-    shown = (family(each, read, magnitude=magnitude) for each in chosen)
-    return [each for each in shown if each is not None]
+    return [each for each in (family(one, read) for one in chosen) if each is not None]
 
 
-def _example(point: Point, at: tuple[int, int], gathered: Gathered, fields: FieldNames) -> Read:
-    place, first = at
+def _example(point: Point, place: int, gathered: Gathered, families: Grouped, fields: FieldNames) -> Read:
     number = int(gathered.sources[place])
     text = text_of(point.payload, fields.text)
     return Read(
         point=point,
-        first=first,
+        evidence=name_of(int(families.evidence[place])) if families.leaving[place] else None,
         source=None if number == NOWHERE else gathered.source_names[number],
         text=None if text is None else shortened(text),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from contextlib import closing
@@ -25,18 +24,6 @@ from ...runtime.lifecycle import ended_by_signals
 from ...search.collections.profiles import encoded
 from ..databases import TextFieldOption, Wanted, opened
 from ..source import USUAL_FIELDS, Source, SourceError
-from .labels import (
-    CannotFitError,
-    Fit,
-    Label,
-    RuleFit,
-    distances_of,
-    fit,
-    fit_rule,
-    judged,
-    read_labels,
-    snippet,
-)
 from .survey import (
     PAGE,
     Effect,
@@ -58,25 +45,20 @@ class Arguments(Wanted):
 
     sample: Annotated[int, typer.Option(help="How many points to read.", min=20, max=100_000)] = 2000
     text_field: TextFieldOption = None
-    pairs: Annotated[Path | None, typer.Option(help="Labelled pairs (JSON lines) to fit the cut to.")] = None
-    precision: Annotated[
-        float, typer.Option(help="Share of the merged pairs that must be copies.", min=0.5, max=1.0)
-    ] = 0.95
     out: Annotated[Path | None, typer.Option(help="Write the profile to this file.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the report.")] = False
 
 
 def run(arguments: Arguments) -> int:
-    """The exit code: 0, 1 if the collection or the labels are unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
-    labels = None if arguments.pairs is None else read_labels(arguments.pairs, collection=arguments.collection)
+    """The exit code: 0, 1 if the collection is unusable, 130 on Ctrl-C. Raises SettingsError for arguments."""
     if arguments.out is not None and arguments.out.suffix != ".json":
         wanted = "a name that ends in .json, because the proxy loads no others"
         raise SettingsError([Problem("--out", repr(str(arguments.out)), wanted)])
     check_output("--out", arguments.out)
     try:
         with ended_by_signals(), closing(opened(arguments, os.environ, payload_fields=_fields(arguments))) as source:
-            _publish(calibrated(source, arguments, labels), arguments)
-    except (SourceError, CannotFitError) as error:
+            _publish(calibrated(source, arguments), arguments)
+    except SourceError as error:
         sys.stderr.write(f"vecsieve calibrate: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -85,28 +67,18 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def calibrated(source: Source, arguments: Arguments, labels: tuple[Label, ...] | None) -> Findings:
-    """Raises SourceError, CannotFitError."""
+def calibrated(source: Source, arguments: Arguments) -> Findings:
+    """Raises SourceError."""
     shape = source.shape()
-    fitted: Fit | None = None
-    rule: RuleFit | None = None
-    if labels is not None:  # first, so that missing labels are reported before the sample is read
-        rule = fit_rule(judged(labels, source, _fields(arguments)))
-        try:
-            fitted = fit(distances_of(labels, source), precision=arguments.precision)
-        except CannotFitError:
-            if rule is None:
-                raise
     with progress_bar("listing the points", shape.points) as progress:
         sample = spread(source, arguments.sample, progress)
     seen = survey(source, sample, fields=_fields(arguments), step=progress_bar)
-    proposal = proposed(seen, fitted)
+    proposal = proposed(seen)
     return Findings(
         collection=arguments.collection,
         survey=seen,
         proposal=proposal,
         pairs=borderline(seen.pools, proposal.cut),
-        rule=rule,
     )
 
 
@@ -131,7 +103,6 @@ def report(findings: Findings, *, written: Path | None) -> RenderableType:
         _density(findings.proposal),
         Text(),
         _decision(findings.proposal),
-        *(() if findings.rule is None else (Text(), _rule(findings.rule, findings.collection))),
         Text(),
         _effects(findings.proposal),
         Text(),
@@ -179,56 +150,13 @@ def _density(proposal: Proposal) -> Table:
 
 
 def _decision(proposal: Proposal) -> Text:
-    text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
-    return text.append(_by_rule(proposal) if proposal.fit is None else _by_labels(proposal.fit))
-
-
-def _by_rule(proposal: Proposal) -> str:
     rule = RelativeThreshold()
-    return (
+    text = Text.assemble(("Proposed cut ", "bold"), (f"{proposal.cut:.4f}", "bold green"), ": ")
+    return text.append(
         f"{rule.relative:.2f} × the pools' mean median distance ({proposal.mean_median:.3f}), never below {rule.min:.2f} "
-        f"nor above {rule.max:.2f}. The rule worked on other collections; only labelled pairs (--pairs) or your "
-        "review of the pairs below can show whether it fits this one."
+        f"nor above {rule.max:.2f}. The rule worked on other collections; only your review of the pairs below can show whether it fits this "
+        "one. It is for results without texts: where both have one, texts decide."
     )
-
-
-def _by_labels(fit: Fit) -> str:
-    missing = f" ({fit.missing} more name points that were deleted or have no vector)" if fit.missing else ""
-    return (
-        f"the largest at which at least {_share(fit.wanted)} of the labelled pairs that it merges are copies. Of "
-        f"{fit.labelled} pairs{missing} it merges {fit.merged}, {fit.right} of them copies: precision {fit.precision:.3f}, "
-        f"with 95 % confidence at least {fit.lower_bound:.3f}, for pairs like the labelled ones. "
-        f"It finds {_share(fit.recall)} of the labelled copies."
-    )
-
-
-def _rule(found: RuleFit, collection: str) -> Text:
-    text = Text.assemble(
-        ("The calibrated rule ", "bold"), f"on {found.labelled} labelled pairs, {found.copies} of them copies"
-    )
-    text.append(f" ({found.missing} more have no text or were deleted). " if found.missing else ". ")
-    low, high = found.interval
-    text.append(
-        f"Fitted shift {found.shift:+.2f}, with 95 % confidence {low:+.2f} to {high:+.2f}. "
-        if not found.coefficients
-        else ""
-    )
-    text.append(
-        f"Mean logarithmic loss {found.shipped.loss:.3f} as shipped, {found.left_out.loss:.3f} fitted without each pair; of the pairs told as "
-    )
-    text.append(f"copies {_known(found.shipped.right)} and {_known(found.left_out.right)} are, ")
-    text.append(f"and {_share(found.shipped.found)} and {_share(found.left_out.found)} of the copies are told. ")
-    lines = snippet(found)
-    if not lines:
-        return text.append("The shipped rule is as good: no settings are needed.")
-    text.append("Settings for it:\n\n")
-    name = collection.replace("'", "''")
-    members = "\n".join(f"      {line}" for line in lines)
-    return text.append(f"rules:\n  - collection: '{name}'\n    policy:\n{members}", style="cyan")
-
-
-def _known(share: float) -> str:
-    return "none" if math.isnan(share) else _share(share)
 
 
 def _effects(proposal: Proposal) -> Table:
@@ -237,12 +165,11 @@ def _effects(proposal: Proposal) -> Table:
     table.add_column("")
     table.add_column("are copies", justify="right")
     table.add_column("pages with one", justify="right")
-    profile = " (the profile)"
-    rows: list[tuple[str, Effect]] = [("the default, by each pool's own distances", proposal.default_effect)]
-    if proposal.fit is None:
-        rows.append((f"the default, at the typical distance {proposal.typical:.3f}{profile}", proposal.typical_effect))
-        profile = ""
-    rows.append((f"the cut fixed at {proposal.cut:.4f}{profile}", proposal.cut_effect))
+    rows: tuple[tuple[str, Effect], ...] = (
+        ("preset vectors, by each pool's own distances", proposal.own_effect),
+        (f"preset vectors, at the typical distance {proposal.typical:.3f} (the profile)", proposal.typical_effect),
+        (f"the cut fixed at {proposal.cut:.4f}", proposal.cut_effect),
+    )
     for name, effect in rows:
         table.add_row(name, _share(effect.copies), _share(effect.pages))
     return table
@@ -279,8 +206,7 @@ def _how_to_read(findings: Findings) -> Text:
         return Text()
     return Text(
         "Read the pairs from the line outwards. If pairs above it say different things, use a smaller cut: the "
-        "distance of the last pair that is a copy. If pairs below it still say the same, use a larger one. Better than "
-        'reading ten pairs is a file of pairs with your verdicts, for --pairs: {"a": id, "b": id, "copy": true} per line.',
+        "distance of the last pair that is a copy. If pairs below it still say the same, use a larger one.",
         style="dim",
     )
 
@@ -292,11 +218,7 @@ def _what_now(findings: Findings, written: Path | None) -> Text:
             "No profile was written. To write one, run again with --out DIRECTORY/NAME.json. To fix the cut instead:"
         )
     else:
-        does = (
-            "the proxy applies its thresholds at this collection's typical distance instead of each pool's own"
-            if findings.proposal.fit is None
-            else "the proxy uses the fitted cut"
-        )
+        does = "the proxy applies its cuts of vectors at this collection's typical distance instead of each pool's own"
         text.append(f"The profile was written to {written}. With these settings {does}, and ")
         text.append("warns when the embedding model changes:\n\n")
         text.append(f"profiles:\n  directory: {written.parent.resolve()}\n", style="cyan")

@@ -16,6 +16,8 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from vecsieve.config.policy import PolicySettings, RelativeThreshold
+from vecsieve.config.presets import policy_of
+from vecsieve.config.schema import RuleSettings
 
 from ...runtime.files import Advance
 from ...search.collections.profiles import VERSION, PoolMedians, Profile
@@ -26,7 +28,6 @@ from ...selection.policy import Fixed, Policy
 from ...selection.single import select
 from ...selection.values import Candidates, Fate, FloatMatrix, FloatVector, Metric
 from ..source import Point, PointId, Shape, Source, SourceError, Vectors, id_pages, text_of
-from .labels import Fit, RuleFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +213,8 @@ class Effect:
 
 
 def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None, cut: float | None = None) -> Effect:
-    """The effect of the default policy, by each pool's own median or by ``scale``; with a fixed ``cut``, if given, instead of its
-    threshold.
-    """
-    policy = replace(resolved(PolicySettings(), mode=None).selection, text=None)
+    """The effect of preset vectors, by each pool's own median or by ``scale``; with a fixed ``cut``, if given, instead of its threshold."""
+    policy = resolved(policy_of(PolicySettings(), RuleSettings(preset="vectors")), mode=None).selection
     if cut is not None:
         policy = replace(policy, threshold=Fixed(value=cut))
     found = [_copies(pool, policy, metric=metric, scale=scale) for pool in pools]
@@ -227,7 +226,7 @@ def effect(pools: Sequence[Pool], *, metric: Metric, scale: float | None = None,
 
 def _copies(pool: Pool, policy: Policy, *, metric: Metric, scale: float | None) -> int:
     """How many results of the backend's first page are copies."""
-    falling = np.linspace(1.0, 0.0, len(pool.ids))  # the default policy uses only the rank order of scores
+    falling = np.linspace(1.0, 0.0, len(pool.ids))  # preset vectors uses only the rank order of scores
     candidates = Candidates(scores=falling, vectors=pool.vectors, metric=metric)
     fates = select(candidates, top_k=PAGE, policy=policy, scale=scale).fates[:PAGE]
     return int(np.isin(fates, (Fate.COLLAPSED, Fate.FILLED)).sum())
@@ -320,39 +319,35 @@ DENSITY_CUTS = (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """``typical``: the median of the pools' medians, at which a profile without labels evaluates thresholds.
+    """``typical``: the median of the pools' medians, at which a profile evaluates thresholds.
 
-    ``default_effect``: of the default policy, by each pool's own median; ``typical_effect``: by ``typical``; ``cut_effect``: of the cut.
+    ``own_effect``: of preset vectors, by each pool's own median; ``typical_effect``: by ``typical``; ``cut_effect``: of the cut.
     ``density``: pairs of a distance and the share of points with another point within it.
     """
 
     cut: float
-    how: Literal["rule", "labelled"]
-    fit: Fit | None
     mean_median: float
     typical: float
-    default_effect: Effect
+    own_effect: Effect
     typical_effect: Effect
     cut_effect: Effect
     density: tuple[tuple[float, float], ...]
 
 
-def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
-    """The fitted cut, else the relative rule with the mean of the pools' medians instead of each pool's own.
+def proposed(survey: Survey) -> Proposal:
+    """The cut of the relative rule with the mean of the pools' medians instead of each pool's own.
 
     The mean is equivalent: over eleven sets it removed 0.460 of the redundancy, each pool's own median 0.461.
     """
     medians, pools, metric = survey.medians, survey.pools, survey.shape.metric
     mean = float(np.mean([pool.cosine_median for pool in pools])) if pools else 0.0
     typical = float(np.median(medians)) if len(medians) else 0.0
-    cut = by_rule(mean) if fitted is None else fitted.cut
+    cut = by_rule(mean)
     return Proposal(
         cut=cut,
-        how="rule" if fitted is None else "labelled",
-        fit=fitted,
         mean_median=mean,
         typical=typical,
-        default_effect=effect(pools, metric=metric),
+        own_effect=effect(pools, metric=metric),
         typical_effect=effect(pools, metric=metric, scale=typical),
         cut_effect=effect(pools, metric=metric, cut=cut),
         density=tuple((each, float((survey.nearest <= each + NOISE).mean())) for each in sorted({*DENSITY_CUTS, cut})),
@@ -360,20 +355,19 @@ def proposed(survey: Survey, fitted: Fit | None) -> Proposal:
 
 
 def by_rule(median: float) -> float:
-    """The cut of the default relative threshold for this median distance."""
+    """The cut of the usual relative threshold for this median distance."""
     rule = RelativeThreshold()
     return min(max(rule.relative * median, rule.min), rule.max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """``rule``: the calibrated rule fitted to labels; None without, or for too few."""
+    """What a survey of a collection shows."""
 
     collection: str
     survey: Survey
     proposal: Proposal
     pairs: tuple[Pair, ...]
-    rule: RuleFit | None = None
 
 
 def profile_of(findings: Findings) -> Profile:
@@ -384,8 +378,6 @@ def profile_of(findings: Findings) -> Profile:
         vector_name=shape.vector_name,
         dimension=shape.dimension,
         distance=cast(Literal["Cosine", "Dot", "Euclid", "Manhattan"], shape.distance),  # checked by the model
-        cut=round(findings.proposal.cut, 6),
-        how=findings.proposal.how,
         mean_unrelated_similarity=round(survey.unrelated, 6),
         pool_median=_quantiles(survey),
         pools=len(survey.pools),
@@ -402,13 +394,12 @@ def as_json(findings: Findings) -> dict[str, object]:
         "without_usable_vector": survey.unusable,
         "nearest_neighbour_distance": _named_quantiles(survey.nearest, (0.01, 0.05, 0.25, 0.5, 0.75)),
         "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
+        "cut": proposal.cut,
         "effects": {
-            "default": asdict(proposal.default_effect),
-            "default_at_typical_distance": asdict(proposal.typical_effect),
+            "vectors": asdict(proposal.own_effect),
+            "vectors_at_typical_distance": asdict(proposal.typical_effect),
             "fixed_cut": asdict(proposal.cut_effect),
         },
-        "fit": None if proposal.fit is None else asdict(proposal.fit),
-        "rule": None if findings.rule is None else asdict(findings.rule),
         "borderline": [asdict(pair) for pair in findings.pairs],
     }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,18 +16,14 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ...selection.policy import Certain, Model
-from . import gates
-from .fitting import as_module, examples, fit_report, fitted, left_out, reliability
+from . import cases, gates
 from .judging import SetOutcome, evaluated
 from .reading import read_set, sample_set, seeded_set, set_folders
-from .rendering import FRONTIER, Findings, Terms, as_json, frontier, report
-from .rendering import reliability as draw_reliability
+from .rendering import Findings, Terms, as_json, report
 from .searching import CONFIGURED, DEFAULT, Contender, contenders
 from .summary import summarised
 
 SAMPLE_SAID = "This is the sample set, made from the demo's texts: a first impression, no benchmark. For your own data: vecsieve evaluate FOLDER"
-OWN = "own"  # the embeddings in the sets' own folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +51,6 @@ class Arguments:
     ] = 1000
     seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0
     json: Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")] = None
-    fit: Annotated[
-        Path | None,
-        typer.Option(help="Fit the calibrated rule to the sets and write its constants to this file (Python)."),
-    ] = None
-    more: Annotated[
-        list[str] | None, typer.Option(help="With --fit: NAME=FOLDER with further sets in embedding NAME; repeatable.")
-    ] = None
-    pictures: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for frontier.svg, which compares certainties unless --policy is given; with --fit for reliability.svg."
-        ),
-    ] = None
     gates: Annotated[
         bool,
         typer.Option(
@@ -75,20 +58,26 @@ class Arguments:
         ),
     ] = False
 
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of DATA: results of which you say which must stay, one case a line (JSON); exit 1 if one is lost."
+        ),
+    ] = None
+
     @property
     def terms(self) -> Terms:
         return Terms(top_k=self.top_k, every=self.every, pool=self.pool, draws=self.draws, seed=self.seed)
 
 
 def run(arguments: Arguments) -> int:
-    """Evaluate. Returns the exit code: 0, 1 for a failed gate, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
+    """Evaluate. Returns the exit code: 0, 1 for a failed gate or a lost result, or 130 on Ctrl-C. Raises SettingsError for arguments, settings and data."""
     _check(arguments)
-    if arguments.fit is not None:
-        return refit(arguments)
+    if arguments.cases is not None:
+        return with_cases(arguments, arguments.cases)
     if arguments.gates:
         return at_the_gates(arguments)
-    drawn = () if arguments.pictures is None or arguments.policies else FRONTIER
-    named = contenders(given=tuple(arguments.policies or drawn), config=arguments.config, pool=arguments.pool)
+    named = contenders(given=tuple(arguments.policies or ()), config=arguments.config, pool=arguments.pool)
     geometries = _geometries(arguments.geometries or ())
     folders = (None,) if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     try:
@@ -100,9 +89,6 @@ def run(arguments: Arguments) -> int:
     _tell(found, arguments.terms)
     if arguments.data is None:
         sys.stderr.write(f"\n{SAMPLE_SAID}\n")
-    if arguments.pictures is not None:
-        picture = frontier({each.geometry or OWN: each.summaries for each in found})
-        write_output("--pictures", arguments.pictures / "frontier.svg", picture.encode())
     if arguments.json is not None:
         content = orjson.dumps(as_json(found, named, arguments.terms), option=orjson.OPT_INDENT_2)
         write_output("--json", arguments.json, content)
@@ -111,8 +97,7 @@ def run(arguments: Arguments) -> int:
 
 def at_the_gates(arguments: Arguments) -> int:
     """Judge each policy on each set by the gates. Without a policy the default one is judged, without sets one with seeded copies."""
-    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
-    named = contenders(given=given, config=arguments.config, pool=arguments.pool)
+    named = _default_unless_given(arguments)
     folders = () if arguments.data is None else set_folders(arguments.data, arguments.sets or ())
     sets = [read_set(folder) for folder in folders] or [seeded_set()]
     verdicts = []
@@ -133,70 +118,24 @@ def at_the_gates(arguments: Arguments) -> int:
     return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
-def refit(arguments: Arguments) -> int:
-    """Fit the calibrated rule, write its constants, and print its results on data that each fit did not see."""
-    assert arguments.fit is not None  # noqa: S101 - the caller's condition
-    check_output("--fit", arguments.fit)
-    base = contenders(given=("rule={short: allow}",), config=arguments.config, pool=arguments.pool)[0]
-    sources = _sources(arguments)
-    known = []
-    for name, folder, geometry in sources:
-        with progress_bar(one_line(f"{folder.name}, {name}"), 1) as advance:
-            known.append(examples(read_set(folder, geometry=geometry), name, base.policy, every=arguments.every))
-            advance(1)
-    model = fitted(known)
-    by_set, by_geometry = left_out(known, lambda each: each.name), left_out(known, lambda each: each.geometry)
-    found: dict[str, list[SetOutcome]] = {}
-    for (name, folder, geometry), each in zip(sources, known, strict=True):
-        named = with_models(
-            base,
-            {
-                "fitted to all": model,
-                "this set left out": by_set.get(each.name, model),
-                "this embedding left out": by_geometry.get(name, model),
-            },
-        )
-        found.setdefault(name, []).append(outcome(folder, geometry, named, arguments.terms))
-    summaries = {
-        name: summarised(outcomes, draws=arguments.draws, seed=arguments.seed) for name, outcomes in found.items()
-    }
-    _tell([Findings(geometry=name, summaries=each) for name, each in summaries.items()], arguments.terms)
+def with_cases(arguments: Arguments, path: Path) -> int:
+    """Judge each policy by the cases of a file. Without a policy the default one is judged."""
+    named, file = _default_unless_given(arguments), cases.read_cases(path)
+    found = {}
+    for each in named:
+        with progress_bar(one_line(f"{path.name}, {each.name}"), len(file.cases)) as advance:
+            found[each.name] = cases.judged(file, each, clock=time.perf_counter, advance=advance)
     console = output_console()
-    console.print(fit_report(model, known, by_set))
-    write_output("--fit", arguments.fit, as_module(model, known).encode())
-    if arguments.pictures is not None:
-        bins = {
-            name: tuple(
-                reliability([each for each in known if each.geometry == name], lambda one: by_set.get(one.name, model))
-            )
-            for name in found
-        }
-        write_output("--pictures", arguments.pictures / "reliability.svg", draw_reliability(bins).encode())
-    return 0
+    for name, outcomes in found.items():
+        console.print(cases.report(name, outcomes))
+    if arguments.json is not None:
+        write_output("--json", arguments.json, orjson.dumps(cases.as_json(found), option=orjson.OPT_INDENT_2))
+    return 1 if any(outcome.loses for outcomes in found.values() for outcome in outcomes) else 0
 
 
-def with_models(base: Contender, models: Mapping[str, Model]) -> tuple[Contender, ...]:
-    """The base's policy with each model instead of the shipped one."""
-    rule = base.policy.selection.threshold
-    assert isinstance(rule, Certain)  # noqa: S101 - the default policy's
-    return tuple(
-        replace(
-            base,
-            name=name,
-            policy=replace(base.policy, selection=replace(base.policy.selection, threshold=replace(rule, model=model))),
-        )
-        for name, model in models.items()
-    )
-
-
-def _sources(arguments: Arguments) -> list[tuple[str, Path, Path | None]]:
-    """For each set in each embedding: the embedding's name, the set's folder, and the embedding's folder."""
-    assert arguments.data is not None  # noqa: S101 - checked
-    own = set_folders(arguments.data, arguments.sets or ())
-    given = [(OWN, None), *((name or OWN, folder) for name, folder in _geometries(arguments.geometries or ()) if name)]
-    found = [(name, folder, geometry) for name, geometry in given for folder in own]
-    further = _named_folders("--more", arguments.more or (), "a folder in it for each set")
-    return found + [(name, each, None) for name, folder in further for each in set_folders(folder, ())]
+def _default_unless_given(arguments: Arguments) -> tuple[Contender, ...]:
+    given = tuple(arguments.policies or ()) or (f"{DEFAULT if arguments.config is None else CONFIGURED}={{}}",)
+    return contenders(given=given, config=arguments.config, pool=arguments.pool)
 
 
 def outcome(folder: Path | None, geometry: Path | None, named: Sequence[Contender], terms: Terms) -> SetOutcome:
@@ -242,15 +181,21 @@ def _named_folders(option: str, given: Sequence[str], inside: str) -> list[tuple
 
 
 def _check(arguments: Arguments) -> None:
-    if arguments.gates and (arguments.geometries or arguments.fit is not None or arguments.pictures is not None):
-        seen = "--geometry, --fit or --pictures beside it"
-        raise SettingsError([Problem("--gates", seen, "neither: gates judge the sets' own embeddings")])
-    if arguments.data is None and (arguments.sets or arguments.geometries or arguments.fit is not None):
-        seen = "nothing, beside --set, --geometry or --fit"
+    if arguments.cases is not None and _beside_cases(arguments):
+        seen = "DATA, --set, --geometry or --gates beside it"
+        raise SettingsError([Problem("--cases", seen, "none: a file of cases is judged alone")])
+    if arguments.gates and arguments.geometries:
+        seen = "--geometry beside it"
+        raise SettingsError([Problem("--gates", seen, "none: gates judge the sets' own embeddings")])
+    if arguments.data is None and (arguments.sets or arguments.geometries):
+        seen = "nothing, beside --set or --geometry"
         raise SettingsError([Problem("DATA", seen, "a folder with labelled sets")])
     if arguments.pool is not None and arguments.pool <= arguments.top_k:
         seen, wanted = str(arguments.pool), f"more than --top-k, which is {arguments.top_k}"
         raise SettingsError([Problem("--pool", seen, wanted)])
     check_output("--json", arguments.json)
-    if arguments.pictures is not None and not arguments.pictures.is_dir():
-        raise SettingsError([Problem("--pictures", f"no folder {arguments.pictures}", "a folder that exists")])
+
+
+def _beside_cases(arguments: Arguments) -> bool:
+    others = (arguments.data, arguments.sets, arguments.geometries)
+    return arguments.gates or any(each is not None for each in others)

@@ -2,8 +2,8 @@
 
 The gates and their limits are those of WFGY's page on duplicates. Where it leaves a definition open, it is one of these:
 
-- collapse rate: 1 - clusters / candidates of the pool that was selected from, before it is cut to a page. Cutting 50 candidates to 8
-  results alone would score .84.
+- collapse rate: the share of the candidates that left as copies, of those down to the page's last result: candidates behind a full page
+  are not judged. Cutting 50 candidates to 8 results alone would score .84.
 - unique documents: different documents / results of a page.
 - sections: the share of a question's needs that the page covers. A need is covered whole by a result that is labelled with it, else by
   the largest share of such an item's token span that the results of its document cover together.
@@ -68,7 +68,7 @@ class Gate:
 
 
 GATES = (
-    Gate("collapse", "collapse rate, before the page is cut", lambda each: each.collapse, 0.35),
+    Gate("collapse", "collapse rate, down to the last result", lambda each: each.collapse, 0.35),
     Gate("documents", "unique documents by results", lambda each: each.documents, 0.60),
     Gate("sections", "coverage: sections", lambda each: each.sections, 0.70),
     Gate("questions", "coverage: questions with a relevant result", lambda each: each.questions, 0.70),
@@ -133,7 +133,7 @@ def _figures(labelled: LabelledSet, number: int, found: Found) -> dict[str, floa
         np.float64
     )
     return {
-        "collapse": 1.0 - found.clusters / found.candidates if found.candidates else math.nan,
+        "collapse": len(found.dropped) / reached if (reached := len(rows) + len(found.dropped)) else math.nan,
         "documents": len({labelled.items[row].doc for row in rows}) / len(rows) if rows else math.nan,
         "sections": covered(query, rows, labelled.items),
         "questions": float(not query.relevant.isdisjoint(rows)),

@@ -14,17 +14,17 @@ import numpy as np
 from ...runtime.files import Advance
 from ...selection.values import FloatVector
 from ...telemetry.tracing import Clock
-from .reading import LabelledSet
+from .reading import LabelledSet, Repeats
 from .searching import (
     PLAIN,
     Contender,
-    Evidence,
     Found,
     Points,
     Trial,
     Upstream,
     neighbours,
 )
+from .wording import Wordings
 
 # Measures of one ranked list against the labels: repetitions, subtopics found, their order.
 #
@@ -42,6 +42,16 @@ def redundant(atoms: Sequence[Sequence[str]]) -> int:
     count = 0
     for said in atoms:
         count += sum(atom not in seen for atom in said) < NEW_SHARE * len(said)
+        seen.update(said)
+    return count
+
+
+def strict_repeats(atoms: Sequence[Sequence[str]]) -> int:
+    """How many of the items, best first, have no atom for the first time. An item without atoms is none."""
+    seen: set[str] = set()
+    count = 0
+    for said in atoms:
+        count += bool(said) and seen.issuperset(said)
         seen.update(said)
     return count
 
@@ -139,9 +149,10 @@ class Measures(Generic[T]):
 
     ``redundancy``: share of the returned items that repeat those above. ``collapsed``: share of the plain answer's redundant items that are
     removed, NaN if there were none. ``documents``: distinct documents / returned items. ``retained``: 1.0 if a relevant item is still
-    there, NaN if the plain answer had none. ``kept``, ``lost``: of the subtopics in the plain answer. ``dropped``: items of the plain
-    answer that are removed; ``wrong``: those of them with fewer than half of their labels in the answer. ``same_text``, ``contained``,
-    ``near``, and each with ``_wrong``: the same for items left out by that evidence.
+    there, NaN if the plain answer had none. ``kept``, ``lost``: of the subtopics in the plain answer. ``strict``: returned items of which
+    all labels stand above. ``dropped``: items of the plain answer that were left out as copies; ``wrong_label``: those of them with fewer
+    than half of their labels in the answer; ``wrong_text``: those whose words the answer does not all say (wording.py). ``walked``, and
+    with ``_wrong_label`` and ``_wrong_text``: the same for all items of the pool that were left out as copies (Found.dropped).
     """
 
     returned: T
@@ -155,15 +166,13 @@ class Measures(Generic[T]):
     retained: T
     kept: T
     lost: T
+    strict: T
     dropped: T
-    wrong: T
-    same_text: T
-    same_text_wrong: T
-    contained: T
-    contained_wrong: T
-    near: T
-    near_wrong: T
-    choosing_seconds: T
+    wrong_label: T
+    wrong_text: T
+    walked: T
+    walked_wrong_label: T
+    walked_wrong_text: T
     added_seconds: T
 
 
@@ -174,13 +183,14 @@ Columns = Measures[FloatVector]
 class Judge:
     """Judges the answers to one query; the first is the plain one, with which the others are compared."""
 
-    __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_plain", "_query", "_redundant", "_top_k")
+    __slots__ = ("_alpha_ndcg", "_hit", "_labelled", "_met", "_plain", "_query", "_redundant", "_top_k", "_wordings")
 
-    def __init__(self, labelled: LabelledSet, number: int, plain: Found, *, top_k: int) -> None:
+    def __init__(self, labelled: LabelledSet, wordings: Wordings, number: int, plain: Found, *, top_k: int) -> None:
         self._labelled = labelled
         self._query = labelled.queries[number]
         self._top_k = top_k
         self._alpha_ndcg = AlphaNdcg(self._query.subtopics, top_k)
+        self._wordings = wordings
         self._met = met(plain.rows, self._query.subtopics)
         self._plain = plain.rows
         self._hit = self._is_hit(plain)
@@ -190,8 +200,8 @@ class Judge:
         query, rows = self._query, found.rows
         now, repeats, is_hit = met(rows, query.subtopics), self._repeats(found), self._is_hit(found)
         size = max(len(rows), 1)
-        dropped, wrong = self._drops(rows)
-        by = {kind: [row for row in dropped if found.evidence.get(row) is kind] for kind in Evidence}
+        by_label, by_text = self._wrong(found)
+        dropped = frozenset(self._plain).intersection(found.dropped)
         return Measures(
             returned=len(rows),
             redundancy=repeats / size,
@@ -204,24 +214,26 @@ class Judge:
             retained=float(is_hit) if self._hit else math.nan,
             kept=len(self._met & now),
             lost=len(self._met - now),
+            strict=strict_repeats(self._atoms(rows)),
             dropped=len(dropped),
-            wrong=len(wrong),
-            same_text=len(by[Evidence.SAME_TEXT]),
-            same_text_wrong=len(wrong.intersection(by[Evidence.SAME_TEXT])),
-            contained=len(by[Evidence.CONTAINED]),
-            contained_wrong=len(wrong.intersection(by[Evidence.CONTAINED])),
-            near=len(by[Evidence.NEAR]),
-            near_wrong=len(wrong.intersection(by[Evidence.NEAR])),
-            choosing_seconds=found.choosing_seconds,
+            wrong_label=len(by_label & dropped),
+            wrong_text=len(by_text & dropped),
+            walked=len(found.dropped),
+            walked_wrong_label=len(by_label),
+            walked_wrong_text=len(by_text),
             added_seconds=found.added_seconds,
         )
 
-    def _drops(self, rows: Sequence[int]) -> tuple[list[int], frozenset[int]]:
-        """The removed items of the plain answer, and those of them that repeat nothing in the answer."""
-        stand = {atom for row in rows for atom in self._labelled.items[row].atoms}
-        gone = [row for row in self._plain if row not in rows]
-        wrong = (row for row in gone if self._states_more(row, stand))
-        return gone, frozenset(wrong)
+    def _wrong(self, found: Found) -> tuple[frozenset[int], frozenset[int]]:
+        """Of the items that were left out as copies: those whose labels, and those whose words are not in the answer."""
+        if not found.dropped:
+            return frozenset(), frozenset()
+        stand = {atom for said in self._atoms(found.rows) for atom in said}
+        page = self._wordings.page(found.rows)
+        return (
+            frozenset(row for row in found.dropped if self._states_more(row, stand)),
+            frozenset(row for row in found.dropped if self._wordings.missing(row, page)),
+        )
 
     def _states_more(self, row: int, stand: Collection[str]) -> bool:
         atoms = self._labelled.items[row].atoms
@@ -231,7 +243,10 @@ class Judge:
         return not self._query.relevant.isdisjoint(found.rows)
 
     def _repeats(self, found: Found) -> int:
-        return redundant([self._labelled.items[row].atoms for row in found.rows])
+        return redundant(self._atoms(found.rows))
+
+    def _atoms(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
+        return [self._labelled.items[row].atoms for row in rows]
 
 
 def columns(judged: Sequence[Judged]) -> Columns:
@@ -246,6 +261,7 @@ class SetOutcome:
 
     name: str
     by_contender: Mapping[str, Columns]
+    repeats: Repeats = Repeats.COPIES
 
     @property
     def queries(self) -> int:
@@ -262,7 +278,8 @@ def evaluated(
             judged[name].append(answer)
         advance(1)
     return SetOutcome(
-        name=labelled.name, by_contender={name: columns(answers) for name, answers in judged.items()}
+        name=labelled.name, by_contender={name: columns(answers) for name, answers in judged.items()},
+        repeats=labelled.repeats,
     )  # fmt: skip
 
 
@@ -271,11 +288,12 @@ def _answers(
 ) -> Iterator[dict[str, Judged]]:
     """Per query, every contender's answer. One query at a time: its ranking is computed once, and memory stays small."""
     points = Points(labelled)
+    wordings = Wordings([item.text for item in labelled.items])
     with asyncio.Runner() as runner:
         for number, ranking in neighbours(labelled, every=every):
             vector, upstream = labelled.query_vectors[number], Upstream(points, ranking)
             plain = runner.run(trial.plain(vector, upstream))
-            judge = Judge(labelled, number, plain, top_k=top_k)
+            judge = Judge(labelled, wordings, number, plain, top_k=top_k)
             answers = {PLAIN: judge.judged(plain)}
             for contender in contenders:
                 found = runner.run(trial.search(contender.policy, vector, upstream))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ...demo.corpus import Chunk, load
 from ...runtime.files import read_input
+from ...search.candidates import string
 from ...selection.values import Indices
 
 # A labelled set as evaluation uses it. Items and relevant ids are row numbers from here on.
@@ -36,6 +38,13 @@ class Item:
     atoms: tuple[str, ...]
     payload: Mapping[str, bytes]
 
+    @property
+    def text(self) -> str:
+        """The member ``text``, or else the longest string; "" without one."""
+        raw = self.payload.get("text", b"")
+        longest = max(self.payload.values(), key=lambda value: len(value) * value.startswith(b'"'), default=b"")
+        return string(raw, most_bytes=len(raw)) or string(longest, most_bytes=len(longest)) or ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
@@ -48,6 +57,23 @@ class Query:
     candidates: Indices | None
 
 
+class Repeats(StrEnum):
+    """What the labels of a set call a repeat: another copy, the same meaning in other words, or nothing: no item repeats another."""
+
+    COPIES = "copies"
+    MEANINGS = "meanings"
+    NONE = "none"
+
+
+# The types of the known sets that are no copies.
+OF_TYPE = {
+    "intent": Repeats.MEANINGS,
+    "perspectives": Repeats.MEANINGS,
+    "key points": Repeats.MEANINGS,
+    "multi-hop": Repeats.NONE,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet:
     """``vectors``: (items, d), ``query_vectors``: (queries, d); rows of length one, or zero for zero vectors."""
@@ -57,6 +83,7 @@ class LabelledSet:
     queries: tuple[Query, ...]
     vectors: Vectors
     query_vectors: Vectors
+    repeats: Repeats = Repeats.COPIES
 
 
 # Embeddings from .npy files: one row per line of the JSON beside them, any width, any float, scaled to length one.
@@ -64,15 +91,15 @@ class LabelledSet:
 ENDINGS = (".f16.npy", ".npy")  # the data packs' own name first
 
 
-def read_vectors(folder: Path, stem: str, *, rows: int) -> Vectors:
-    """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``. Raises SettingsError."""
+def read_vectors(folder: Path, stem: str, *, rows: int | None) -> Vectors:
+    """(rows, d) float32 from ``stem.f16.npy`` or ``stem.npy``; ``rows``: None for any number. Raises SettingsError."""
     path = next((found for ending in ENDINGS if (found := folder / (stem + ending)).is_file()), None)
     if path is None:
         raise SettingsError([Problem(str(folder / f"{stem}{ENDINGS[0]}"), "no such file", "the embeddings (or .npy)")])
     matrix = _loaded(path)
     if matrix.ndim != 2 or matrix.dtype.kind != "f" or matrix.shape[1] == 0:
         raise _wrong(path, f"{matrix.dtype} of shape {matrix.shape}", "a matrix of floats, a row per line of the JSON")
-    if len(matrix) != rows:
+    if rows is not None and len(matrix) != rows:
         raise _wrong(path, f"{len(matrix)} rows", f"{rows}, one per line of {stem}.jsonl")
     finite = np.isfinite(matrix).all(axis=1)
     if not finite.all():
@@ -123,9 +150,11 @@ class _Question(msgspec.Struct, frozen=True):
 
 class _Meta(msgspec.Struct, frozen=True):
     extra_corpus: str | None = None
+    type: str | None = None
+    repeats: Repeats | None = None
 
 
-_Read = TypeVar("_Read", _Row, _Question)
+_Read = TypeVar("_Read", bound=msgspec.Struct)
 
 
 def set_folders(data: Path, wanted: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -149,7 +178,8 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     """The set in ``folder``. ``geometry``: a folder with other embeddings, one folder per set. Raises SettingsError."""
     ids, items, vectors = _corpus(folder, geometry)
     queries = _queries(folder, ids)
-    extra = _extra(folder)
+    meta = _meta(folder)
+    extra = _extra(folder, meta.extra_corpus)
     if extra is not None:
         _, others, others_vectors = _corpus(extra, geometry)
         _same_width(extra, vectors, others_vectors)
@@ -157,7 +187,8 @@ def read_set(folder: Path, *, geometry: Path | None = None) -> LabelledSet:
     query_vectors = read_vectors(_beside(folder, geometry), "queries", rows=len(queries))
     _same_width(folder, vectors, query_vectors)
     return LabelledSet(
-        name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors
+        name=folder.name, items=items, queries=queries, vectors=vectors, query_vectors=query_vectors,
+        repeats=meta.repeats or OF_TYPE.get(meta.type or "", Repeats.COPIES),
     )  # fmt: skip
 
 
@@ -168,14 +199,14 @@ def _corpus(folder: Path, geometry: Path | None) -> tuple[list[str], tuple[Item,
     items: list[Item] = []
     problems: list[Problem] = []
     first: dict[str, int] = {}
-    for number, (line, row) in enumerate(_decoded(path, _Row), 1):
+    for number, (line, row) in enumerate(decoded(path, _Row), 1):
         if row.id in first:
             seen = f"the id of line {first[row.id]} again: {one_line(row.id)}"
-            problems.append(_at(path, number, seen, "an id of its own"))
+            problems.append(at_line(path, number, seen, "an id of its own"))
         first.setdefault(row.id, number)
         ids.append(row.id)
         items.append(Item(doc=row.doc, atoms=row.atoms, payload=_payload(line)))
-    _raise(problems)
+    raise_all(problems)
     return ids, tuple(items), read_vectors(_beside(folder, geometry), "corpus", rows=len(items))
 
 
@@ -184,12 +215,12 @@ def _queries(folder: Path, ids: Sequence[str]) -> tuple[Query, ...]:
     rows = {name: row for row, name in enumerate(ids)}
     queries: list[Query] = []
     problems: list[Problem] = []
-    for number, (_, question) in enumerate(_decoded(path, _Question), 1):
+    for number, (_, question) in enumerate(decoded(path, _Question), 1):
         try:
             queries.append(_query(question, rows))
         except ValueError as error:
-            problems.append(_at(path, number, str(error), f"needs, and ids of {CORPUS} that satisfy them"))
-    _raise(problems)
+            problems.append(at_line(path, number, str(error), f"needs, and ids of {CORPUS} that satisfy them"))
+    raise_all(problems)
     return tuple(queries)
 
 
@@ -215,7 +246,7 @@ def _rows(ids: Sequence[str], rows: Mapping[str, int]) -> list[int]:
     return [rows[each] for each in ids]
 
 
-def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
+def decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
     """Each line, raw and decoded. Raises SettingsError that names each wrong line, up to twenty."""
     found: list[tuple[bytes, _Read]] = []
     problems: list[Problem] = []
@@ -226,8 +257,8 @@ def _decoded(path: Path, kind: type[_Read]) -> Iterator[tuple[bytes, _Read]]:
             wanted = "a JSON object with " + ", ".join(
                 field.name for field in msgspec.structs.fields(kind) if field.required
             )
-            problems.append(_at(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
-    _raise(problems)
+            problems.append(at_line(path, number, one_line(str(error)) if line.strip() else "an empty line", wanted))
+    raise_all(problems)
     if not found:
         raise SettingsError([Problem(str(path), "an empty file", "a JSON object per line")])
     yield from found
@@ -239,19 +270,24 @@ def _payload(line: bytes) -> Mapping[str, bytes]:
     return {key: bytes(value) for key, value in members.items() if key not in LABELS}
 
 
-def _extra(folder: Path) -> Path | None:
+def _meta(folder: Path) -> _Meta:
     path = folder / "meta.json"
     if not path.is_file():
-        return None
+        return _Meta()
     try:
-        name = msgspec.json.decode(_content(path), type=_Meta).extra_corpus
+        return msgspec.json.decode(_content(path), type=_Meta)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SettingsError([Problem(str(path), one_line(str(error)), "a JSON object")]) from error
+
+
+def _extra(folder: Path, name: str | None) -> Path | None:
+    """The folder of the sibling set."""
     if name is None:
         return None
     if not name or Path(name).name != name or not (folder.resolve().parent / name / CORPUS).is_file():
         seen = f"extra_corpus {one_line(repr(name))}"
-        raise SettingsError([Problem(str(path), seen, f"the name of a folder beside {folder.name}, with {CORPUS}")])
+        place = str(folder / "meta.json")
+        raise SettingsError([Problem(place, seen, f"the name of a folder beside {folder.name}, with {CORPUS}")])
     return folder.resolve().parent / name
 
 
@@ -269,11 +305,13 @@ def _same_width(folder: Path, one: Vectors, other: Vectors) -> None:
         raise SettingsError([Problem(str(folder), seen, "one width for items, distractors and queries")])
 
 
-def _at(path: Path, number: int, seen: str, wanted: str) -> Problem:
+def at_line(path: Path, number: int, seen: str, wanted: str) -> Problem:
+    """A problem in one line, from 1."""
     return Problem(f"{path}, line {number}", seen, wanted)
 
 
-def _raise(problems: Sequence[Problem]) -> None:
+def raise_all(problems: Sequence[Problem]) -> None:
+    """Raises SettingsError with the first of them, if there are any."""
     if problems:
         raise SettingsError(problems[:MOST_PROBLEMS])
 
@@ -321,6 +359,7 @@ QUESTIONS = 100
 NOISE, ASKED = 0.04, 0.45  # lengths of the noise added to a unit vector: for a copy, and for a question
 SOFT_HYPHEN = "\u00ad"
 LONG = 8  # characters from which on a word is hyphenated
+SHOUTED = 4  # letters from which on a word is put in capitals
 
 
 def seeded_set() -> LabelledSet:
@@ -371,9 +410,9 @@ def with_header(text: str) -> str:
 
 
 def set_otherwise(text: str) -> str:
-    """In short lines of capitals."""
-    words = text.split()
-    return "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9)).upper()
+    """In short lines, with plain words in capitals: case counts in names of code."""
+    words = [word.upper() if word.isalpha() and len(word) >= SHOUTED else word for word in text.split()]
+    return "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9))
 
 
 COPIES: Sequence[Callable[[str], str]] = (as_it_is, with_header, set_otherwise)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -19,13 +18,14 @@ from vecsieve.config.policy import PolicySettings
 from vecsieve.config.presets import PRESETS, instead_of, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
+from vecsieve.config.values import PresetName
 from vecsieve.config.yaml_core import NotYamlError, read
 
 from ...search.errors import RejectedReplyError
 from ...search.fetch import Attempt, needs_of, plan
 from ...search.policy import ResolvedPolicy, resolved
 from ...search.searcher import Searcher
-from ...selection.values import Fate, Indices, Link
+from ...selection.values import Fate, Indices
 from ...telemetry.labels import Stage
 from ...telemetry.tracing import Clock, Stopwatch
 from .reading import LabelledSet, Vectors
@@ -35,13 +35,8 @@ DEFAULT = "default"
 CONFIGURED = "configured"
 WANTED = f"a preset ({', '.join(PRESETS)}) or members of a policy as YAML, such as {{threshold: {{fixed: 0.1}}}}"
 
-# The changes of each of the usual contenders: a preset's name, or members. A filled page shows what a client gets, one that is not filled
-# what selection chose: they differ if a closed list holds fewer distinct items than a page.
-USUAL: Mapping[str, object] = {
-    "": {},
-    ", not filled": {"short": "allow"},
-    ", vectors only, not filled": {"text": None, "short": "allow"},
-}
+# The presets that the usual policy is compared with.
+USUAL: tuple[PresetName, ...] = ("exact", "meaning", "vectors", "classical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +65,8 @@ def contenders(
 
 
 def _usual(base: PolicySettings, name: str) -> list[tuple[str, PolicySettings]]:
-    found = [] if name == DEFAULT else [(DEFAULT, PolicySettings())]
-    found += [(name + suffix, _laid(base, change, place=name)) for suffix, change in USUAL.items()]
-    return [*found, ("classical", _laid(base, "classical", place="classical"))]
+    found = [(DEFAULT, PolicySettings())] if name == DEFAULT else [(DEFAULT, PolicySettings()), (name, base)]
+    return [*found, *((preset, _laid(base, preset, place=preset)) for preset in USUAL)]
 
 
 def _contender(name: str, settings: PolicySettings, pool: int | None) -> Contender:
@@ -237,8 +231,8 @@ class Upstream:
         self._points = points
         self._neighbours = neighbours
 
-    async def answer(self, body: bytes) -> bytes:
-        """The body of a 200 answer. Raises ValueError for a request that this server does not understand."""
+    async def answer(self, body: bytes, *, reads: int = 1) -> bytes:
+        """The body of a 200 answer. Raises ValueError for a request that this server does not understand. ``reads``: nothing limits them here."""
         request = msgspec.json.decode(body, type=_Request)
         rows = self._neighbours.first(request.offset + request.limit)[request.offset :]
         wanted, with_vector = _payload(request), _vector(request)
@@ -293,17 +287,14 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """``rows``: best first. ``evidence``: for each row that was left out as a copy, the evidence. ``choosing_seconds``: the stages cluster,
-    select and mmr. ``added_seconds``: everything except the database's own time. ``candidates``, ``clusters``: of the pool that was
-    selected from; 0 without one.
+    """``rows``: best first. ``dropped``: the rows that were left out as copies, best first, as far as the page reaches: those better than
+    its last result, or all of the pool if the page is short or filled with copies. ``added_seconds``: everything except the database's
+    own time.
     """
 
     rows: tuple[int, ...]
-    choosing_seconds: float
     added_seconds: float
-    evidence: Mapping[int, Evidence] = field(default_factory=dict)
-    candidates: int = 0
-    clusters: int = 0
+    dropped: tuple[int, ...] = ()
 
 
 class Trial:
@@ -320,7 +311,7 @@ class Trial:
 
     async def plain(self, vector: Vectors, upstream: Upstream) -> Found:
         """The database's own answer."""
-        return Found(rows=_rows(await upstream.answer(self._body(vector))), choosing_seconds=0.0, added_seconds=0.0)
+        return Found(rows=_rows(await upstream.answer(self._body(vector))), added_seconds=0.0)
 
     async def search(self, policy: ResolvedPolicy, vector: Vectors, upstream: Upstream) -> Found:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
@@ -334,14 +325,12 @@ class Trial:
         attempt = Attempt(call=call, policy=policy, plan=planned, watch=watch)
         try:
             answer = await self._searcher.improve(attempt, upstream.answer, cap=None)
+            dropped = _dropped(attempt, self._top_k)
         except RejectedReplyError:
-            answer = self._searcher.plain(attempt)
+            answer, dropped = self._searcher.plain(attempt), ()
         return Found(
             rows=_rows(answer),
-            evidence=_evidence(attempt),
-            candidates=sum(len(each.labels) for each in attempt.selections),
-            clusters=sum(each.distinct for each in attempt.selections),
-            choosing_seconds=sum(watch.seconds(stage) for stage in (Stage.CLUSTER, Stage.SELECT, Stage.MMR)),
+            dropped=dropped,
             added_seconds=watch.elapsed() - watch.seconds(Stage.UPSTREAM),
         )
 
@@ -349,32 +338,17 @@ class Trial:
         return b'{"query":%s,"limit":%d,"with_payload":false}' % (json_floats(vector), self._top_k)
 
 
-class Evidence(StrEnum):
-    """The evidence by which a result was left out."""
-
-    SAME_TEXT = "same text"
-    CONTAINED = "contained"
-    NEAR = "near"
-
-
-_TEXT_EVIDENCE = {
-    Link.IDENTICAL: Evidence.SAME_TEXT,
-    Link.CONTAINMENT: Evidence.CONTAINED,
-    Link.SPAN: Evidence.CONTAINED,
-}
-
-
-def _evidence(attempt: Attempt) -> dict[int, Evidence]:
-    """For each row, the evidence by which it was collapsed."""
-    found: dict[int, Evidence] = {}
+def _dropped(attempt: Attempt, top_k: int) -> tuple[int, ...]:
+    """The rows that the selection left out as copies, as far as the page reaches."""
+    found: list[int] = []
     if attempt.reply is None:
-        return found
+        return ()
     for pool, selection in zip(attempt.reply.pools, attempt.selections, strict=False):
-        ids = [int(each) for each in pool.ids]
-        for place in np.flatnonzero(selection.fates == Fate.COLLAPSED).tolist():
-            link = Link(int(selection.links[place]))
-            found[ids[place]] = _TEXT_EVIDENCE.get(link, Evidence.NEAR)
-    return found
+        copies = np.flatnonzero(selection.fates == Fate.COLLAPSED)
+        if len(selection.keep) >= top_k and not np.any(selection.fates == Fate.FILLED):
+            copies = copies[copies < selection.keep.max()]
+        found += [int(pool.ids[place]) for place in copies.tolist()]
+    return tuple(found)
 
 
 def _operation(found: Operation | None) -> Operation:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...selection.values import FloatVector
 from .judging import Columns, SetOutcome
+from .reading import Repeats
 from .searching import PLAIN
 
 # Intervals over queries: each set's queries are drawn again with replacement, and all figures are computed again.
@@ -33,14 +34,24 @@ class Estimate:
 class Resampled:
     """One set under one policy: the sample itself first, then each draw. All (1 + draws,) float64.
 
-    ``retention`` is NaN if no drawn query's plain answer had a relevant item, ``wrong`` if nothing was dropped.
+    ``retention`` is NaN if no drawn query's plain answer had a relevant item. ``strict`` to ``walked_wrong_text``: sums over the queries.
     """
 
     redundancy: FloatVector
     plain_redundancy: FloatVector
     retention: FloatVector
     gain: FloatVector
-    wrong: FloatVector
+    strict: FloatVector
+    plain_strict: FloatVector
+    dropped: FloatVector
+    wrong_label: FloatVector
+    wrong_text: FloatVector
+    walked: FloatVector
+    walked_wrong_label: FloatVector
+    walked_wrong_text: FloatVector
+
+
+SUMMED = ("strict", "dropped", "wrong_label", "wrong_text", "walked", "walked_wrong_label", "walked_wrong_text")
 
 
 def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int) -> Resampled:
@@ -53,21 +64,21 @@ def resampled(name: str, own: Columns, plain: Columns, *, draws: int, seed: int)
             np.where(has_answer, own.retained, 0.0),
             has_answer.astype(np.float64),
             own.recall - plain.recall,
-            own.wrong,
-            own.dropped,
+            plain.strict,
+            *(getattr(own, name) for name in SUMMED),
         )
     )
     sums = np.concatenate([weights @ measures.T for weights in _weights(name, len(has_answer), draws=draws, seed=seed)])
     with np.errstate(invalid="ignore"):  # 0 / 0 gives the intended NaN
         retention = sums[:, 2] / sums[:, 3]
-        wrong = sums[:, 5] / sums[:, 6]
     queries = len(has_answer)
     return Resampled(
         redundancy=sums[:, 0] / queries,
         plain_redundancy=sums[:, 1] / queries,
         retention=retention,
         gain=sums[:, 4] / queries,
-        wrong=wrong,
+        plain_strict=sums[:, 5],
+        **{name: sums[:, 6 + place] for place, name in enumerate(SUMMED)},
     )
 
 
@@ -93,25 +104,42 @@ def _weights(name: str, queries: int, *, draws: int, seed: int) -> Iterator[Floa
 
 # Only sets whose plain answers hold more redundant items than this: otherwise a reduction is a quotient of noise.
 REDUNDANT = 0.10
-# Sets with fewer drops do not show the share of wrong ones.
-MANY_DROPS = 100
+# The same for strict repeats: sets whose plain answers hold fewer do not count.
+MANY_REPEATS = 20
 MILLISECONDS = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """Results that were left out as copies, and what the answer does not say of them. ``label_share``, ``text_share``: shares of the
+    ``drops``; None without any.
+    """
+
+    drops: int
+    by_label: int
+    by_text: int
+    label_share: Estimate | None
+    text_share: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSummary:
     """Means over the queries of one set under one policy; NaN if no query has the measure.
 
-    ``reduction``: None if there was hardly anything to reduce. ``retained_subtopics``: of all subtopics in plain answers, the share still
-    found. ``wrong``: of the ``drops`` (removed results of the plain answer) the share that repeats nothing in the answer;
-    ``wrong_same_text``, ``wrong_contained``, ``wrong_near``: of those left out by that evidence. ``choosing_ms``, ``added_ms``: medians.
+    ``reduction``: None if there was hardly anything to reduce; ``strict_cut``: None without strict repeats. ``retained_subtopics``: of all
+    subtopics in plain answers, the share still found. ``page``: drops among the results of the plain answer; ``walked``: among all of the
+    pool that the page reaches. ``added_ms``: the median.
     """
 
     name: str
+    repeats: Repeats
     queries: int
     redundancy: float
     plain_redundancy: float
     reduction: Estimate | None
+    strict: int
+    plain_strict: int
+    strict_cut: Estimate | None
     retention: Estimate
     retained_subtopics: float
     recall: float
@@ -122,12 +150,8 @@ class SetSummary:
     ndcg: float
     hit: float
     returned: float
-    drops: int
-    wrong: Estimate
-    wrong_same_text: float
-    wrong_contained: float
-    wrong_near: float
-    choosing_ms: float
+    page: Wrong
+    walked: Wrong
     added_ms: float
 
 
@@ -141,29 +165,29 @@ class Worst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """One policy over all sets, each with the same weight; None if no set has the measure.
+    """One policy over the sets whose repeats are of one kind, each with the same weight; None if no set has the measure.
 
-    ``reduction``: over the sets with more than REDUNDANT. ``wrong_mean``, ``wrong_worst``: over the sets with MANY_DROPS. ``choosing_ms``,
-    ``added_ms``: medians over all queries.
+    ``reduction``: over the sets with more than REDUNDANT; ``strict_cut``: over those with MANY_REPEATS. ``page``, ``walked``: over all
+    drops. ``added_ms``: the median over all queries.
     """
 
+    sets: int
+    queries: int
     reduction: Estimate | None
+    strict_cut: Estimate | None
     retention_worst: Worst | None
-    retention_mean: Estimate | None
     gain_mean: Estimate
-    gain_worst: Worst
     returned: float
-    wrong_mean: Estimate | None
-    wrong_worst: Worst | None
-    choosing_ms: float
+    page: Wrong
+    walked: Wrong
     added_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One policy."""
+    """One policy. Sets of copies, of meanings and without repeats are never averaged together: what helps in one is harm in another."""
 
-    headline: Headline
+    headlines: Mapping[Repeats, Headline]
     sets: tuple[SetSummary, ...]
 
 
@@ -178,7 +202,13 @@ def _summary(name: str, outcomes: Sequence[SetOutcome], *, draws: int, seed: int
         for each in outcomes
     ]
     sets = tuple(_set_summary(each, name, values) for each, values in zip(outcomes, drawn, strict=True))
-    return Summary(headline=_headline(sets, drawn, [each.by_contender[name] for each in outcomes]), sets=sets)
+    headlines = {}
+    for kind in Repeats:
+        some = [place for place, each in enumerate(outcomes) if each.repeats is kind]
+        if some:
+            own = [outcomes[place].by_contender[name] for place in some]
+            headlines[kind] = _headline([sets[place] for place in some], [drawn[place] for place in some], own)
+    return Summary(headlines=headlines, sets=sets)
 
 
 def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary:
@@ -186,10 +216,14 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
     met = float(own.kept.sum() + own.lost.sum())
     return SetSummary(
         name=outcome.name,
+        repeats=outcome.repeats,
         queries=outcome.queries,
         redundancy=_mean(own.redundancy),
         plain_redundancy=float(drawn.plain_redundancy[0]),
         reduction=estimate(_reduction(drawn)) if _is_redundant(drawn) else None,
+        strict=int(drawn.strict[0]),
+        plain_strict=int(drawn.plain_strict[0]),
+        strict_cut=estimate(_strict_cut(drawn)) if drawn.plain_strict[0] else None,
         retention=estimate(drawn.retention),
         retained_subtopics=float(own.kept.sum()) / met if met else float("nan"),
         recall=_mean(own.recall),
@@ -200,36 +234,51 @@ def _set_summary(outcome: SetOutcome, name: str, drawn: Resampled) -> SetSummary
         ndcg=_mean(own.ndcg),
         hit=_mean(own.hit),
         returned=_mean(own.returned),
-        drops=int(own.dropped.sum()),
-        wrong=estimate(drawn.wrong),
-        wrong_same_text=_share(own.same_text_wrong, own.same_text),
-        wrong_contained=_share(own.contained_wrong, own.contained),
-        wrong_near=_share(own.near_wrong, own.near),
-        choosing_ms=float(np.median(own.choosing_seconds)) * MILLISECONDS,
+        page=_wrong(drawn.dropped, drawn.wrong_label, drawn.wrong_text),
+        walked=_wrong(drawn.walked, drawn.walked_wrong_label, drawn.walked_wrong_text),
         added_ms=float(np.median(own.added_seconds)) * MILLISECONDS,
     )
 
 
 def _headline(sets: Sequence[SetSummary], drawn: Sequence[Resampled], own: Sequence[Columns]) -> Headline:
-    reductions = [_reduction(each) for each in drawn if _is_redundant(each)]
-    retentions = [each.retention for each in drawn if not np.isnan(each.retention[0])]
     judged = [each for each in sets if not np.isnan(each.retention.value)]
     least_kept = min(judged, key=lambda each: each.retention.value, default=None)
-    many = [(each, values) for each, values in zip(sets, drawn, strict=True) if each.drops >= MANY_DROPS]
-    most_wrong = max((each for each, _ in many), key=lambda each: each.wrong.value, default=None)
-    least_gain = min(sets, key=lambda each: each.gain.value)
     return Headline(
-        reduction=_over_sets(reductions),
+        sets=len(sets),
+        queries=sum(each.queries for each in sets),
+        reduction=_over_sets([_reduction(each) for each in drawn if _is_redundant(each)]),
+        strict_cut=_over_sets([_strict_cut(each) for each in drawn if each.plain_strict[0] >= MANY_REPEATS]),
         retention_worst=None if least_kept is None else Worst(name=least_kept.name, estimate=least_kept.retention),
-        retention_mean=_over_sets(retentions),
         gain_mean=estimate(np.mean([each.gain for each in drawn], axis=0)),
-        gain_worst=Worst(name=least_gain.name, estimate=least_gain.gain),
         returned=float(np.mean([each.returned for each in sets])),
-        wrong_mean=_over_sets([np.nan_to_num(values.wrong) for _, values in many]),
-        wrong_worst=None if most_wrong is None else Worst(name=most_wrong.name, estimate=most_wrong.wrong),
-        choosing_ms=_median([each.choosing_seconds for each in own]),
+        page=_wrong(*(_summed(drawn, name) for name in ("dropped", "wrong_label", "wrong_text"))),
+        walked=_wrong(*(_summed(drawn, name) for name in ("walked", "walked_wrong_label", "walked_wrong_text"))),
         added_ms=_median([each.added_seconds for each in own]),
     )
+
+
+def _wrong(drops: FloatVector, by_label: FloatVector, by_text: FloatVector) -> Wrong:
+    with np.errstate(invalid="ignore"):  # 0 / 0 gives the intended NaN
+        label_share, text_share = by_label / drops, by_text / drops
+    return Wrong(
+        drops=int(drops[0]),
+        by_label=int(by_label[0]),
+        by_text=int(by_text[0]),
+        label_share=estimate(label_share) if drops[0] else None,
+        text_share=estimate(text_share) if drops[0] else None,
+    )
+
+
+def _summed(drawn: Sequence[Resampled], name: str) -> FloatVector:
+    total: FloatVector = np.sum([getattr(each, name) for each in drawn], axis=0)
+    return total
+
+
+def _strict_cut(drawn: Resampled) -> FloatVector:
+    """NaN for a draw whose plain answers have no strict repeat."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = drawn.strict / drawn.plain_strict
+    return np.where(drawn.plain_strict > 0.0, 1.0 - share, np.nan)
 
 
 def _is_redundant(drawn: Resampled) -> bool:
@@ -245,10 +294,6 @@ def _reduction(drawn: Resampled) -> FloatVector:
 
 def _over_sets(values: Sequence[FloatVector]) -> Estimate | None:
     return estimate(np.mean(values, axis=0)) if values else None
-
-
-def _share(part: FloatVector, whole: FloatVector) -> float:
-    return float(part.sum() / whole.sum()) if whole.any() else float("nan")
 
 
 def _mean(values: FloatVector) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ...selection.distances import EQUAL
 from ...selection.geometry import NOISE, rows_of
 from ...selection.values import FloatMatrix, Indices
 
@@ -38,3 +39,17 @@ def distances(found: FloatMatrix) -> FloatMatrix:
     far: FloatMatrix = np.where(np.isnan(found), np.float32(np.inf), np.float32(1.0) - found)
     far[far < NOISE] = 0.0
     return far
+
+
+def are_equal(
+    vectors: FloatMatrix, rows: Indices, has_vector: npt.NDArray[np.bool_], *, magnitude: bool
+) -> npt.NDArray[np.bool_]:
+    """(p,) whether both points of the pairs ``rows`` (p, 2) have the same vector, but for rounding; without ``magnitude``, whatever its length."""
+    one, other = (vectors[rows[:, side]].astype(np.float64) for side in (0, 1))
+    with np.errstate(all="ignore"):
+        if not magnitude:
+            one, other = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (one, other))
+        apart = np.square(one - other).sum(axis=1)
+        close = apart <= EQUAL * (np.square(one).sum(axis=1) + np.square(other).sum(axis=1))
+    found: npt.NDArray[np.bool_] = close & has_vector[rows].all(axis=1)
+    return found

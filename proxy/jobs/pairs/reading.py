@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...runtime.files import Advance
-from ...selection.text.bounds import cost
-from ...selection.text.canonical import folded, unwrapped
-from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
-from ...selection.text.tokens import Hashes
+from ...selection.reading.text import Text
 from ...selection.values import FloatMatrix
 from ..source import Point, Source, Vectors
+from .fingerprints import TEXT_BANDS, bands_of, fingerprints, readable
 from .ids import Ids
 from .ids import Places as Placed
-from .sketches import Directions, text_bands, vector_bands
-from .store import Page, Places, Store
+from .sketches import Directions, vector_bands
+from .store import Page, Places, Sketches, Store
 
 PAGE = 256  # points per request
 SAMPLE = 1000  # points from which the centre of the collection is computed
@@ -29,17 +27,15 @@ Bar = Callable[[str, int | None], AbstractContextManager[Advance]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketched:
-    """The existing points of consecutive places. ``there`` (m,), ``vectors``, ``bands`` and ``counts`` (m, b): as in Page.
-    ``has_direction``: (m,) whether the point has a nonzero vector. ``canonical``: (m,) the canonical texts; "" for a text that is missing or
-    too expensive to read.
+    """The existing points of consecutive places. ``there`` (m,), ``vectors`` and ``sketches``: as in Page. ``has_direction``: (m,) whether the point
+    has a nonzero vector. ``texts``: (m,) as the judge reads them; None for a text that is missing or not read.
     """
 
     there: Places
     vectors: FloatMatrix
     has_direction: npt.NDArray[np.bool_]
-    canonical: Sequence[str]
-    bands: Hashes
-    counts: npt.NDArray[np.bool_]
+    texts: Sequence[Text | None]
+    sketches: Sketches
 
 
 def stream(source: Source, ids: Ids, store: Store, page: Callable[[Sequence[Point], range], Page], bar: Bar) -> None:
@@ -61,34 +57,41 @@ def sample(source: Source, ids: Ids, places: Placed) -> FloatMatrix:
     return np.stack(found) if found else np.zeros((1, source.shape().dimension), np.float32)
 
 
-def canonical_of(text: str | None) -> str:
-    """The canonical text; empty if the text is missing or too expensive to read."""
-    return "" if text is None or cost(text) is None else folded(unwrapped(text))
-
-
-def sketched(points: Sequence[Point], texts: Sequence[str | None], places: range, ids: Ids, by: Directions) -> Sketched:
+def sketched(
+    points: Sequence[Point], texts: Sequence[str | None], places: range, ids: Ids, by: Directions, *, is_wide: bool
+) -> Sketched:
+    """``is_wide``: whether all vectors are sketched; else those of points without texts, since texts decide about the others."""
     there = ids.places([point.id for point in points]).astype(np.int64)
     vectors = np.zeros((len(places), len(by.centre)), np.float32)
     for place, point in zip(there.tolist(), points, strict=True):
         if point.vector is not None:
             vectors[place - places.start] = point.vector
-    canonical = [canonical_of(text) for text in texts]
-    bands = np.zeros((len(points), TEXT_BANDS + by.bands), np.uint64)
-    counts = np.zeros(bands.shape, np.bool_)
-    has_text = np.array([bool(text) for text in canonical], np.bool_)
-    if has_text.any():
-        bands[has_text, :TEXT_BANDS] = text_bands([text for text in canonical if text])
-        counts[has_text, :TEXT_BANDS] = True
+    read = [readable(text) for text in texts]
     rows = vectors[there - places.start]
     has_direction = np.asarray(rows.any(axis=1), np.bool_)
-    if has_direction.any():
-        bands[has_direction, TEXT_BANDS:] = vector_bands(rows[has_direction], by)
-        counts[has_direction, TEXT_BANDS:] = True
+    has_text = np.array([text is not None for text in texts], np.bool_)
+    by_vector = has_direction if is_wide else has_direction & ~has_text
+    parts = [_of_texts(read, there), _of_vectors(rows[by_vector], there[by_vector], by)]
     return Sketched(
         there=there,
         vectors=vectors,
         has_direction=has_direction,
-        canonical=canonical,
-        bands=bands,
-        counts=counts,
+        texts=read,
+        sketches=Sketches(
+            hashes=np.concatenate([each.hashes for each in parts]),
+            places=np.concatenate([each.places for each in parts]),
+            bands=np.concatenate([each.bands for each in parts]),
+        ),
     )
+
+
+def _of_texts(read: Sequence[Text | None], there: Places) -> Sketches:
+    each = [np.empty(0, np.uint64) if text is None else fingerprints(text) for text in read]
+    hashes = np.concatenate([np.empty(0, np.uint64), *each])
+    return Sketches(hashes=hashes, places=np.repeat(there, [len(own) for own in each]), bands=bands_of(hashes))
+
+
+def _of_vectors(vectors: FloatMatrix, places: Places, by: Directions) -> Sketches:
+    bands = np.tile(np.arange(TEXT_BANDS, TEXT_BANDS + by.bands, dtype=np.uint8), len(vectors))
+    hashes = vector_bands(vectors, by).reshape(-1) if len(vectors) else np.empty(0, np.uint64)
+    return Sketches(hashes=hashes, places=np.repeat(places, by.bands), bands=bands)

@@ -1,13 +1,12 @@
-"""Sketches: short hashes that two copies are likely to share, so that not every point must be compared with every other.
+"""Sketches of vectors: short hashes that two near ones are likely to share, so that not every point must be compared with every other.
 
 The hashes of a vector are the signs of its products with random directions (Charikar 2002). Two vectors at an angle t agree in one sign
 with probability 1 - t/pi, and in all signs of a band of w with the w-th power of that. Relative to the centre of the collection, 48 bands
 of 24 signs bring two vectors of cosine .98 together with probability .9999, of .96 with .994, of .92 with .84, and unrelated ones once in
-350,000 pairs. A text gives its MinHash (selection/text/signals/minhash.py): 16 bands of 8 bring two texts of Jaccard similarity .92
-together with probability .99999.
+350,000 pairs.
 
 A job that looks for wider copies needs shorter bands, or more of them (``directions``). Points that share a band are candidates, no more: each
-job compares their vectors and texts itself. All functions are pure.
+job compares their vectors itself. All functions are pure.
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...selection.text.shingles import grams
-from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
-from ...selection.text.signals.minhash import ROWS, signatures
-from ...selection.text.tokens import Hashes, hashed, mixed
 from ...selection.values import FloatMatrix
+from .fingerprints import TEXT_BANDS, Hashes
 
 VECTOR_BANDS = 48
 # Signs per band. With too few for the collection's size, unrelated points share bands: with four more than its size has bits, each point
@@ -111,22 +107,23 @@ def vector_bands(vectors: FloatMatrix, by: Directions) -> Hashes:
     signs = (_units(vectors) - by.centre) @ by.planes > 0
     bits = signs.reshape(len(vectors), by.bands, by.width)
     powers = np.left_shift(np.uint64(1), np.arange(by.width, dtype=np.uint64))
-    return _told_apart((bits * powers).sum(axis=2, dtype=np.uint64), TEXT_BANDS)
+    return _told_apart((bits * powers).sum(axis=2, dtype=np.uint64))
 
 
-def text_bands(canonical: list[str]) -> Hashes:
-    """The bands (t, TEXT_BANDS) uint64 of canonical texts, none of them empty."""
-    rows = signatures(grams(hashed(canonical))).reshape(len(canonical), TEXT_BANDS, ROWS)
-    found = np.zeros(rows.shape[:2], np.uint64)
-    for row in range(ROWS):
-        found = mixed(found * _ODD + rows[:, :, row])
-    return _told_apart(found, 0)
+def _told_apart(bands: Hashes) -> Hashes:
+    """Make equal numbers in different bands different; the bands of texts come first."""
+    which = np.arange(TEXT_BANDS, TEXT_BANDS + bands.shape[1], dtype=np.uint64)
+    return _mixed(bands + _mixed((which + np.uint64(1)) * _ODD)[None, :])
 
 
-def _told_apart(bands: Hashes, first: int) -> Hashes:
-    """Make equal numbers in different bands different."""
-    which = np.arange(first, first + bands.shape[1], dtype=np.uint64)
-    return mixed(bands + mixed((which + np.uint64(1)) * _ODD)[None, :])
+def _mixed(values: Hashes) -> Hashes:
+    """Every bit of the result depends on every bit of the value, one to one (the finaliser of MurmurHash3)."""
+    values = values ^ (values >> np.uint64(33))
+    values *= np.uint64(0xFF51AFD7ED558CCD)
+    values ^= values >> np.uint64(33)
+    values *= np.uint64(0xC4CEB9FE1A85EC53)
+    values ^= values >> np.uint64(33)
+    return values
 
 
 def _units(vectors: FloatMatrix) -> FloatMatrix:

@@ -21,15 +21,14 @@ import numpy.typing as npt
 
 from vecsieve.config.problems import one_line
 
-from ...selection.text.signals.minhash import BANDS as TEXT_BANDS
-from ...selection.text.tokens import Hashes
 from ...selection.values import FloatMatrix
 from ..source import PointId
+from .fingerprints import TEXT_BANDS, Hashes
 from .joining import BY_DUCKDB, Join
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 4
+FORMAT = 5
 MEMORY_MB = 512  # memory of DuckDB; beyond it a join uses the disk
 BATCH = 4096  # pairs that are judged together: 12 MB of vectors at 384 dimensions
 JOINED = 1_000_000  # hashes that DuckDB joins at a time, or one band: each query has a fixed cost
@@ -61,12 +60,23 @@ class StoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sketches:
+    """h hashes of points: ``hashes`` (h,), the ``places`` (h,) of their points, and their ``bands`` (h,), those of texts first. Different bands
+    have no hash in common.
+    """
+
+    hashes: Hashes
+    places: Places
+    bands: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The points of consecutive places, beginning at ``start``. ``vectors``: one row per place, zero for a deleted point. ``there``: (m,)
-    the places of the m existing points. The other members have one entry per existing point. ``numbers``: equal for equal canonical
-    texts, 0 without text. ``rank``: of two copies, the one with the larger value stays. ``size``: bytes of vector and payload.
-    ``marks``: equal for equal content. ``bands``: (m, b), the bands of texts first. ``counts``: (m, b), which bands are valid.
-    ``labels``: the groups for counting points; empty if they are not counted.
+    the places of the m existing points. The other members have one entry per existing point. ``numbers``: equal for points of equal
+    texts that say the same beside them, 0 without text. ``rank``: of two copies, the one with the larger value stays. ``size``: bytes of vector
+    and payload. ``marks``: equal for equal content. ``sketches``: of these points. ``facts``: what a payload says beside the text; empty if that
+    does not count. ``labels``: the groups for counting points; empty if they are not counted.
     """
 
     start: int
@@ -78,14 +88,14 @@ class Page:
     rank: npt.NDArray[np.float64]
     size: npt.NDArray[np.int64]
     marks: npt.NDArray[np.uint64]
-    bands: Hashes
-    counts: npt.NDArray[np.bool_]
+    sketches: Sketches
+    facts: Sequence[str] = ()
     labels: Sequence[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """``pairs``: (p, 2) places, the smaller first. ``rows``: (p, 2) the same pairs as rows of ``vectors``, ``has_vector`` and ``texts``.
+    """``pairs``: (p, 2) places, the smaller first. ``rows``: (p, 2) the same pairs as rows of ``vectors``, ``has_vector``, ``texts`` and ``facts``.
     ``of_text``: (p,) whether the pair shares a band of its texts.
     """
 
@@ -95,6 +105,7 @@ class Candidates:
     vectors: FloatMatrix
     has_vector: npt.NDArray[np.bool_]
     texts: Sequence[str | None]
+    facts: Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +134,11 @@ class Going:
 
 class Texts:
     """The texts of the first places of a collection: one file with the concatenated texts, one with the end of each. A missing text counts as
-    empty. ``done``: the number of places to keep from existing files.
+    empty. ``name``: of the files. ``done``: the number of places to keep from existing files.
     """
 
-    def __init__(self, folder: Path, done: int) -> None:
-        self._texts, self._ends = folder / "texts.utf8", folder / "texts.i64"
+    def __init__(self, folder: Path, name: str, done: int) -> None:
+        self._texts, self._ends = folder / f"{name}.utf8", folder / f"{name}.i64"
         self._texts_file, self._ends_file = self._texts.open("ab"), self._ends.open("ab")
         self._ends_file.truncate(done * _OFFSET)
         self._bytes = int(np.memmap(self._ends, "<i8", "r")[-1]) if done else 0
@@ -139,7 +150,7 @@ class Texts:
 
     def add(self, texts: Sequence[str]) -> None:
         """Append the texts of the next places."""
-        encoded = [text.encode() for text in texts]
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]  # payloads may have lone surrogates
         ends = self._bytes + np.cumsum([len(each) for each in encoded], dtype=np.int64)
         self._texts_file.write(b"".join(encoded))
         self._texts_file.flush()
@@ -155,7 +166,7 @@ class Texts:
         at = np.asarray(places, np.int64)
         starts = np.where(at > 0, ends[np.maximum(at - 1, 0)], 0)
         spans = zip(starts.tolist(), ends[at].tolist(), strict=True)
-        return [data[start:end].tobytes().decode() or None for start, end in spans]
+        return [data[start:end].tobytes().decode("utf-8", "surrogatepass") or None for start, end in spans]
 
 
 class Store:
@@ -179,7 +190,7 @@ class Store:
         self._path = folder / "vectors.f32"
         self._file = self._path.open("ab")
         self._file.truncate(self.done * dimension * _ITEM)
-        self._texts = Texts(folder, self.done)
+        self._texts, self._facts = Texts(folder, "texts", self.done), Texts(folder, "facts", self.done)
 
     def __enter__(self) -> Self:
         return self
@@ -187,6 +198,7 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
         self._texts.close()
+        self._facts.close()
         self._database.close()
 
     def check(self, name: str, of: Mapping[str, str | int | float | None]) -> None:
@@ -233,11 +245,8 @@ class Store:
         """Store a page, completely or not at all. It begins where the last one ended."""
         self._file.write(page.vectors.astype("<f4").tobytes())
         self._file.flush()
-        texts = [""] * len(page.vectors)
-        for place, text in zip((page.there - page.start).tolist(), page.texts, strict=True):
-            texts[place] = text or ""
-        self._texts.add(texts)
-        rows, columns = page.counts.nonzero()
+        self._texts.add(_of_places(page, page.texts))
+        self._facts.add(_of_places(page, page.facts or [None] * len(page.there)))
         points: dict[str, npt.NDArray[Any]] = {
             "place": page.there,
             "has_vector": page.has_vector,
@@ -248,9 +257,9 @@ class Store:
             "label": np.array(page.labels or [None] * len(page.there), object),
         }
         bands: dict[str, npt.NDArray[Any]] = {
-            "band": columns.astype(np.uint8),
-            "hash": page.bands[rows, columns],
-            "place": page.there[rows],
+            "band": page.sketches.bands,
+            "hash": page.sketches.hashes,
+            "place": page.sketches.places,
         }
         with self._transaction():
             for table, columns_of in (("points", points), ("bands", bands)):
@@ -332,6 +341,7 @@ class Store:
                     vectors=np.asarray(vectors[places], np.float32),
                     has_vector=held.has_vector[np.searchsorted(held.places, places)],
                     texts=self._texts.at(places.tolist()),
+                    facts=self._facts.at(places.tolist()),
                 )
 
     def decide(self, batches: Iterable[Sequence[Going]], report: bytes) -> None:
@@ -393,6 +403,9 @@ class Store:
     def texts(self, places: Sequence[int]) -> dict[int, str | None]:
         return dict(zip(places, self._texts.at(places), strict=True))
 
+    def facts(self, places: Sequence[int]) -> dict[int, str | None]:
+        return dict(zip(places, self._facts.at(places), strict=True))
+
     def _columns(self, query: str, *values: object) -> dict[str, Any]:
         found: dict[str, Any] = self._database.execute(query, list(values)).fetchnumpy()
         return found
@@ -413,6 +426,14 @@ class Store:
             is_whole = True
         finally:
             self._database.execute("COMMIT" if is_whole else "ROLLBACK")
+
+
+def _of_places(page: Page, each: Sequence[str | None]) -> list[str]:
+    """The texts of existing points by place, empty for a missing one."""
+    found = [""] * len(page.vectors)
+    for place, text in zip((page.there - page.start).tolist(), each, strict=True):
+        found[place] = text or ""
+    return found
 
 
 def _quoted(path: Path) -> str:

@@ -18,14 +18,16 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
+from ...writes.facts import ALL
 from ...writes.journal import Book, JournalError
 from ..databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
 from ..pairs.joining import Runner
 from ..pairs.store import Store, StoreError
 from ..source import USUAL_FIELDS, Shape, SourceError
 from .applying import Deletion, Survivors, Unchanged, delete
-from .report import Report, as_json, as_page
-from .run import Asked, Keep, lines, opened_store, sweep
+from .deciding import Asked, Keep
+from .report import Report, as_json, as_page, parts_of, why
+from .run import lines, opened_store, sweep
 from .telling import Receiver, line
 
 USUAL_TIMES = ("updated_at", "timestamp", "created_at", "createdAt", "date")
@@ -36,13 +38,13 @@ class Arguments(Wanted):
     """The options of `sweep`. ``text_field``, ``time_field``: None for the usual ones."""
 
     work: Annotated[Path, typer.Option(help="Folder for the data that is read; run again with it to continue.")]
-    similarity: Annotated[
-        float, typer.Option(help="Smallest cosine similarity of copies' vectors.", min=0.9, max=1.0)
-    ] = 0.98
-    shared: Annotated[
-        float, typer.Option(help="Smallest share of common 3-grams in copies' texts.", min=0.5, max=1.0)
-    ] = 0.92
-    keep: Annotated[Keep, typer.Option(help="Which point of a family stays.")] = Keep.NEWEST
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Payload field in which copies may differ, with all below it; repeatable.")
+    ] = None
+    ignore_metadata: Annotated[
+        bool, typer.Option("--ignore-metadata", help="Copies may differ in every payload field but the text.")
+    ] = False
+    keep: Annotated[Keep, typer.Option(help="Which of equal points stays.")] = Keep.NEWEST
     text_field: TextFieldOption = None
     time_field: Annotated[str | None, typer.Option(help="Payload field with the time, for --keep.")] = None
     tenant_field: Annotated[
@@ -71,8 +73,9 @@ def run(
     choice: Choice = lambda _book, _collection: Unchanged(),
     *,
     name: str = "sweep",
+    unites: bool = False,
 ) -> int:
-    """``name``: of the command. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
+    """``name``: of the command. ``unites``: whether survivors take what they lack. The exit code: 0, 1 if the collection, the folder or the journal is unusable, 130 on Ctrl-C. Raises SettingsError."""
     check_output("--report", arguments.report)
     check_output("--html", arguments.html)
     check_output("--ids", arguments.ids)
@@ -80,7 +83,7 @@ def run(
     if arguments.apply != (arguments.journal is not None):
         raise SettingsError([Problem("--journal", "one of the two alone", "a file together with --apply")])
     receiver = None if arguments.webhook is None else Receiver(arguments.webhook, arguments.webhook_secret)
-    asked = _asked(arguments)
+    asked = replace(_asked(arguments), unites=unites)
     try:
         with (
             ended_by_signals(),
@@ -125,9 +128,8 @@ def _asked(arguments: Arguments) -> Asked:
     text, time = arguments.text_field, arguments.time_field
     return Asked(
         collection=arguments.collection,
-        similarity=arguments.similarity,
-        shared=arguments.shared,
         keep=arguments.keep,
+        ignored=(ALL,) if arguments.ignore_metadata else tuple(arguments.ignore or ()),
         text_fields=USUAL_FIELDS if text is None else (text,),
         time_fields=USUAL_TIMES if time is None else (time,),
         tenants=tuple(arguments.tenant_field or ()),
@@ -143,6 +145,11 @@ def _print(report: Report, arguments: Arguments) -> None:
         + (f", {report.gone} deleted in the meantime" if report.gone else ""),
         markup=False,
     )
+    parts = ", ".join(f"{count} {what}" for what, count in parts_of(report) if count)
+    console.print(f"{report.repeats} repeat another point{': ' + parts if parts else ''}.", markup=False)
+    if report.fields:
+        fields = ", ".join(f"{name} ({count})" for name, count in report.fields.items())
+        console.print(f"Equal texts differ in {fields}: --ignore names fields that may differ.", markup=False)
     console.print(
         f"{report.redundant} could be removed: {report.families} families keep one each ({report.keep}), the largest has {report.largest}; "
         f"{report.redundant_bytes / 1e6:.1f} MB of vectors and payloads.{'' if report.applied else ' Nothing was deleted.'}",
@@ -154,16 +161,12 @@ def _print(report: Report, arguments: Arguments) -> None:
             f"{report.applied['changed']} had changed, and of {report.applied['alone']} the survivor was gone or had changed.",
             markup=False,
         )
-    console.print(
-        f"{report.candidates} pairs compared: {report.same_text} of the same text, {report.near_text} of nearly the same text, "
-        f"{report.near_vector} with nearly the same vector; guards kept {report.forbidden} apart.",
-        markup=False,
-    )
-    for family in report.examples:
+    console.print(f"{report.candidates} pairs compared.", markup=False)
+    for family in (*report.examples, *report.left):
         table = Table("id", "why", "similarity", "text", title=f"{family.size} points", title_justify="left")
         for member in (family.survivor, *family.members):
             alike = "" if member.similarity is None else f"{member.similarity:.4f}"
-            table.add_row(str(member.id), (member.evidence or "stays").replace("_", " "), alike, member.text or "")
+            table.add_row(str(member.id), why(member), alike, member.text or "")
         console.print(table)
     for path in (arguments.report, arguments.html, arguments.ids):
         if path is not None:

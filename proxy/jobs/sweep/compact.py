@@ -1,6 +1,7 @@
 """``vecsieve compact``: a sweep whose survivors get the payload values of their copies that they lack.
 
-The pipeline, the plan and the journal are those of ``vecsieve sweep``. A survivor keeps its vectors, its text and every value of its own;
+The pipeline, the plan and the journal are those of ``vecsieve sweep``. Arrays, and values that one of two points lacks, are no difference here,
+because the survivor has both afterwards. A survivor keeps its vectors, its text and every value of its own;
 arrays are united, the larger of two numbers is kept, and missing members are added. The survivor is stored before its copies are deleted,
 with a row in the journal of its previous state: ``vecsieve undo`` restores its own payload.
 """
@@ -30,7 +31,7 @@ def run(arguments: Arguments) -> int:
         raise SettingsError(
             [Problem("--backend", repr(arguments.backend), f"{BUILT_FOR}: compact is built for it alone")]
         )
-    return command.run(arguments, United, name="compact")
+    return command.run(arguments, United, name="compact", unites=True)
 
 
 @dataclass(frozen=True, slots=True)

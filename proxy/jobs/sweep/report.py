@@ -8,20 +8,24 @@ from html import escape
 
 import msgspec
 
+from ...writes.facts import ALL
 from ..analyze.page import boxes, document, figures, section
 from ..source import PointId
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """``similarity``: of the vectors to the survivor's; null without both."""
+    """``evidence``: why it repeats the survivor, null for the survivor. ``similarity``: of the vectors to the survivor's; null without both. ``differs``:
+    the payload fields that keep it apart.
+    """
 
     id: PointId
     evidence: str | None
     similarity: float | None
     text: str | None
+    differs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +37,14 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Counts are of points unless stated otherwise. ``gone``: deleted while the sweep read. ``candidates``: pairs that share a hash;
-    ``same_text``, ``near_text``, ``near_vector``: pairs that are copies, by why; ``forbidden``: pairs that a guard keeps apart.
-    ``redundant``: removable points if each family keeps one, with ``redundant_bytes`` of vectors and payloads (as JSON). ``applied``: their
-    number by applying.Outcome; None if nothing was to be deleted.
+    """Counts are of points unless stated otherwise. ``gone``: deleted while the sweep read. ``candidates``: pairs that share a hash; ``pairs``: those of
+    them that are copies.
+
+    ``repeats``: points that say nothing that another does not. Its parts: ``redundant``, which could be deleted, with ``redundant_bytes`` of vectors and
+    payloads (as JSON); ``other_facts``, whose payload says something else beside the text, by ``fields``; and ``searched``, which are left alone
+    though a search would collapse them. The parts of ``redundant``: ``equal`` texts, texts ``contained`` in one other, and ``equal_vector``s without
+    texts. ``ignored``: fields that may differ. ``united``: whether survivors take what they lack. ``left``: examples of what stays. ``applied``: the number
+    of removable points by applying.Outcome; None if nothing was to be deleted.
     """
 
     format: int
@@ -49,19 +57,24 @@ class Report:
     gone: int
     with_vector: int
     with_text: int
-    similarity: float
-    shared: float
     keep: str
+    ignored: tuple[str, ...]
+    united: bool
     candidates: int
-    same_text: int
-    near_text: int
-    near_vector: int
-    forbidden: int
+    pairs: int
+    repeats: int
+    redundant: int
+    equal: int
+    contained: int
+    equal_vector: int
+    other_facts: int
+    fields: Mapping[str, int]
+    searched: int
     families: int
     largest: int
-    redundant: int
     redundant_bytes: int
     examples: tuple[Family, ...]
+    left: tuple[Family, ...]
     applied: Mapping[str, int] | None = None
 
 
@@ -75,17 +88,41 @@ def as_page(report: Report) -> bytes:
     title = escape(f"Copies in {report.collection}")
     vector = f", vector {report.vector_name}" if report.vector_name else ""
     facts = (
-        f"{report.points:,} points{vector}, {report.dimension} dimensions, {report.distance}. Copies: vectors of similarity "
-        f"{report.similarity}, or texts that share {report.shared} of their 3-grams. Who stays: {report.keep}."
+        f"{report.points:,} points{vector}, {report.dimension} dimensions, {report.distance}. A copy is a text that is equal, or one run of one other; "
+        f"of points without texts, an equal vector. Fields that may differ: {_ignored(report)}. Who stays: {report.keep}."
     )
     parts = (
         f'<header><h1>{title}</h1><p class="soft">{escape(facts)}</p></header>',
         _boxes(report),
         _counts(report),
         section("The largest families", "".join(map(_family, report.examples))) if report.examples else "",
+        section("What stays though it repeats another", "".join(map(_family, report.left))) if report.left else "",
         f"<footer>Made by VecSieve {escape(report.version)}.</footer>",
     )
     return document(title, parts).encode("utf-8", "backslashreplace")
+
+
+def parts_of(report: Report) -> tuple[tuple[str, int], ...]:
+    """The parts of ``repeats``, each with its name."""
+    return (
+        ("equal", report.equal),
+        ("contained in one other", report.contained),
+        ("equal vectors without texts", report.equal_vector),
+        ("equal but for metadata", report.other_facts),
+        ("left alone though a search would collapse it", report.searched),
+    )
+
+
+def why(member: Member) -> str:
+    """Why it repeats the survivor, in words."""
+    said = {None: "stays", "equal_vector": "equal vector", "searched": "by a search"}.get(
+        member.evidence, member.evidence or ""
+    )
+    return said if not member.differs else f"{said}, but for {', '.join(member.differs)}"
+
+
+def _ignored(report: Report) -> str:
+    return "all" if ALL in report.ignored else ", ".join(report.ignored) or "none"
 
 
 def _boxes(report: Report) -> str:
@@ -93,7 +130,8 @@ def _boxes(report: Report) -> str:
     went = "nothing was deleted" if applied is None else f"{applied['deleted']:,} were deleted"
     return boxes(
         (
-            ("could go", f"{report.redundant:,}", f"of {report.points:,} points; {went}"),
+            ("repeat another", f"{report.repeats:,}", f"of {report.points:,} points"),
+            ("could go", f"{report.redundant:,}", went),
             ("families", f"{report.families:,}", f"the largest of {report.largest:,} points"),
             ("of vectors and payloads", f"{report.redundant_bytes / 1e6:,.1f} MB", "of removable points"),
         )
@@ -101,17 +139,13 @@ def _boxes(report: Report) -> str:
 
 
 def _counts(report: Report) -> str:
-    rows = [
-        ("the same text", report.same_text),
-        ("nearly the same text", report.near_text),
-        ("nearly the same vector", report.near_vector),
-        ("kept apart by a guard", report.forbidden),
-        ("compared", report.candidates),
-    ]
-    pairs = figures("Pairs of points that share a hash", ("why", "pairs"), [(why, f"{count:,}") for why, count in rows])
+    said = [(what, f"{count:,}") for what, count in parts_of(report)]
+    parts = figures("Points that say nothing that another does not", ("why", "points"), said)
+    fields = [(escape(name), f"{count:,}") for name, count in report.fields.items()]
+    differing = figures("Fields in which equal texts differ", ("field", "points"), fields) if fields else ""
     became = () if report.applied is None else [(what, f"{count:,}") for what, count in report.applied.items()]
     applied = figures("What happened to the removable points", ("outcome", "points"), became) if became else ""
-    return section("What was found", pairs + applied)
+    return section("What was found", parts + differing + applied)
 
 
 def _family(family: Family) -> str:
@@ -127,9 +161,8 @@ def _family(family: Family) -> str:
 def _member(member: Member) -> str:
     alike = "" if member.similarity is None else f"{member.similarity:.4f}"
     cells = (str(member.id), alike, member.text or "")
-    why = (member.evidence or "stays").replace("_", " ")
     return (
-        f'<tr><th scope="row">{escape(why)}</th>'
+        f'<tr><th scope="row">{escape(why(member))}</th>'
         + "".join(f'<td class="left">{escape(cell)}</td>' for cell in cells)
         + "</tr>"
     )

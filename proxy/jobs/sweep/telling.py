@@ -26,7 +26,7 @@ def counts_of(report: Report) -> dict[str, int]:
     """The numbers in the event."""
     return {
         "totalScanned": report.points,
-        "duplicatePairs": report.same_text + report.near_text + report.near_vector,
+        "duplicatePairs": report.pairs,
         "duplicateCount": report.redundant,
         "clustersFound": report.families,
         "evictedCount": 0 if report.applied is None else report.applied["deleted"],

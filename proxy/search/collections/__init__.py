@@ -1,5 +1,7 @@
 """What is known of collections.
 
 learned   what replies and passing requests teach: limits, vectors, descriptions, names
-profiles  thresholds of a collection: calibrated, learned, checked for drift
+paths     which string of a payload is the text, as far as one pool shows it
+profiles  typical distances of a collection: measured, learned, checked for drift
+texts     where the texts of each collection are, learned from its pools
 """

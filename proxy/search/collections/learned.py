@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.backends import Changes
-from vecsieve.adapters.contract import Naming, Operation, RequestHead, Touched, Unsettled
+from vecsieve.adapters.contract import NamesInBody, Naming, Operation, Reply, RequestHead, Touched, Unsettled
 
 from ...telemetry.labels import Named
 
@@ -121,6 +121,12 @@ class Learned:
         """The vector that replies of this collection were compared by; None when unknown."""
         return self._hints.get(key_of(operation))
 
+    def learn(self, operation: Operation, reply: Reply | None) -> None:
+        """Learn by which vectors a reply was compared."""
+        for pool in () if reply is None else reply.pools:
+            if pool.vector_name is not None:
+                self.compared(operation, pool.vector_name)
+
     def compared(self, operation: Operation, vector_name: str) -> None:
         self._hints.put(key_of(operation), vector_name, seconds=HINT_SECONDS)
 
@@ -148,6 +154,13 @@ def is_of(collection: str | None, name: str) -> bool:
 
 def key_of(operation: Operation) -> tuple[str, str]:
     return operation.backend, operation.collection
+
+
+def named_in(adapter: object, operation: Operation, body: bytes) -> str:
+    """The collection's name, from the body if the operation has none; "" for unknown."""
+    if operation.collection or not isinstance(adapter, NamesInBody):
+        return operation.collection
+    return adapter.collection_in(body)[:LONGEST_NAME]
 
 
 # Characters of a collection's name, with tenant and database where it has them. No database accepts a longer one, and over gRPC a name may

@@ -10,7 +10,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from vecsieve.config.fields import validated
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
-from vecsieve.config.values import CosineDistance, Count, Name
+from vecsieve.config.values import Count, Name
 
 from ...selection.policy import Fixed, Policy
 from ...telemetry.labels import Drifted
 from ...telemetry.metrics import Metrics
 from .learned import Lru, is_of
 
-VERSION: Literal[1] = 1
+VERSION: Literal[2] = 2
 LARGEST_FILE_BYTES = 64 * 1024  # a profile is under 1 kB
 
 Signature = tuple[int, int, int]  # modified (ns), size (bytes), inode: a rename into place changes at least one
@@ -50,18 +50,13 @@ class PoolMedians(_Model):
 
 
 class Profile(_Model):
-    """One collection by one of its vectors.
+    """One collection by one of its vectors. The policy's own cut of vectors is evaluated at ``pool_median``."""
 
-    ``cut``: merge at distance <= cut, used when ``how`` is labelled. Otherwise the policy's own threshold is evaluated at ``pool_median``.
-    """
-
-    version: Literal[1]
+    version: Literal[2]
     collection: Name
     vector_name: str
     dimension: Count
     distance: Literal["Cosine", "Dot", "Euclid", "Manhattan"]
-    cut: CosineDistance
-    how: Literal["rule", "labelled"]
     mean_unrelated_similarity: Annotated[float, Field(ge=-1.0, le=1.0)]
     pool_median: PoolMedians
     pools: Count
@@ -326,8 +321,7 @@ def _fits(profile: Profile, median: float) -> bool:
 class Scaling:
     """Decides at which distance a pool's threshold is evaluated: the profile's, the learned scale, or the pool's own median.
 
-    A profile from labelled pairs gives a cut; a measured profile gives a typical distance. A fixed threshold of the settings never changes,
-    and a profile that has drifted is ignored. ``profiles``, ``scales``: None if disabled. ``drifted``: called when a profile stops
+    A fixed threshold of the settings never changes, and a profile that has drifted is ignored. ``profiles``, ``scales``: None if disabled. ``drifted``: called when a profile stops
     matching, and when it matches again.
     """
 
@@ -341,18 +335,14 @@ class Scaling:
         self._drift = Drift()
         self._drifted = drifted
 
-    def of(
-        self, collection: str, vector_name: str | None, policy: Policy, *, dimension: int
-    ) -> tuple[Policy, float | None]:
-        """The policy for a pool, and the typical distance at which its threshold is evaluated; None: the pool's own median."""
+    def of(self, collection: str, vector_name: str | None, policy: Policy, *, dimension: int) -> float | None:
+        """The typical distance at which a policy's threshold is evaluated; None: the pool's own median."""
         if vector_name is None or isinstance(policy.threshold, Fixed):
-            return policy, None
+            return None
         profile = None if self._profiles is None else self._profiles.profile(collection, vector_name)
         if profile is not None and profile.dimension == dimension and not self._drift.drifted(collection, vector_name):
-            if profile.how == "labelled":
-                return replace(policy, threshold=Fixed(value=profile.cut)), None
-            return policy, profile.pool_median.percentile_50
-        return policy, None if self._scales is None else self._scales.scale((collection, vector_name))
+            return profile.pool_median.percentile_50
+        return None if self._scales is None else self._scales.scale((collection, vector_name))
 
     def forget(self, collection: str | None) -> None:
         """Forget learned scales. Profiles stay: they are written by an operator and checked for drift."""

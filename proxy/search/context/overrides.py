@@ -95,9 +95,9 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
 
 
 def _certainty(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    """The calibrated rule with this certainty at every rank, whatever the policy's threshold; it needs the linkage leader."""
+    """The calibrated rule with this certainty at every rank for results without texts, whatever the policy's threshold; it needs the linkage leader."""
     number, own = _number(OverrideName.CERTAINTY, value, most=1.0), policy.selection
-    selection = replace(own, threshold=Certain.beside(own.threshold, number, number), linkage=Linkage.LEADER)
+    selection = replace(own, threshold=Certain(first=number, last=number), linkage=Linkage.LEADER)
     return replace(policy, selection=selection)
 
 
@@ -132,7 +132,7 @@ def _mmr_lambda(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 def _representative(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
     strategy = _word(OverrideName.REPRESENTATIVE, value, Strategy)
-    if strategy is Strategy.LONGEST and not policy.text_fields:
+    if strategy is Strategy.LONGEST and not (policy.text_fields or policy.guesses):
         raise OverrideError(
             f"{_header(OverrideName.REPRESENTATIVE)}: wanted no longest, the policy names no text fields"
         )

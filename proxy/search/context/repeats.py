@@ -2,7 +2,7 @@
 behind new results, and left out if there are enough new ones. The first results of a turn's own page keep a place at its end even if
 earlier turns showed them: the best answer to a question stays on its page.
 
-Shown results are recognized by point, by canonical text, and by cluster: a cluster with a shown point has nothing new. Between the lists of
+Shown results are recognized by point, by what their text says, and by cluster: a cluster with a shown point has nothing new. Between the lists of
 a request, candidates are also compared by the policy's own evidence.
 """
 
@@ -22,7 +22,6 @@ from ...selection.geometry import Mask
 from ...selection.grouping import Grouped, group
 from ...selection.metric import metric_of
 from ...selection.policy import Certain, Fixed, Order, Policy, Short, When
-from ...selection.text.canonical import folded, unwrapped
 from ...selection.values import Fate, FloatMatrix, FloatVector, Indices, Selection, Steps
 from ..candidates import Record, candidates_of, records_of
 from ..fetch import Attempt
@@ -95,9 +94,11 @@ def point_digests(collection: str, search: Search, pool: Pool) -> list[bytes | N
 
 
 def text_digest(record: Record) -> bytes | None:
-    """The digest of the canonical text; None without one."""
-    canonical = "" if record.text is None else folded(unwrapped(record.text.raw))
-    return digest(b"text", canonical.encode("utf-8", "surrogatepass")) if canonical else None
+    """The digest of what a text says; None without one, or where it is not read."""
+    if record.text is None or record.text.cost() < 0:
+        return None
+    tokens = record.text.passages()[0].tokens
+    return digest(b"text", "\n".join(tokens).encode("utf-8", "surrogatepass")) if tokens else None
 
 
 @dataclass(slots=True)
@@ -216,9 +217,9 @@ def _copies(
     candidates = replace(candidates, metric=metric_of(search.query, pool.vectors, pool.scores))
     threshold = own.threshold
     if isinstance(threshold, Certain):
-        threshold = Certain.beside(threshold, threshold.first, threshold.first)
+        threshold = Certain(first=threshold.first, last=threshold.first)
     scale = None if isinstance(threshold, Fixed) or not selection.median else selection.median
     whole = replace(own, when=When.ALWAYS, threshold=threshold)
-    grouped: Grouped = yield from group(candidates, whole, stacked.size, scale)
+    grouped: Grouped = yield from group(candidates, whole, None, scale)
     found: Mask = grouped.heads[count:] < count
     return found

@@ -24,10 +24,10 @@ from vecsieve.adapters.contract import (
 )
 
 from ...selection.policy import Certain, Linkage, Policy, Strategy
-from ...selection.text.evidence import counts_clusters_alone
-from ...selection.text.memo import Memo
+from ...selection.reading.memo import Memo
+from ...selection.single import counts_clusters_alone
 from ...selection.values import FloatVector, Indices, Metric, Selection
-from ...telemetry.labels import MemoryRecall, Stage
+from ...telemetry.labels import FailOpen, MemoryRecall, Stage
 from ..candidates import Record, records_of
 from ..collections.learned import Lru
 from ..errors import RejectedReplyError
@@ -52,6 +52,15 @@ def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
     """The needs without what memory has: vectors, and payload values if versions prove them."""
     has_records = memory.is_versioned(collection) and not needs.payload_fields
     return replace(needs, vectors=False, values=not has_records)
+
+
+def recall_reads(adapter: Adapter, call: SearchCall, *, is_repeat: bool) -> int:
+    """The reads to reserve for what memory may lack: a lookup for a single search, or all with vectors. A request that repeats an earlier one
+    (``is_repeat``) seldom lacks anything.
+    """
+    if len(call.searches) > 1 or is_repeat or not isinstance(adapter, FetchesAgain):
+        return len(call.searches)
+    return adapter.lookup_reads
 
 
 class Read(NamedTuple):
@@ -160,9 +169,12 @@ async def _recalled(
     ids = [pool.ids[place] for place in found]
     try:
         is_looked_up = await _look_up(memory, adapter, attempt, ids, fetch)
-    except (RejectedReplyError, MalformedReplyError):
+    except (RejectedReplyError, MalformedReplyError) as error:
         is_looked_up = False  # the whole pool comes with vectors, or the next step fails the same way
-        memory.missed(collection)
+        if not (isinstance(error, RejectedReplyError) and error.reason is FailOpen.BUDGET):
+            memory.missed(
+                collection
+            )  # a lookup that was sent and refused; one that was withheld says nothing about its points
     if not is_looked_up:
         return None
     again = memory.recall(collection, *named, counts=False, with_records=with_records)
@@ -185,7 +197,7 @@ async def _look_up(
     if body is None:
         return False
     with attempt.watch.stage(Stage.UPSTREAM):
-        fetched = await fetch(body)
+        fetched = await fetch(body, reads=adapter.lookup_reads)
     attempt.fetched_bytes += len(fetched)
     with attempt.watch.stage(Stage.DECODE):
         (pool,) = adapter.parse_reply(call, fetched).pools
@@ -309,7 +321,7 @@ def candidates_needed(selection: Selection, scores: FloatVector, policy: Policy)
     Which candidate leads a cluster does not depend on those behind it. So candidates behind the last result only affect the typical
     distance, which is reused for a while (``Repeats``).
     """
-    is_by_rank = isinstance(policy.threshold, Certain) or policy.linkage is Linkage.LEADER
+    is_by_rank = policy.threshold is None or isinstance(policy.threshold, Certain) or policy.linkage is Linkage.LEADER
     if (
         not (is_by_rank and policy.representative is Strategy.RANK and policy.diversifier is None)
         or not (policy.caps.per_cluster == 1 and counts_clusters_alone(policy.caps))
@@ -369,6 +381,6 @@ def arranged(decided: Decided, order: Sequence[int] | Indices) -> Decided:
         links=chosen.links[taken],
         similarities=chosen.similarities[taken],
         cuts=chosen.cuts[taken],
-        vetoes=chosen.vetoes[taken],
+        also=np.where(chosen.also[taken] >= 0, places[chosen.also[taken]], -1),
     )
     return decided._replace(selection=selection, slots=decided.slots[taken])

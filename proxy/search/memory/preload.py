@@ -22,6 +22,7 @@ from vecsieve.adapters.contract import (
 )
 
 from ..candidates import records_of
+from ..collections.texts import CollectionTexts
 from ..errors import LostReplyError, RefusedReplyError
 from ..fetch import needs_of
 from ..policy import ResolvedPolicy
@@ -39,11 +40,12 @@ Send = Callable[[Question], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where points come from. ``policy``: of a collection. ``has_room``: whether the process may do own work."""
+    """Where points come from. ``policy``: of a collection. ``texts``: learned from its points, too. ``has_room``: whether the process may do own work."""
 
     adapter: Adapter
     send: Send
     policy: Callable[[str], ResolvedPolicy]
+    texts: CollectionTexts
     has_room: Callable[[], bool]
 
 
@@ -125,10 +127,14 @@ class Preload:
         adapter, question = self._source.adapter, lists.searching(collection, vector, ids)
         operation = adapter.classify(RequestHead(method=question.method, path=question.target))
         assert operation is not None  # noqa: S101 - the adapter wrote the request
-        call = adapter.parse_request(operation, question.body, needs_of(policy, None))
+        texts = self._source.texts
+        policy = texts.applied(policy, collection)
+        needs = needs_of(policy, None, texts=texts.needs(policy, collection))
+        call = adapter.parse_request(operation, question.body, needs)
         widened = adapter.widen(call, (call.searches[0].top_k,))
         reply = await self._source.send(Question(method=question.method, target=question.target, body=widened))
-        (pool,), (search,) = adapter.parse_reply(call, reply).pools, call.searches
+        policy, read = texts.judged(collection, policy, call.needs, adapter.parse_reply(call, reply))
+        (pool,), (search,) = read.pools, call.searches
         if search.query is None or not pool.size or len(pool.versions) != pool.size or pool.unusable == pool.size:
             return
         names = tuple([b"%s@%s" % pair for pair in zip(pool.ids, pool.versions, strict=True)])

@@ -1,4 +1,4 @@
-"""Which requests may change what a collection is like, for every backend and both transports."""
+"""Which requests may change what is stored or what a collection is like, for every backend and both transports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MILVUS = "/milvus.proto.milvus.MilvusService/"
 
 
 def over_rest(backend: str, line: str, *, host: str = "") -> str | None:
-    """The collection, ANY, or None where nothing is given another shape. ``line``: method and path."""
+    """The collection, ANY, or None where nothing changes unseen. ``line``: method and path."""
     method, path = line.split(" ")
     reshaped = REST[backend].reshaped
     assert reshaped is not None
@@ -39,21 +39,41 @@ def over_grpc(backend: str, path: str, message: bytes = b"", *, database: str = 
         ("PATCH //collections/docs/", "docs"),
         ("PUT /collections/a%20b", "a b"),
         ("PUT /collections/%ff", ANY),
-        ("PUT /collections/docs/vectors/new", "docs"),
-        ("PUT /collections/docs/snapshots/recover", "docs"),
-        ("POST /collections/docs/snapshots/upload", "docs"),
-        ("POST /collections/docs/from-a-later-version", "docs"),
+        ("PUT /collections/docs/vectors/new", ANY),
+        ("PUT /collections/docs/snapshots/recover", ANY),
+        ("POST /collections/docs/snapshots/upload", ANY),
+        ("PUT /collections/docs/shards/0/snapshots/recover", ANY),
+        ("POST //collections/docs/shards/0/snapshots/upload/", ANY),
+        ("POST /collections/docs/shards/0/snapshot/partial/recover_from", ANY),
+        ("POST /collections/docs/shards/0/cleanup", ANY),
+        ("PUT /collections/docs/shards", ANY),
+        ("POST /collections/docs/shards/delete", ANY),
+        ("POST /collections/docs/cluster", ANY),
+        ("POST /collections/docs/from-a-later-version", ANY),
+        ("PUT /collections/docs/points/from-a-later-version", ANY),
+        ("POST /collections/docs/points/../snapshots/recover", ANY),
         ("POST /collections/aliases", ANY),
         ("PUT /snapshots/recover", ANY),
+        ("DELETE /cluster/peer/7", ANY),
+        ("POST /locks", ANY),
+        ("POST /", ANY),
         ("GET /collections/docs", None),
         ("GET /collections", None),
         ("PUT /collections/docs/points", None),
         ("POST /collections/docs/points/query", None),
         ("POST /collections/docs/points/delete", None),
+        ("POST /collections/docs/points", None),
+        ("POST //collections/docs/points/scroll/", None),
+        ("POST /collections/docs/points/search/matrix/pairs", None),
+        ("PUT /collections/docs/points/vectors", None),
+        ("POST /collections/docs/points/payload/clear", None),
         ("PUT /collections/docs/index", None),
+        ("DELETE /collections/docs/index/key", None),
         ("POST /collections/docs/facet", None),
-        ("POST /locks", None),
-        ("POST /", None),
+        ("POST /collections/docs/snapshots", None),
+        ("DELETE /collections/docs/snapshots/one.snapshot", None),
+        ("POST /collections/docs/shards/0/snapshots", None),
+        ("GET /collections/docs/shards/0/snapshots/one.snapshot", None),
         ("OPTIONS *", None),
     ],
 )
@@ -67,17 +87,24 @@ def test_qdrant_over_rest(line: str, collection: str | None) -> None:
         ("/qdrant.Collections/Create", NAMED, "docs"),
         ("/qdrant.Collections/Delete", NAMED, "docs"),
         ("/qdrant.Collections/Update", NAMED, "docs"),
-        ("/qdrant.Collections/FromALaterVersion", NAMED, "docs"),
+        ("/qdrant.Collections/FromALaterVersion", NAMED, ANY),
+        ("/qdrant.Collections/UpdateCollectionClusterSetup", NAMED, ANY),
+        ("/qdrant.Collections/DeleteShardKey", NAMED, ANY),
+        ("/qdrant.Snapshots/FromALaterVersion", NAMED, ANY),
+        ("/qdrant.Points/FromALaterVersion", NAMED, ANY),
         ("/qdrant.Collections/Create", b"", ANY),
         ("/qdrant.Collections/Create", b"\xff\xff", ANY),
         ("/qdrant.Collections/UpdateAliases", NAMED, ANY),
-        ("/qdrant.Points/CreateVectorName", NAMED, "docs"),
+        ("/qdrant.Points/CreateVectorName", NAMED, ANY),
         ("/qdrant.Collections/Get", NAMED, None),
         ("/qdrant.Collections/List", b"", None),
         ("/qdrant.Collections/CollectionExists", NAMED, None),
         ("/qdrant.Points/Upsert", NAMED, None),
         ("/qdrant.Points/Query", NAMED, None),
         ("/qdrant.Qdrant/HealthCheck", b"", None),
+        ("/qdrant.Snapshots/Create", NAMED, None),
+        ("/grpc.health.v1.Health/Watch", b"", None),
+        ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", b"", None),
     ],
 )
 def test_qdrant_over_grpc(path: str, message: bytes, collection: str | None) -> None:
@@ -95,11 +122,22 @@ def test_qdrant_over_grpc(path: str, message: bytes, collection: str | None) -> 
         ("POST /v2/vectordb/aliases/alter", ANY),
         ("POST /v2/vectordb/indexes/create", ANY),
         ("POST /v2/vectordb/databases/drop", ANY),
+        ("POST /v2/vectordb/partitions/drop", ANY),
+        ("POST /v2/vectordb/collections/release", ANY),
+        ("POST /v2/vectordb/collections/compact", ANY),
+        ("POST /v2/vectordb/jobs/import/create", ANY),
+        ("POST /v2/vectordb/entities/from-a-later-version", ANY),
         ("GET /v1/vector/collections/describe", None),
         ("POST /v2/vectordb/collections/describe", None),
         ("POST /v2/vectordb/collections/list", None),
         ("POST /v2/vectordb/entities/search", None),
         ("POST /v2/vectordb/entities/insert", None),
+        ("POST /v2/vectordb/entities/hybrid_search", None),
+        ("POST /v1/vector/search", None),
+        ("POST /v2/vectordb/collections/load", None),
+        ("POST /v2/vectordb/collections/get_load_state", None),
+        ("POST /v2/vectordb/jobs/import/get_progress", None),
+        ("POST /v2/vectordb/partitions/create", None),
     ],
 )
 def test_milvus_over_rest(line: str, collection: str | None) -> None:
@@ -118,10 +156,20 @@ def test_milvus_over_rest(line: str, collection: str | None) -> None:
         ("RenameCollection", MILVUS_NAMED, ANY),
         ("AlterAlias", MILVUS_NAMED, ANY),
         ("DropDatabase", b"", ANY),
+        ("DropPartition", MILVUS_NAMED, "db/docs"),
+        ("ReleasePartitions", MILVUS_NAMED, "db/docs"),
+        ("Import", MILVUS_NAMED, ANY),
+        ("ManualCompaction", MILVUS_NAMED, ANY),
+        ("RestoreSnapshot", MILVUS_NAMED, ANY),
+        ("FromALaterVersion", MILVUS_NAMED, ANY),
         ("DescribeCollection", MILVUS_NAMED, None),
         ("Insert", MILVUS_NAMED, None),
         ("Search", MILVUS_NAMED, None),
         ("LoadCollection", MILVUS_NAMED, None),
+        ("Flush", MILVUS_NAMED, None),
+        ("HybridSearch", MILVUS_NAMED, None),
+        ("Connect", b"", None),
+        ("GetLoadState", b"", None),
     ],
 )
 def test_milvus_over_grpc(name: str, message: bytes, collection: str | None) -> None:
@@ -142,15 +190,37 @@ def test_milvus_takes_the_database_from_the_metadata_where_the_message_names_non
         ("POST /v1/schema/Article/vectors", ANY),
         ("PUT /v1/aliases/Paper", ANY),
         ("POST /v1/backups/s3/one/restore", ANY),
+        ("DELETE /v1/schema/Article/tenants", ANY),
+        ("PUT /v1/schema/Article/shards/one", ANY),
+        ("POST /v1/classifications", ANY),
+        ("POST /v1/replication/replicate", ANY),
+        ("POST /v2/from-a-later-version", ANY),
         ("GET /v1/schema", None),
         ("POST /v1/schema/Article/tenants", None),
-        ("PUT /v1/schema/Article/shards/one", None),
+        ("PUT /v1/schema/Article/tenants", None),
+        ("POST /v1/backups/s3", None),
+        ("PATCH /v1/objects/Article/7", None),
+        ("DELETE /v1/batch/objects", None),
         ("POST /v1/objects", None),
         ("POST /v1/graphql", None),
     ],
 )
 def test_weaviate_over_rest(line: str, collection: str | None) -> None:
     assert over_rest("weaviate", line) == collection
+
+
+@pytest.mark.parametrize(
+    ("path", "collection"),
+    [
+        ("/weaviate.v1.Weaviate/Search", None),
+        ("/weaviate.v1.Weaviate/BatchObjects", None),
+        ("/weaviate.v1.Weaviate/BatchStream", None),
+        ("/grpc.health.v1.Health/Check", None),
+        ("/weaviate.v1.Weaviate/FromALaterVersion", ANY),
+    ],
+)
+def test_weaviate_over_grpc(path: str, collection: str | None) -> None:
+    assert over_grpc("weaviate", path) == collection
 
 
 IN_CHROMA = "/api/v2/tenants/t/databases/d"
@@ -167,7 +237,11 @@ ID = "01234567-89ab-cdef-0123-456789abcdef"
         (f"DELETE {IN_CHROMA}", ANY),
         ("POST /api/v2/reset", ANY),
         ("POST /api/v1/collections", ANY),
+        (f"POST {IN_CHROMA}/collections/{ID}/from-a-later-version", ANY),
+        ("POST /api/v2/tenants", ANY),
         (f"GET {IN_CHROMA}/collections", None),
+        (f"POST {IN_CHROMA}/collections/{ID}/search", None),
+        (f"POST /api/v1/collections/{ID}/get", None),
         (f"POST {IN_CHROMA}/collections/{ID}/query", None),
         (f"POST {IN_CHROMA}/collections/{ID}/add", None),
         (f"POST {IN_CHROMA}/collections/{ID}/upsert", None),
@@ -184,14 +258,48 @@ def test_chroma_over_rest(line: str, collection: str | None) -> None:
         ("DELETE //indexes/docs", "", ANY),
         ("PATCH /indexes/docs", "", ANY),
         ("POST /backups/b/create-index", "", ANY),
+        ("POST /from-a-later-version", "", ANY),
+        ("POST /bulk/imports", "docs-abc.svc.pinecone.io", "docs-abc"),
+        ("DELETE /namespaces/n", "docs-abc.svc.pinecone.io", "docs-abc"),
+        ("POST /vectors/from-a-later-version", "docs-abc.svc.pinecone.io", "docs-abc"),
+        ("POST /records/namespaces/../../bulk/search", "docs-abc.svc.pinecone.io", "docs-abc"),
         ("GET /indexes", "", None),
         ("POST /embed", "", None),
         ("POST /vectors/upsert", "docs-abc.svc.pinecone.io", None),
+        ("POST //query", "docs-abc.svc.pinecone.io", None),
         ("POST /query", "docs-abc.svc.pinecone.io", None),
+        ("POST /records/namespaces//search", "docs-abc.svc.pinecone.io", None),
+        ("POST /records/namespaces/a%2Fb/c/upsert", "docs-abc.svc.pinecone.io", None),
+        ("POST /assistant/chat/docs", "", None),
     ],
 )
 def test_pinecone_over_rest(line: str, host: str, collection: str | None) -> None:
     assert over_rest("pinecone", line, host=host) == collection
+
+
+@pytest.mark.parametrize(
+    ("path", "collection"),
+    [
+        ("/VectorService/Query", None),
+        ("/VectorService/Upsert", None),
+        ("/VectorService/DeleteNamespace", "docs-abc"),
+        ("/VectorService/FromALaterVersion", "docs-abc"),
+    ],
+)
+def test_pinecone_over_grpc(path: str, collection: str | None) -> None:
+    reshaped = GRPC["pinecone"].reshaped
+    assert reshaped is not None
+    touched = reshaped(RequestHead(method="POST", path=path, host="docs-abc.svc.pinecone.io"))
+    assert (None if touched is None else touched.collection) == collection
+
+
+@pytest.mark.parametrize(
+    ("backend", "path"), [(name, path) for name, each in GRPC.items() for path in sorted(each.unary)]
+)
+def test_no_search_makes_its_collection_forgotten_over_grpc(backend: str, path: str) -> None:
+    head = RequestHead(method="POST", path=path, message=NAMED, host="docs-abc.svc.pinecone.io")
+    is_search = GRPC[backend].adapter().classify(head) is not None
+    assert not is_search or over_grpc(backend, path, NAMED) is None
 
 
 @given(
@@ -201,10 +309,11 @@ def test_pinecone_over_rest(line: str, host: str, collection: str | None) -> Non
     st.binary(max_size=40),
 )
 def test_whatever_comes_is_told_without_an_error(backend: str, method: str, path: str, message: bytes) -> None:
-    """For any method, path and message: an answer, never an exception; and what only reads by GET gives nothing another shape."""
+    """For any method, path and message: an answer, never an exception; and what only reads, by GET or as a search, changes nothing."""
     head = RequestHead(method=method, path=path, message=message)
     over_http, over_grpc = REST[backend].reshaped, GRPC[backend].reshaped if backend in GRPC else None
     assert over_http is not None, "every backend can tell"
     assert method != "GET" or over_http(head) is None
+    assert (REST[backend].adapter().classify(head) is None) or over_http(head) is None, "a search only reads"
     if over_grpc is not None:
         over_grpc(head)

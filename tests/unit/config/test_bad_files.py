@@ -23,13 +23,11 @@ PUBLIC = "http or https, host and perhaps port and path such as https://vecsieve
 GRPC = "host:port such as 127.0.0.1:6334, https://host:port for TLS, without credentials or path or none"
 PORTS = "a mapping from ports, 1 to 65535, to hosts of indexes such as 8101: docs-abc123.svc.aped-4627-b74a.pinecone.io"
 SECONDS = "a number above 0, at most 86400"
-BESIDE = "no certainty beside threshold, which decides alone: leave one of the two out"
+BESIDE = "none, because threshold decides where there are no texts: leave one of the two out"
 HIDDEN = "a rule that can be reached: rules[0] matches all that it matches"
-PRESETS = "exact, careful, default, tickets, classical or vectors"
-CERTAINTY = "a number from 0 to 1, or {first: …, last: …}"
+PRESETS = "default, exact, meaning, vectors or classical"
+CERTAINTY = "none, a number from 0 to 1, or {first: …, last: …}"
 CUSTOM = "module:function, importable here, because merge is custom"
-CERTAINTY_INSTEAD = "policy.certainty, such as {first: 0.85, last: 0.4}, instead of a threshold: the calibrated rule replaced the growing cut"
-SHORT_FACTOR = "nothing: the calibrated rule weighs short texts by itself, so the line can be removed"
 
 MESSAGES = {
     "admin_is_listen": [
@@ -44,7 +42,6 @@ MESSAGES = {
     ],
     "write_tiers_crossed": [
         "policy.write.related: wanted below semantic (0.9); saw 0.95",
-        "policy.write.semantic: wanted below exact (0.9); saw 0.9",
     ],
     "preload_of_another_backend": [
         'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',
@@ -88,22 +85,13 @@ MESSAGES = {
     "chunks_that_swallow_each_other": [
         "policy.metadata.chunk_overlap: wanted below chunk_size (100); saw 100",
     ],
-    "text_signals": [
-        "policy.text.containment: wanted a number from 0 to 1 or none; saw 80",
-        "policy.text.simhash: wanted a whole number from 0 to 64 or none; saw 65",
-        'policy.text.require: wanted any or all; saw "both"',
-        'rules[0].policy.text: wanted {containment: …, …} or none; saw "yes"',
-    ],
-    "threshold_of_an_earlier_version": [
-        f"policy.threshold.growing: wanted {CERTAINTY_INSTEAD}; saw 0.15",
-        f"policy.threshold.power: wanted {CERTAINTY_INSTEAD}; saw 0.7",
-        f"policy.threshold.most: wanted {CERTAINTY_INSTEAD}; saw 0.5",
-        f"policy.threshold.trusted: wanted {CERTAINTY_INSTEAD}; saw 0.15",
-        f"policy.threshold.wary: wanted {CERTAINTY_INSTEAD}; saw 0.4",
-        f"policy.threshold.least: wanted {CERTAINTY_INSTEAD}; saw 0.0",
-        f"rules[0].policy.threshold.least: wanted {CERTAINTY_INSTEAD}; saw 0.1",
-        f"rules[1].policy.threshold.growing: wanted {CERTAINTY_INSTEAD}; saw 0.15",
-        'unknown setting "rules[1].policy.threshold.powr"',
+    "texts_and_rewordings": [
+        'policy.texts: wanted exact, said, edited or none; saw "all"',
+        'policy.rewordings: wanted a number from 0 to 1 or none; saw "often"',
+        'unknown setting "rules[1].policy.text". Did you mean "texts"?',
+        'unknown setting "rules[1].policy.guards"',
+        'unknown setting "rules[1].policy.stitch"',
+        "rules[0].policy.rewordings: wanted none, because texts is none and rewordings are read in texts; saw 0.36",
     ],
     "certainty_out_of_range": [
         f"policy.certainty: wanted {CERTAINTY}; saw 90",
@@ -111,7 +99,7 @@ MESSAGES = {
         "rules[1].policy.certainty.first: wanted a number from 0 to 1; saw 1.5",
     ],
     "certainty_under_a_threshold": [
-        "rules[0].policy.certainty: wanted threshold: none beside it, because the threshold that this rule inherits decides; saw 0.9",
+        f"rules[0].policy.certainty: wanted {BESIDE}; saw 0.9",
     ],
     "certainty_beside_a_threshold": [
         f"policy.certainty: wanted {BESIDE}; saw 0.9",
@@ -125,19 +113,16 @@ MESSAGES = {
     "certainty_that_is_no_number": [
         f'policy.certainty: wanted {CERTAINTY}; saw "high"',
         f"rules[0].policy.certainty: wanted {CERTAINTY}; saw true",
-        f'rules[1].policy.certainty: wanted {CERTAINTY}; saw "none"',
         f"rules[2].policy.certainty: wanted {CERTAINTY}; saw [0.9, 0.4]",
         'rules[3].policy.certainty.first: wanted a number from 0 to 1; saw "0.9"',
         'unknown setting "rules[3].policy.certainty.lats". Did you mean "last"?',
     ],
-    "ties_guards_and_caps": [
+    "ties_and_caps": [
         "profiles.reload_seconds: wanted a number above 0, at most 86400; saw 0",
         "explain.keep: wanted a whole number from 0 to 1000 or none; saw -1",
         'policy.chain: wanted a list of citations, authority, recency, shorter, rank, each once; saw ["recency", "recency"]',
         "policy.caps.per_cluster: wanted a whole number from 1 to 100; saw 0",
         'policy.caps.per_document: wanted a whole number from 1 to 2147483647 or none; saw "many"',
-        "policy.guards.numbers: wanted true or false; saw 1",
-        "policy.guards.short_words: wanted a whole number from 1 to 2147483647; saw 0",
     ],
     "escape_out_of_range": [
         "<file>: wanted YAML; saw an escape or a directive out of range",
@@ -150,16 +135,16 @@ MESSAGES = {
         'unknown setting "limits.conections". Did you mean "connections"?',
         "policy.fetch.factor: wanted a number from 1 to 50; saw 0.5",
         'policy.mmr.lambda: wanted a number from 0 to 1; saw "0.5"',
-        'rules[0].preset: wanted exact, careful, default, tickets, classical, vectors or none; saw "gentle"',
+        'rules[0].preset: wanted default, exact, meaning, vectors, classical or none; saw "gentle"',
         'rules[1].policy.distance: wanted auto or cosine; saw "euclid"',
-        "policy.fetch.floor: wanted at most fetch.cap (200); saw 500",
+        "policy.fetch.floor: wanted at most fetch.cap (256); saw 500",
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         'rules[1].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "floor_above_cap": [
-        "policy.fetch.floor: wanted at most fetch.cap (200); saw 300",
+        "policy.fetch.floor: wanted at most fetch.cap (256); saw 300",
     ],
     "fraction_for_count": [
         "workers: wanted a whole number from 1 to 256; saw 1.5",
@@ -266,7 +251,7 @@ MESSAGES = {
         'policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
     ],
     "page_cap_below_cap": [
-        "policy.fetch.page_cap: wanted at least fetch.cap (200); saw 100",
+        "policy.fetch.page_cap: wanted at least fetch.cap (256); saw 100",
     ],
     "path_prefix_relative": [
         f'upstream.path_prefix: wanted {PREFIX}; saw "qdrant"',
@@ -345,11 +330,6 @@ MESSAGES = {
     "tab": [
         "<file>:2:1: wanted YAML; saw character '\\t' that cannot start any token",
     ],
-    "setting_of_an_earlier_version": [
-        f"policy.text.short_factor: wanted {SHORT_FACTOR}; saw 1.33",
-        'policy.metadata.section: wanted nothing: searches never used it, so the line can be removed; saw ["section_id"]',
-        f"rules[0].policy.text.short_factor: wanted {SHORT_FACTOR}; saw 1.0",
-    ],
     "tag_that_lies": [
         "workers: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:int",
     ],
@@ -408,7 +388,7 @@ MESSAGES = {
         'policy.linkage: wanted single, complete, average or leader; saw "ward"',
     ],
     "unknown_preset": [
-        'rules[0].preset: wanted exact, careful, default, tickets, classical, vectors or none; saw "carefull". Did you mean "careful"?',
+        'rules[0].preset: wanted default, exact, meaning, vectors, classical or none; saw "meanings". Did you mean "meaning"?',
     ],
     "upstream_grpc": [
         f'upstream.url: wanted {URL}; saw "grpc://qdrant:6334"',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vecsieve.config.fields import closest, is_mapping, leaves, members, models_in, removed, suggestion, wanted_of
+from vecsieve.config.fields import closest, is_mapping, leaves, members, models_in, suggestion, wanted_of
 from vecsieve.config.policy import (
     CertaintySettings,
     FetchSettings,
@@ -27,9 +27,10 @@ def test_leaves_are_scalars_with_their_kinds() -> None:
     assert kinds["policy.mmr.lambda"] == ("float", False)
     assert kinds["policy.threshold.fixed"] == ("float", False)
     assert kinds["policy.threshold"] == ("none", True)
+    assert kinds["policy.certainty"] == ("none", True)
     assert kinds["policy.certainty.first"] == kinds["policy.certainty.last"] == ("float", False)
     assert kinds["policy.vector"] == ("text", True)
-    assert not {"rules", "policy.tenant_keys", "policy.text_fields", "policy.fetch", "policy.certainty"} & kinds.keys()
+    assert not {"rules", "policy.tenant_keys", "policy.text_fields", "policy.fetch"} & kinds.keys()
 
 
 def test_members_have_the_names_that_users_write() -> None:
@@ -58,7 +59,7 @@ def test_the_models_of_a_choice_are_found_in_order() -> None:
         (LimitSettings, "drain_seconds", "a number from 0 to 86400"),
         (PolicySettings, "when", "redundant or always"),
         (PolicySettings, "vector", "text or none"),
-        (PolicySettings, "certainty", "a number from 0 to 1, or {first: …, last: …}"),
+        (PolicySettings, "certainty", "none, a number from 0 to 1, or {first: …, last: …}"),
         (PolicySettings, "threshold", "{fixed: …} or {relative: …, min: …, max: …} or none"),
         (CertaintySettings, "first", "a number from 0 to 1"),
         (RuleSettings, "policy", "a mapping"),
@@ -97,13 +98,3 @@ def test_a_name_that_exists_in_two_other_places_is_not_guessed() -> None:
 
 def test_the_closest_name_wins() -> None:
     assert closest("VECSIEVE_LISTN", ["VECSIEVE_ADMIN", "VECSIEVE_LISTEN"]) == "VECSIEVE_LISTEN"
-
-
-def test_settings_of_earlier_versions_are_no_settings_and_say_what_to_write() -> None:
-    known = {leaf.path for leaf in leaves()}
-    assert ("policy", "text", "short_factor") in removed()
-    assert ("policy", "metadata", "section") in removed()
-    assert {
-        ("policy", "threshold", key) for key in ("growing", "power", "most", "trusted", "wary", "least")
-    } <= removed().keys()
-    assert not known & removed().keys()

@@ -117,7 +117,7 @@ def test_a_certainty_that_cannot_be_one_is_told_beside_a_variable_of_its_member(
         load(file=file, environment={"VECSIEVE_POLICY_CERTAINTY_LAST": "0.3"}, flags={})
     assert (
         str(caught.value)
-        == f"{file}:1: policy.certainty: wanted a number from 0 to 1, or {{first: …, last: …}}; saw 90"
+        == f"{file}:1: policy.certainty: wanted none, a number from 0 to 1, or {{first: …, last: …}}; saw 90"
     )
 
 

@@ -162,16 +162,6 @@ def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
     assert found.finding.wanted == "none, because Chroma has no gRPC"
 
 
-def test_a_text_signal_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
-    rules = ({"collection": "a", "policy": {"text": {"indel": 0.85}}},)
-    _, findings = judged({"rules": rules}, ())
-    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
-        ("rules[0].policy.text.indel", "none: rapidfuzz is not installed; it comes with pip install 'vecsieve[indel]'")
-    ]
-    assert judged({"policy": {"text": {"jaccard": 0.9}}}, ())[1] == ()
-
-
 def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
     _, findings = judged({"policy": {"budget": {"tokenizer": "o200k_base"}}}, ())
@@ -181,9 +171,22 @@ def test_a_tokenizer_whose_library_is_missing_is_told_with_what_brings_it(monkey
     assert judged({"policy": {"budget": {"tokens": 100}}}, ())[1] == ()
 
 
-def test_stitching_without_texts_is_a_contradiction() -> None:
-    _, findings = judged({"policy": {"stitch": "drop", "text": None}}, ())
+def test_rewordings_without_texts_are_a_contradiction() -> None:
+    _, findings = judged({"policy": {"rewordings": 0.3, "texts": None}}, ())
     assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
-        ("policy.stitch.mode", "off, because text is none and overlaps are found in texts")
+        ("policy.rewordings", "none, because texts is none and rewordings are read in texts")
     ]
-    assert judged({"policy": {"stitch": {"mode": "mark", "overlap": 0.2}}}, ())[1] == ()
+    assert judged({"policy": {"rewordings": 0.3}}, ())[1] == ()
+
+
+def test_a_certainty_beside_a_threshold_is_a_contradiction_in_a_rule_that_inherits_it_too() -> None:
+    rules = ({"collection": "a", "policy": {"certainty": 0.9}},)
+    _, findings = judged({"policy": {"threshold": {"fixed": 0.1}}, "rules": rules}, ())
+    assert [(dotted(finding.path), finding.wanted) for finding in findings] == [
+        (
+            "rules[0].policy.certainty",
+            "none, because threshold decides where there are no texts: leave one of the two out",
+        )
+    ]
+    for preset in ("default", "exact", "meaning", "vectors"):
+        assert judged({"policy": {"threshold": {"fixed": 0.1}}, "rules": ({"preset": preset},)}, ())[1] == ()

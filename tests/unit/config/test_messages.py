@@ -67,11 +67,11 @@ def test_a_word_like_none_of_them_is_not_guessed(tmp_path: Path) -> None:
     assert line.endswith('saw "opensearch"')
 
 
-@pytest.mark.parametrize("text", ["policy: {preset: tickets}", "preset: tickets"])
+@pytest.mark.parametrize("text", ["policy: {preset: meaning}", "preset: meaning"])
 def test_a_preset_in_the_wrong_place_is_told_where_it_belongs(tmp_path: Path, text: str) -> None:
     (line,) = said(tmp_path, text)
     assert line.startswith("x.yaml:1: ")
-    assert line.endswith('preset: presets belong in a rule: rules: [{collection: "*", preset: tickets}]')
+    assert line.endswith('preset: presets belong in a rule: rules: [{collection: "*", preset: meaning}]')
 
 
 def test_an_unknown_preset_in_the_wrong_place_is_answered_with_a_known_one(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_an_unknown_preset_in_the_wrong_place_is_answered_with_a_known_one(tmp_p
 
 
 def test_a_rules_member_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path) -> None:
-    assert said(tmp_path, "rules:\n  - match: docs\n    preset: tickets\n") == [
+    assert said(tmp_path, "rules:\n  - match: docs\n    preset: meaning\n") == [
         "x.yaml:2: rules[0].match: a rule has name, backend, collection, preset and policy; there is no match"
     ]
     assert said(tmp_path, "rules:\n  - colection: docs\n") == [

@@ -32,33 +32,36 @@ def test_the_names_that_the_schema_takes_are_the_presets() -> None:
     assert tuple(PRESETS) == get_args(PresetName)
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "last"),
-    [("exact", 1.0, 1.0), ("careful", 0.9, 0.9), ("default", 0.85, 0.4), ("tickets", 0.6, 0.3)],
-)
-def test_a_preset_of_the_calibrated_rule_decides_by_its_certainty_whatever_the_policy_says(
-    name: str, first: float, last: float
-) -> None:
-    for policy in (PolicySettings(), base(threshold={"fixed": 0.1}), base(certainty=0.5)):
+DECIDERS = {
+    "default": ("edited", None, None, None),
+    "exact": ("exact", None, None, None),
+    "meaning": ("edited", 0.36, CertaintySettings(first=0.85, last=0.4), None),
+    "vectors": (None, None, CertaintySettings(first=0.85, last=0.4), None),
+    "classical": (None, None, None, FixedThreshold(fixed=0.15)),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_replaces_all_that_decides_whatever_the_policy_says(name: str) -> None:
+    for policy in (
+        PolicySettings(),
+        base(threshold={"fixed": 0.1}),
+        base(certainty=0.5, rewordings=0.9),
+        base(texts=None),
+    ):
         made = policy_of(policy, rule(preset=name))
-        assert made.threshold is None
-        assert made.certainty == CertaintySettings(first=first, last=last)
+        assert (made.texts, made.rewordings, made.certainty, made.threshold) == DECIDERS[name]
 
 
-def test_careful_and_default_change_the_certainty_and_nothing_else() -> None:
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "classical"])
+def test_a_preset_changes_nothing_but_what_decides(name: str) -> None:
+    made = policy_of(PolicySettings(), rule(preset=name))
+    deciders = {"texts": "edited", "rewordings": None, "certainty": None, "threshold": None}
+    assert made.model_copy(update=deciders) == PolicySettings()
+
+
+def test_the_default_is_the_policy_without_any_setting() -> None:
     assert policy_of(PolicySettings(), rule(preset="default")) == PolicySettings()
-    careful = policy_of(PolicySettings(), rule(preset="careful"))
-    assert careful.model_copy(update={"certainty": CertaintySettings()}) == PolicySettings()
-
-
-def test_exact_compares_texts_by_containment() -> None:
-    made = policy_of(PolicySettings(), rule(preset="exact"))
-    assert made.text is not None
-    assert (made.text.identical, made.text.containment) == (True, 0.9)
-
-
-def test_vectors_reads_no_text() -> None:
-    assert policy_of(PolicySettings(), rule(preset="vectors")) == base(text=None)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -74,7 +77,7 @@ def test_a_preset_of_an_earlier_version_is_none_and_says_what_to_write(name: str
     assert name not in PRESETS
     said = instead_of(name)
     assert said is not None
-    assert said.startswith("exact, careful, default, tickets, classical or vectors; ")
+    assert said.startswith("default, exact, meaning, vectors or classical; ")
     assert said.endswith(f"; threshold: {{fixed: {cut}}} gives the cut of the former {name}")
 
 
@@ -105,8 +108,8 @@ def test_members_of_certainty_are_laid_on_one_by_one(
 
 
 def test_a_member_of_certainty_is_laid_on_the_preset_s() -> None:
-    made = policy_of(base(certainty=0.2), rule(preset="careful", policy={"certainty": {"last": 0.5}}))
-    assert made.certainty == CertaintySettings(first=0.9, last=0.5)
+    made = policy_of(base(certainty=0.2), rule(preset="vectors", policy={"certainty": {"last": 0.5}}))
+    assert made.certainty == CertaintySettings(first=0.85, last=0.5)
 
 
 @pytest.mark.parametrize("none", [None, "none"])
@@ -126,7 +129,7 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         order="mmr",
         short="fill",
         distance="cosine",
-        text=None,
+        texts=None,
         diversify=None,
     )
 
@@ -167,8 +170,10 @@ def test_a_list_replaces_a_list() -> None:
 
 
 def test_own_members_are_the_presets_under_the_rules() -> None:
-    assert own_members(rule(preset="careful", policy={"when": "always"})) == {
-        "certainty": {"first": 0.9, "last": 0.9},
+    assert own_members(rule(preset="exact", policy={"when": "always"})) == {
+        "texts": "exact",
+        "rewordings": None,
+        "certainty": None,
         "threshold": None,
         "when": "always",
     }

@@ -25,14 +25,14 @@ def test_every_setting_is_shown_in_the_order_of_the_models() -> None:
     lines = effective(Settings()).splitlines()
     tops = [line.split(":")[0] for line in lines if line[:1].isalpha()]
     assert tops == list(Settings.model_fields)
-    not_the_default = {"fixed", "relative", "min", "max", "lambda", "relevance", "similarity"}
+    not_the_default = {"fixed", "relative", "min", "max", "lambda", "relevance", "similarity", "first", "last"}
     names = {line.split(":")[0].strip() for line in lines}
     assert names >= {leaf.path[-1] for leaf in leaves()} - not_the_default
 
 
 def test_numbers_words_and_lists_look_as_a_person_would_write_them() -> None:
     lines = effective(Settings(mode="off", policy=PolicySettings(tenant_keys=("tenant",)))).splitlines()
-    assert {"mode: off", "listen: 127.0.0.1:6343", "  connect_timeout_seconds: 2.0", "    first: 0.85"} <= set(lines)
+    assert {"mode: off", "listen: 127.0.0.1:6343", "  connect_timeout_seconds: 2.0", "    factor: 5.0"} <= set(lines)
     assert lines[lines.index("  tenant_keys:") + 1] == "  - tenant"
 
 
@@ -72,9 +72,9 @@ def test_what_is_shown_loads_back_to_the_same_settings(
     assert loaded_again(effective(settings), tmp_path_factory.getbasetemp()) == settings
 
 
-def test_a_threshold_is_shown_without_a_certainty_and_loads_back(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"policy": {"threshold": {"fixed": 0.1}}})
-    assert "certainty" not in effective(settings).partition("overrides:")[2].partition("policy:")[2]
+@pytest.mark.parametrize("policy", [{"threshold": {"fixed": 0.1}}, {"certainty": 0.9}, {"texts": "none"}])
+def test_what_decides_is_shown_and_loads_back(policy: dict[str, object], tmp_path: Path) -> None:
+    settings = Settings.model_validate({"policy": policy})
     assert loaded_again(effective(settings), tmp_path) == settings
 
 

@@ -70,13 +70,15 @@ async def test_there_are_four_tools_whose_arguments_are_described() -> None:
 
 
 async def test_optimize_is_the_work_of_the_endpoint() -> None:
-    chunks = [{"id": 1, "text": "a text"}, {"id": 2, "text": "A text."}]
+    chunks = [{"id": 1, "text": "a text"}, {"id": 2, "text": "a text"}]
     async with client() as model:
         result = await model.call_tool("optimize", {"chunks": chunks})
         assert not result.is_error
         assert result.structured_content == json.loads(said(result))
         assert [each["id"] for each in result.structured_content["chunks"]] == [1]
-        assert result.structured_content["removed"] == [{"id": 2, "stage": "exact", "repeats": 1}]
+        assert result.structured_content["removed"] == [
+            {"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}
+        ]
 
 
 @pytest.mark.parametrize(

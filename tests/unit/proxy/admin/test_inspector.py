@@ -16,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.proxy.admin.test_server import STATUS, Raw, send
 
-from support.inspected import CHOSEN, inspector, no_costs, seen
+from support.inspected import CHOSEN, inspector, no_costs, no_pools, seen
+from support.kept_pools import EDITED, kept, pool_of
 from support.selections import selection
 from vecsieve.proxy.admin.inspector import Asked, RefusedError, verdict_of
+from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONTENT_SECURITY_POLICY, AdminServer, Pages
-from vecsieve.proxy.jobs.calibrate.labels import read_labels
+from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Fate, Link
 from vecsieve.proxy.telemetry.exposition import Scrape
 
@@ -107,8 +109,8 @@ async def test_a_search_says_of_every_candidate_what_became_of_it() -> None:
         ]
         first = found["left_out"][0]
         assert first["copy"] == {
-            "of": 0, "rank": 0, "reason": "vectors", "rule": "distance", "similarity": 0.91, "cut": None, "margin": None,
-            "evidence": "near (0.91)", "weighed": [],
+            "of": 0, "rank": 0, "also": None, "reason": "vectors", "similarity": 0.91, "cut": None,
+            "why": "a vector near that of 1 (.91)",
         }  # fmt: skip
         assert first["text"] is None
 
@@ -177,12 +179,12 @@ async def test_settings_have_no_secret_and_name_the_rule_of_a_collection(tmp_pat
         assert "policy" not in await asked.get("/api/settings")
 
 
-async def test_doubtful_are_the_drops_by_a_cut_each_pair_once() -> None:
+async def test_doubtful_are_the_drops_without_a_proof_each_pair_once() -> None:
     several = selection(
         keep=[0],
         representative=[0, 0, 0, 0],
         fates=[Fate.KEPT, Fate.COLLAPSED, Fate.COLLAPSED, Fate.COLLAPSED],
-        links=[0, Link.DISTANCE, Link.DISTANCE, Link.IDENTICAL],
+        links=[0, Link.DISTANCE, Link.DISTANCE, Link.EQUAL],
         similarities=[np.nan, 0.97, 0.93, 1.0],
     )
     async with asking() as asked:
@@ -197,15 +199,13 @@ async def test_doubtful_are_the_drops_by_a_cut_each_pair_once() -> None:
             ("other", 0, 1, 0.97),
             ("other", 0, 2, 0.93),
         ]
-        assert [each["similarity"] for each in found] == [0.93, 0.93, 0.97, 0.97], (
-            "without margins the least alike first"
-        )
+        assert [each["similarity"] for each in found] == [0.93, 0.93, 0.97, 0.97], "the largest difference first"
         for _ in range(5):
             asked.recent.add(seen(selection([0], [0], [Fate.KEPT])))
         assert len((await asked.get("/api/doubtful"))["pairs"]) == 4, "kept beyond their searches"
 
 
-async def test_a_judgement_is_a_line_that_calibrate_reads(tmp_path: Path) -> None:
+async def test_a_judgement_is_a_line_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     async with asking(explain={"judgements": str(file)}) as asked:
         asked.recent.add(seen(CHOSEN, b'"a"', b'"b"', b"18446744073709551615", b"4", b"5"))
@@ -217,8 +217,6 @@ async def test_a_judgement_is_a_line_that_calibrate_reads(tmp_path: Path) -> Non
             {"collection": "docs", "a": "a", "b": "b", "copy": True},
             {"collection": "docs", "a": 18446744073709551615, "b": 4, "copy": False},
         ]
-        assert [label.pair for label in read_labels(file, collection="docs")] == [("a", "b"), (18446744073709551615, 4)]
-        assert read_labels(file, collection="other") == ()
         assert file.stat().st_mode & 0o777 == 0o600
         page = await asked.get("/api/doubtful")
         assert (page["judgements"], page["pairs"][0]["judged"]) == (str(file), True)
@@ -376,7 +374,7 @@ async def test_doubtful_pairs_are_bounded_however_many_there_are() -> None:
             asked.recent.add(seen(many, collection=collection))
         found = (await asked.get("/api/doubtful"))["pairs"]
         assert len(found) == 200
-        assert max(each["margin"] for each in found) < 0.01
+        assert max(each["similarity"] for each in found) < 0.91
         assert {each["collection"] for each in found} == set("abcde")
 
 
@@ -430,24 +428,41 @@ async def test_explanations_keep_the_databases_own_identifiers() -> None:
         assert (page["keep"], page["records"][0]["kept"][0]["id"]) == (5, 18446744073709551615)
 
 
-async def test_the_smallest_margin_comes_first_whatever_the_rule() -> None:
-    near = selection(
+async def test_what_differs_most_comes_first_whatever_the_reason() -> None:
+    several = selection(
         keep=[0],
-        representative=[0, 0, 0, 0],
-        fates=[Fate.KEPT, Fate.COLLAPSED, Fate.COLLAPSED, Fate.COLLAPSED],
-        links=[0, Link.DISTANCE, Link.CONTAINMENT, Link.CONTAINMENT],
-        similarities=[np.nan, 0.97, 0.6, 1.0],
-        cuts=[np.nan, 0.9, 0.58, np.nan],
+        representative=[0, 0, 0, 0, 0, 0],
+        fates=[Fate.KEPT] + [Fate.COLLAPSED] * 5,
+        links=[0, Link.DISTANCE, Link.EDITED, Link.CONTAINED, Link.REWORDED, Link.FRAMED],
+        similarities=[np.nan, 0.97, 0.96, 1.0, 0.7, 0.5],
+        cuts=[np.nan, 0.9, np.nan, np.nan, np.nan, np.nan],
     )
-    rules = ({"collection": "old", "policy": {"threshold": {"fixed": 0.1}}},)
-    async with asking(rules=rules) as asked:
-        asked.recent.add(seen(near))
+    async with asking() as asked:
+        asked.recent.add(seen(several))
         found = (await asked.get("/api/doubtful"))["pairs"]
-        assert [(each["b"]["id"], each["margin"], each["rule"]) for each in found] == [
-            (2, 0.02, "containment"),
-            (1, 0.07, "distance"),
+        assert [(each["b"]["id"], each["reason"], each["why"]) for each in found] == [
+            (4, "reworded", "repeats 1 in other words (doubt .30)"),
+            (2, "edited", "an edited copy of 1"),
+            (1, "vectors", "a vector near that of 1 (.97, cut .90)"),
         ]
-        assert {each["measure"] for each in found} == {"probability"}
-        asked.recent.add(seen(near, collection="old"))
-        detail = await asked.get(f"/api/searches/{FIRST + 256}")
-        assert (detail["collection"], detail["measure"]) == ("old", "similarity")
+
+
+@pytest.mark.parametrize("texts", [True, False])
+async def test_reasons_are_in_words_of_the_texts_only_where_texts_may_be_shown(texts: bool) -> None:
+    """In a search and in /explain, from the pool that was kept; without one the kind of the reason is shown."""
+    long, edited = EDITED
+    pool = kept(pool_of(long, edited, "Take 20 mg of the drug.", "Take 40 mg of the drug."), top_k=3)
+    chosen = select(pool.candidates(), top_k=3, policy=pool.policy)
+    recent, pools = Recent(5, now=lambda: CLOCK, texts=texts), no_pools()
+    recent.add(replace(seen(chosen), scores=pool.bare.scores))
+    pools._add(Sampled("docs", recent.last, pool))
+    recent.add(replace(seen(chosen), scores=pool.bare.scores))
+    made = inspector(recent, pools)
+    plain, told = orjson.loads(await made.explain())["records"]
+    one = Asked(method="GET", path=f"/api/searches/{FIRST}", query="", field={"Host": "localhost"}.get)
+    assert orjson.loads(await made.answer(one))["kept"] == told["kept"]
+    assert plain["left_out"][0]["copy"]["why"] == "an edited copy of 1"
+    assert [each["stays"] for each in plain["kept"]] == [None, None, None]
+    assert told["left_out"][0]["copy"]["why"] == "an edited copy of 1" + (": 'that' left out" if texts else "")
+    stays = "stays: '40 mg' for '20 mg' in 3" if texts else "stays: says something else than 3"
+    assert [each["stays"] for each in told["kept"]] == [None, None, stays]

@@ -1,4 +1,4 @@
-"""Recent pools: a bounded sample, taken beside the answers, that holds no text and keeps nobody waiting."""
+"""Recent pools: a bounded sample, taken beside the answers, that keeps nobody waiting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from support.clocks import ManualClock
 from support.faultup import FaultyUpstream, answering, raw_exchange
 from support.running import Running, running
 from support.scripted_qdrant import honest, request, search
-from vecsieve.proxy.admin.pools import BURST, PER_SECOND, Pools
-from vecsieve.proxy.runtime.loop import LongWork
+from vecsieve.proxy.admin.pools import PER_SECOND
 
 
 async def until_taken(proxy: Running, count: int) -> None:
@@ -28,7 +27,7 @@ async def test_a_search_is_taken_after_its_answer_with_its_number_and_policy() -
         (numbered,) = proxy.process.recent.newest()
         assert (sampled.collection, sampled.number) == ("c", numbered.number)
         assert sampled.pool.top_k == 3
-        assert len(sampled.pool.scores) == 8
+        assert len(sampled.pool.bare.scores) == 8
         assert proxy.process.pools.size_bytes == sampled.pool.size_bytes
 
 
@@ -58,11 +57,18 @@ async def test_a_reload_that_keeps_nothing_drops_what_is_held() -> None:
 
 async def test_more_searches_than_the_budget_are_not_taken_until_time_passes() -> None:
     clock = ManualClock()
-    made = Pools(keep=True, clock=clock, work=LongWork())
-    allowed = [made._may() for _ in range(BURST + 3)]
-    assert allowed == [True] * BURST + [False] * 3
-    clock.now += 1.0 / PER_SECOND
-    assert [made._may() for _ in range(2)] == [True, False]
+    async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url) as proxy:
+        proxy.process.pools._clock = clock
+        proxy.process.pools._at = clock()
+        proxy.process.pools._allowed = 1.0
+        for _ in range(3):
+            await raw_exchange(proxy.port, request(search()))
+        await until_taken(proxy, 1)
+        await asyncio.sleep(0.05)
+        assert len(proxy.process.pools.held()) == 1
+        clock.now += 1.0 / PER_SECOND
+        await raw_exchange(proxy.port, request(search()))
+        await until_taken(proxy, 2)
 
 
 async def test_the_oldest_go_when_there_are_too_many_bytes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -17,13 +18,13 @@ from support.policies import CLASSICAL
 from support.pools import planted, pool
 from support.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
-from vecsieve.proxy.admin.recent import Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
+from vecsieve.proxy.admin.recent import NOTHING, Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.selection.policy import Caps
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
-from vecsieve.proxy.telemetry.labels import Collapse, Guard, Outcome
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection
+from vecsieve.proxy.telemetry.labels import Collapse, Outcome
 from vecsieve.proxy.telemetry.reports import Report
 
 OPERATION = Operation(backend="qdrant", name="query", collection="docs")
@@ -31,7 +32,7 @@ SEARCH = Search(top_k=3, offset=0, pages=False, query=np.ones(2, dtype=np.float3
 CANARY = b"CANARY-77aa1"
 
 
-def explained(chosen: Selection, *ids: bytes) -> Record:
+def explained(chosen: Selection, *ids: bytes, why: Mapping[int, str] = NOTHING) -> Record:
     n = len(chosen.representative)
     fetched = Pool(
         scores=np.linspace(1, 0, n),
@@ -41,65 +42,81 @@ def explained(chosen: Selection, *ids: bytes) -> Record:
         vector_name="CANARY-77aa1",
     )
     call = SimpleNamespace(operation=OPERATION, searches=(SEARCH,))
-    attempt = SimpleNamespace(
-        call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,), overlapping=()
-    )
+    attempt = SimpleNamespace(call=call, reply=SimpleNamespace(pools=(fetched,)), selections=(chosen,), plan=(8,))
     report = Report("qdrant", "query", Outcome.DEDUP, 0.0, 0.0, figures=(figures(SEARCH, fetched, chosen),))
     [seen] = seen_of(cast(Attempt, attempt), report, texts=False)
-    return seen.record()
+    return seen.record(why)
 
 
 CHOSEN = selection(
     keep=[0, 2, 4],
     representative=[0, 0, 2, 2, 0, 5, 6, 0],
     fates=[Fate.KEPT, Fate.COLLAPSED, Fate.KEPT, Fate.COLLAPSED, Fate.FILLED, Fate.CAPPED, Fate.NOT_CHOSEN, Fate.COLLAPSED],
-    links=[0, Link.IDENTICAL, 0, Link.CONTAINMENT, Link.DISTANCE, 0, 0, Link.SPAN],
-    similarities=[np.nan, 1.0, np.nan, 0.876543, np.nan, np.nan, np.nan, 0.5],
-    cuts=[np.nan, np.nan, np.nan, 0.85, np.nan, np.nan, np.nan, np.nan],
-    vetoes=[0, 0, Veto.NUMBER, 0, 0, 0, Veto.DATE, 0],
+    links=[0, Link.EQUAL, 0, Link.JOINED, Link.DISTANCE, 0, 0, Link.EDITED],
+    similarities=[np.nan, 1.0, np.nan, 1.0, np.nan, np.nan, np.nan, 0.962345],
+    cuts=[np.nan, np.nan, np.nan, np.nan, 0.85, np.nan, np.nan, np.nan],
+    also=[-1, -1, -1, 0, -1, -1, -1, -1],
     threshold=0.123456,
 )  # fmt: skip
 IDS = (b"1", b'"b"', b"18446744073709551615", b"4", b"5", b"6", b"7", b"8")
 
 
-def test_every_result_names_whom_it_stands_for_and_the_guard_it_owes_its_place_to() -> None:
+def test_every_result_names_whom_it_stands_for_and_why_it_fills_the_page() -> None:
     first, second, third = explained(CHOSEN, *IDS).kept
-    assert first == Kept(id=1, rank=0, score=1.0, collapsed_ids=("b", 8), copy=None, kept_apart_by=None)
-    assert second == Kept(
-        id=18446744073709551615, rank=2, score=0.7143, collapsed_ids=(4,), copy=None, kept_apart_by=Guard.NUMBER
-    )
+    assert first == Kept(id=1, rank=0, score=1.0, collapsed_ids=("b", 8), copy=None)
+    assert second == Kept(id=18446744073709551615, rank=2, score=0.7143, collapsed_ids=(4,), copy=None)
     assert third.copy == Copy(
-        of=1, rank=0, reason=Collapse.VECTORS, rule="distance", similarity=None, cut=None, margin=None, evidence="near"
-    ), "it fills the page"
+        of=1,
+        rank=0,
+        also=None,
+        reason=Collapse.VECTORS,
+        similarity=None,
+        cut=0.85,
+        why="in one cluster with 1 by their vectors",
+    )
 
 
-def test_every_candidate_left_out_has_its_reason_and_rule() -> None:
+def test_every_candidate_left_out_has_its_reason() -> None:
     found = explained(CHOSEN, *IDS).left_out
     assert [(each.id, each.rank, each.reason) for each in found] == [
-        ("b", 1, Collapse.IDENTICAL_TEXT),
-        (4, 3, Collapse.NEAR_TEXT),
+        ("b", 1, Collapse.EQUAL_TEXT),
+        (4, 3, Collapse.JOINED),
         (6, 5, LeftOutBy.CAPPED),
         (7, 6, LeftOutBy.NOT_CHOSEN),
-        (8, 7, Collapse.SPAN),
+        (8, 7, Collapse.EDITED),
     ]
     assert found[1].copy == Copy(
         of=18446744073709551615,
         rank=2,
-        reason=Collapse.NEAR_TEXT,
-        rule="containment",
-        similarity=0.8765,
-        cut=0.85,
-        margin=0.0265,
-        evidence="contained (0.88, cut 0.85)",
+        also=0,
+        reason=Collapse.JOINED,
+        similarity=1.0,
+        cut=None,
+        why="all of it is in 3 and 1",
     )
-    assert [each.copy.evidence for each in (found[0], found[4]) if each.copy is not None] == [
-        "same text",
-        "overlapping parts of a document (0.50)",
+    assert [each.copy.why for each in (found[0], found[4]) if each.copy is not None] == [
+        "says the same as 1",
+        "an edited copy of 1",
     ]
     assert [each.copy for each in found[2:4]] == [None, None]
-    assert found[3] == LeftOut(
-        id=7, rank=6, score=0.1429, reason=LeftOutBy.NOT_CHOSEN, copy=None, kept_apart_by=Guard.DATE
-    )
+    assert found[3] == LeftOut(id=7, rank=6, score=0.1429, reason=LeftOutBy.NOT_CHOSEN, copy=None)
+
+
+def test_words_of_the_texts_replace_the_kind_of_a_reason_and_say_why_a_result_stays() -> None:
+    why = {
+        2: "stays: adds 'x' to 1",
+        4: "not shown: it is a copy",
+        6: "not shown: it is no result",
+        7: "an edited copy of 1: 'that' left out",
+    }
+    record = explained(CHOSEN, *IDS, why=why)
+    assert [each.stays for each in record.kept] == [None, "stays: adds 'x' to 1", None]
+    assert [each.copy.why for each in record.left_out if each.copy is not None][-1] == why[7]
+    assert "is no result" not in str(record)
+
+
+def test_a_cut_is_named_only_where_vectors_decided() -> None:
+    assert explained(selection([0], [0], [Fate.KEPT], threshold=np.nan)).threshold is None
 
 
 def test_the_record_says_what_was_asked_and_how_it_was_decided() -> None:
@@ -123,8 +140,8 @@ def test_a_record_is_json_with_the_databases_own_identifiers() -> None:
     written = json.loads(orjson.dumps(explained(CHOSEN, *IDS)))
     assert [each["id"] for each in written["kept"]] == [1, 18446744073709551615, 5]
     assert written["left_out"][1]["copy"] == {
-        "of": 18446744073709551615, "rank": 2, "reason": "near_text", "rule": "containment", "similarity": 0.8765,
-        "cut": 0.85, "margin": 0.0265, "evidence": "contained (0.88, cut 0.85)",
+        "of": 18446744073709551615, "rank": 2, "also": 0, "reason": "joined", "similarity": 1.0, "cut": None,
+        "why": "all of it is in 3 and 1",
     }  # fmt: skip
 
 

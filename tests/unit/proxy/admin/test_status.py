@@ -58,6 +58,7 @@ def test_a_status_is_one_json_object() -> None:
         "learned_collections": 2,
         "index_ports": [8101, 8102],
         "workers": [{"index": 0, "state": "ready", "pid": 7, "restarts": 1}],
+        "texts": [],
     }
 
 

@@ -54,13 +54,16 @@ async def post(api: Served, body: bytes, **head: str) -> httpx.Response:
 
 async def test_kept_chunks_are_events_and_the_last_one_has_the_figures() -> None:
     async with served() as api:
-        found = await stream(api, chunk(1, "alpha one", metadata={"p": 1}), chunk(2, "Alpha one."), chunk(3, "beta"))
+        found = await stream(api, chunk(1, "alpha one", metadata={"p": 1}), chunk(2, "alpha one"), chunk(3, "beta"))
         assert found[:2] == [
             ("chunk", {"id": 1, "text": "alpha one", "score": 0.0, "metadata": {"p": 1}}),
             ("chunk", {"id": 3, "text": "beta", "score": 0.0, "metadata": {}}),
         ]
         name, done = found[2]
-        assert (name, done["removed"]) == ("done", [{"id": 2, "stage": "exact", "repeats": 1}])
+        assert (name, done["removed"]) == (
+            "done",
+            [{"id": 2, "stage": "equal_text", "covered_by": [1], "reason": "says the same as 1"}],
+        )
         assert (done["stats"]["input_count"], done["stats"]["output_count"]) == (3, 2)
 
 

@@ -54,8 +54,9 @@ def test_a_copy_takes_no_rank_from_what_stands_below_it() -> None:
     assert answer["removed"] == [
         {
             "place": {"list": 0, "name": None, "rank": 2, "id": 9},
-            "stage": "exact",
-            "repeats": {"list": 0, "name": None, "rank": 1, "id": 1},
+            "stage": "equal_text",
+            "covered_by": [{"list": 0, "name": None, "rank": 1, "id": 1}],
+            "reason": "says the same as 1",
         }
     ]
     assert answer["stats"] == {"input_count": 3, "output_count": 2, "removed_within": 1, "removed_after": 0}
@@ -97,25 +98,39 @@ def test_scores_are_fused_by_their_distribution() -> None:
     assert scores(asked(first, second, method="dbsf")) == [(key, float(str(score))) for key, score in expected]
 
 
-def test_near_copies_within_a_list_are_found_by_its_embeddings() -> None:
-    near = [result(1, RETURNS, embedding=[1.0, 0.0]), result(2, REFUNDS, embedding=[0.999, 0.04])]
-    assert scores(asked([*near, result(3, SHIPPING, embedding=[0.0, 1.0])], k=2)) == [(1, 0.5), (3, 0.33333334)]
-    assert asked(near)["removed"][0]["stage"] == "cluster"
+def test_results_without_texts_are_compared_by_their_embeddings_within_a_list() -> None:
+    near = [result(1, "", embedding=[1.0, 0.0]), result(2, "", embedding=[0.9999, 0.014])]
+    assert scores(asked([*near, result(3, "", embedding=[0.0, 1.0])], k=2)) == [(1, 0.5), (3, 0.33333334)]
+    assert asked(near)["removed"][0]["stage"] == "vectors"
     assert asked(near, dedup_threshold=0.0)["removed"] == []
 
 
+def test_texts_that_differ_stay_whatever_their_embeddings() -> None:
+    near = [result(1, RETURNS, embedding=[1.0, 0.0]), result(2, REFUNDS, embedding=[1.0, 0.0])]
+    assert asked(near)["removed"] == []
+    assert asked(near, texts="none")["removed"][0]["stage"] == "vectors"
+
+
+def test_a_result_that_a_better_one_holds_leaves_and_says_so() -> None:
+    answer = asked([result(1, f"{RETURNS} {REFUNDS}")], [result(2, RETURNS)])
+    assert [each["id"] for each in answer["results"]] == [1]
+    (removed,) = answer["removed"]
+    assert (removed["stage"], [each["id"] for each in removed["covered_by"]]) == ("contained", [1])
+    assert removed["reason"] == "all of it is in 1"
+
+
 def test_near_copies_of_two_lists_are_found_behind_the_fusion() -> None:
-    lists = [[result(1, RETURNS, embedding=[1.0, 0.0])], [result(2, REFUNDS, embedding=[0.999, 0.04])]]
+    lists = [[result(1, "", embedding=[1.0, 0.0])], [result(2, "", embedding=[1.0, 0.01])]]
     answer = asked(*lists)
     assert [each["id"] for each in answer["results"]] == [1]
-    assert answer["removed"][0]["repeats"]["id"] == 1
+    assert answer["removed"][0]["covered_by"][0]["id"] == 1
     assert answer["stats"]["removed_after"] == 1
 
 
 def test_embeddings_of_different_models_are_not_compared() -> None:
     lists = [
         {"results": [result(number, text, embedding=[1.0, 0.0])], "model": model}
-        for number, (text, model) in enumerate([(RETURNS, "small"), (REFUNDS, "large")])
+        for number, (text, model) in enumerate([("", "small"), ("", "large")])
     ]
     assert len(asked(*lists)["results"]) == 2
     assert len(asked(*({**each, "model": "small"} for each in lists))["results"]) == 1
@@ -134,9 +149,9 @@ def test_several_wordings_of_one_question_count_a_passage_once() -> None:
 def test_what_is_beyond_the_target_is_told() -> None:
     answer = asked([result(1, RETURNS), result(2, REFUNDS), result(3, SHIPPING)], target_k=1)
     assert [each["id"] for each in answer["results"]] == [1]
-    assert [(each["place"]["id"], each["stage"], each["repeats"]) for each in answer["removed"]] == [
-        (2, "target_k", None),
-        (3, "target_k", None),
+    assert [(each["place"]["id"], each["stage"], each["covered_by"]) for each in answer["removed"]] == [
+        (2, "target_k", []),
+        (3, "target_k", []),
     ]
     assert answer["stats"]["removed_after"] == 0
 
@@ -179,6 +194,7 @@ def test_every_result_is_in_the_answer_once(drawn: Any, method: str, seed: int) 
         ({"lists": [{"results": []}], "k": 1.5}, "$.k"),
         ({"lists": [{"results": []}], "target_k": 2.5}, "$.target_k"),
         ({"lists": [{"results": []}], "method": "best"}, "$.method"),
+        ({"lists": [{"results": []}], "semantic_dedup_threshold": 0.1}, "$.semantic_dedup_threshold"),
         ({"lists": [{"results": [], "weight": -1}]}, "$.lists[0].weight"),
         ({"lists": [{"results": []}, {"results": [result(1, "a", embedding=["x"])]}]}, "$.lists[1].results[0].embedding"),
         ({"lists": [{"results": [result(1, "a", metadata=[])]}]}, "$.lists[0].results[0].metadata"),

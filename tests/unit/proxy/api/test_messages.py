@@ -22,8 +22,8 @@ DEFAULTS = {
     "namespace": "default",
     "target_k": 8,
     "token_budget": None,
-    "semantic_dedup_threshold": 0.001,
-    "dedup_threshold": 0.15,
+    "texts": "edited",
+    "dedup_threshold": 0.001,
     "cluster_threshold": None,
     "cluster_linkage": "average",
     "max_per_cluster": 1,
@@ -76,7 +76,13 @@ def test_the_answer_has_the_members_of_the_specification() -> None:
 
 
 def test_the_figures_add_up() -> None:
-    texts = ["the red fox jumps", "The red fox jumps!", "the red fox jumps over", "opening hours", "x" * 400]
+    texts = [
+        "The red fox jumps over the lazy dog.",
+        "the red fox jumps over the lazy dog",
+        "",
+        "opening hours",
+        "x" * 400,
+    ]
     vectors = [[1, 0, 0], None, [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     pairs = zip(texts, vectors, strict=True)
     chunks = [{"id": n, "text": text, "embedding": row} for n, (text, row) in enumerate(pairs)]
@@ -86,16 +92,16 @@ def test_the_figures_add_up() -> None:
         "output_count": 2,
         "exact_duplicate_count": 1,
         "semantic_duplicate_count": 1,
-        "cluster_count": 3,
-        "input_tokens": 5 + 5 + 6 + 4 + 100,
-        "output_tokens": 9,
-        "reduction_pct": 92.5,
+        "cluster_count": 2,
+        "input_tokens": 9 + 9 + 0 + 4 + 100,
+        "output_tokens": 13,
+        "reduction_pct": 89.34,
         "budget_skipped_count": 1,
     }
     assert answer["removed"] == [
-        {"id": 1, "stage": "exact", "repeats": 0},
-        {"id": 2, "stage": "semantic", "repeats": 0},
-        {"id": 4, "stage": "token_budget", "repeats": None},
+        {"id": 1, "stage": "equal_text", "covered_by": [0], "reason": "says the same as 0 but for its layout"},
+        {"id": 2, "stage": "vectors", "covered_by": [0], "reason": "nearly the same vector as 0"},
+        {"id": 4, "stage": "token_budget", "covered_by": [], "reason": "does not fit into the token budget"},
     ]
 
 
@@ -150,8 +156,8 @@ def test_up_to_five_hundred_chunks_are_taken(count: int) -> None:
         ({"target_k": 0}, "$.target_k"),
         ({"target_k": 2.5}, "$.target_k"),
         ({"token_budget": 0}, "$.token_budget"),
-        ({"semantic_dedup_threshold": 0}, "$.semantic_dedup_threshold"),
-        ({"semantic_dedup_threshold": 2.1}, "$.semantic_dedup_threshold"),
+        ({"semantic_dedup_threshold": 0.001}, "$.semantic_dedup_threshold"),
+        ({"texts": "careful"}, "$.texts"),
         ({"dedup_threshold": -0.1}, "$.dedup_threshold"),
         ({"cluster_threshold": 2.1}, "$.cluster_threshold"),
         ({"cluster_linkage": "ward"}, "$.cluster_linkage"),
@@ -168,6 +174,10 @@ def test_what_cannot_be_used_is_refused_with_its_place(members: dict[str, object
     found = refused({"chunks": [chunk()], **members})
     assert (found["status"], found["where"]) == (400, where)
     assert found["detail"]
+
+
+def test_a_member_of_earlier_versions_is_refused_with_what_to_use_instead() -> None:
+    assert "dedup_threshold" in str(refused({"chunks": [], "semantic_dedup_threshold": 0.001})["wanted"])
 
 
 def test_an_embedding_model_is_refused_with_what_to_do_instead() -> None:
@@ -198,7 +208,7 @@ def test_a_body_that_is_not_this_json_is_refused(body: bytes) -> None:
 
 
 def test_a_number_beyond_float32_makes_its_chunk_one_without_a_vector() -> None:
-    found = asked(chunks=[chunk("one", embedding=[1e300, 1]), chunk("two", embedding=[1e300, 1])])
+    found = asked(chunks=[chunk("", embedding=[1e300, 1]), chunk("", embedding=[1e300, 1])])
     assert found["stats"]["cluster_count"] == 2
 
 

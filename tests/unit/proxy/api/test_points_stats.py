@@ -30,7 +30,6 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
     for count, tier in enumerate(WriteTier, 1):
         metrics.write_points_total.labels("qdrant", tier).inc(count)
     metrics.write_copies_total.inc(5)
-    metrics.write_points_held_total.inc(6)
     metrics.write_points_added_total.inc(7)
     metrics.write_points_left_out_total.inc(8)
     metrics.write_points_merged_total.inc(9)
@@ -46,7 +45,6 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
         "related": 3,
         "unique": 4,
         "duplicates": 5,
-        "held": 6,
         "added": 7,
         "skipped": 8,
         "merged": 9,

@@ -6,10 +6,23 @@ import pytest
 from hypothesis import given
 
 from support.chunks import DEFAULT, STABLE, chunks, of, wishes
-from vecsieve.proxy.api.optimize import Chunks, Kept, Wishes, optimize
+from vecsieve.proxy.api.optimize import Chunks, Kept, Removed, Wishes, optimize
 from vecsieve.proxy.api.stream import Stream, is_stable
+from vecsieve.proxy.api.walk import Stage
 from vecsieve.proxy.search.context.tokens import estimated
 from vecsieve.proxy.selection.policy import Linkage, Strategy
+
+HALVES = ("Orders may be returned within thirty days of delivery.", "Refunds are paid to the card that was charged.")
+SENTENCES = [
+    f"The depot in the {place} sends parcels by {way} and closes at {hour} on working days."
+    for place, way, hour in zip(
+        ("north", "south", "east", "west", "centre", "harbour", "hills", "suburbs", "valley", "airport"),
+        ("train", "lorry", "van", "bicycle", "tram", "ferry", "mule", "bus", "barge", "plane"),
+        range(4, 14),
+        strict=True,
+    )
+]
+LONG = " ".join(SENTENCES)
 
 
 def ranked(pool: Chunks) -> Chunks:
@@ -63,4 +76,38 @@ def test_a_chunk_behind_target_k_is_told_as_such_and_a_copy_as_a_copy() -> None:
     pool = of("alpha one", "beta two", "gamma three", "Alpha one.")
     stream, sent = streamed(pool, replace(STABLE, target_k=2))
     assert [each is not None for each in sent] == [True, True, False, False]
-    assert [(each.stage, each.of) for each in stream.outcome().removed] == [("target_k", None), ("exact", 0)]
+    target, copy = stream.outcome().removed
+    assert (target.stage, target.repeat) == (Stage.TARGET, None)
+    assert (copy.stage, copy.repeat and copy.repeat.of) == (Stage.EQUAL_TEXT, (0,))
+
+
+def test_two_chunks_that_say_all_of_a_third_cover_it_and_differences_are_named() -> None:
+    """A stream has the holders and the differences at hand; a whole list must find the same."""
+    windows = [" ".join(SENTENCES[first : first + 6]) for first in (0, 4)]
+    pool = of(*windows, LONG, windows[0].replace("van and", "van &"))
+    stream, _ = streamed(pool, STABLE)
+    joined, edited = stream.outcome().removed
+    assert (joined.stage, joined.repeat and set(joined.repeat.of)) == (Stage.JOINED, {0, 1})
+    assert (edited.stage, edited.repeat and edited.repeat.but) == (Stage.EDITED, "'&' for 'and'")
+    assert stream.outcome() == optimize(pool, STABLE, estimated)
+
+
+def test_a_chunk_larger_than_the_whole_budget_covers_no_other() -> None:
+    """It is not in the answer, so it says nothing there."""
+    pool = of(f"{HALVES[0]} {HALVES[1]}", HALVES[0])
+    asked = replace(STABLE, token_budget=estimated(HALVES[0]))
+    stream, sent = streamed(pool, asked)
+    assert [each is not None for each in sent] == [False, True]
+    assert stream.outcome().removed == (Removed(0, Stage.BUDGET),)
+    assert stream.outcome() == optimize(pool, asked, estimated)
+
+
+def test_what_stands_for_a_chunk_without_a_text_stands_for_what_it_says() -> None:
+    near = [1.0, 0.0]
+    pool = of("", HALVES[0], HALVES[0].upper(), vectors=[near, near, None])
+    stream, _ = streamed(pool, STABLE)
+    assert [(each.stage, each.repeat and each.repeat.of) for each in stream.outcome().removed] == [
+        (Stage.VECTORS, (0,)),
+        (Stage.EQUAL_TEXT, (0,)),
+    ]
+    assert stream.outcome().removed == optimize(pool, STABLE, estimated).removed

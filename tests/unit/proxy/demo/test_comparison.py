@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.demo_policies import ANY_CHANCE, CONTAINING, FIXED, choosing
+from support.demo_policies import FIXED, SHIPPED, choosing
 from support.policies import SCALED_MMR
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.comparison import (
@@ -21,10 +21,10 @@ from vecsieve.proxy.demo.comparison import (
     CopyOf,
     Counts,
     Doubtful,
-    KeptApart,
     Note,
     PassedOver,
     Side,
+    Stays,
     compare,
     most_shared_earlier,
     nearest_earlier,
@@ -38,12 +38,18 @@ from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool
 from vecsieve.proxy.search.policy import ResolvedPolicy
 from vecsieve.proxy.selection.policy import Fixed
-from vecsieve.proxy.selection.values import Link, Veto
+from vecsieve.proxy.selection.values import Link
 
 NARROW = choosing(dataclasses.replace(FIXED.selection, threshold=Fixed(value=0.0005)))
-LONG = "insert item x in list a and keep it sorted assuming that list a is sorted already before the call"
 BANS = "The ministry bans exports of rice to all its neighbours"
 LIFTS = "The ministry lifts its ban on exports of rice to all its neighbours"
+OTHER = "Quite another text stands here"
+SENTENCES = (
+    "Insert item x in list a and keep it sorted, whatever the items of the list are and however long it is.",
+    "It is assumed that list a is sorted already before the call, because the place of the item is found by halving it.",
+    "If x is there already, the place is to the right of all that are equal, so that the order of insertion is kept.",
+    "Slice bounds lo and hi limit the part of the list that is searched, and by default the whole list is used.",
+)
 
 
 def judged(
@@ -71,29 +77,18 @@ def test_a_copy_names_the_result_above_and_why_and_what_came_in_names_its_direct
     assert seen.direct.notes[0] == seen.direct.notes[2] == ()
     copy = only(seen.direct.notes[1])
     assert isinstance(copy, CopyOf)
-    assert (copy.place, copy.link, copy.is_longer) == (0, Link.DISTANCE, False)
+    assert (copy.places, copy.link, copy.but) == ((0,), Link.DISTANCE, "")
     assert copy.similarity == pytest.approx(0.999, abs=1e-4)
     assert copy.cut == pytest.approx(0.9)  # as the similarity: 1 - 0.1
     assert seen.proxied.notes == ((), (), (CameIn(rank=4),))
 
 
-def test_a_longer_text_that_holds_the_one_above_is_told_from_one_that_it_holds() -> None:
-    shorter = LONG.removesuffix(" before the call")
-    for texts, is_longer in (([LONG, shorter], False), ([shorter, LONG], True)):
-        corpus = corpus_of([A, NEAR_A], texts=texts)
-        copy = only(judged(corpus, answer(0, 1), (0, 1), (0,), policy=CONTAINING).direct.notes[1])
-        assert isinstance(copy, CopyOf)
-        assert (copy.link, copy.is_longer) == (Link.CONTAINMENT, is_longer)
-
-
-def test_equal_texts_are_told_from_near_ones() -> None:
-    corpus = corpus_of([A, A, NEAR_A], texts=["one text", "one text", "another text"])
-    notes = judged(corpus, answer(0, 1, 2), (0, 1, 2), (0,)).direct.notes
-    assert [[note.link for note in each if isinstance(note, CopyOf)] for each in notes] == [
-        [],
-        [Link.IDENTICAL],
-        [Link.DISTANCE],
-    ]
+def test_a_text_that_two_results_above_hold_names_both() -> None:
+    texts = [" ".join(SENTENCES[:3]), " ".join(SENTENCES[1:]), " ".join(SENTENCES)]
+    seen = judged(corpus_of([A, B, C], texts=texts), answer(0, 1, 2), (0, 1, 2), (0, 1), policy=SHIPPED)
+    copy = only(seen.direct.notes[2])
+    assert isinstance(copy, CopyOf)
+    assert (copy.places, copy.link) == ((0, 1), Link.JOINED)
 
 
 def test_a_copy_that_was_kept_is_still_called_a_copy_on_the_right() -> None:
@@ -101,27 +96,22 @@ def test_a_copy_that_was_kept_is_still_called_a_copy_on_the_right() -> None:
     assert isinstance(only(seen.proxied.notes[1]), CopyOf)
 
 
-def test_a_look_alike_that_a_guard_keeps_says_so_in_both_lists_and_is_counted() -> None:
-    corpus = corpus_of([A, NEAR_A, B, C], texts=[BANS, LIFTS, BANS, "quite another text stands here"])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3))
-    apart = KeptApart(place=0, veto=Veto.NEGATION, from_copy=False)
-    assert only(seen.direct.notes[1]) == only(seen.proxied.notes[1]) == apart
-    assert (seen.proxied.counts.by_either, seen.proxied.counts.kept_apart) == (1, 1)
+def test_a_result_that_says_more_than_one_like_it_says_so_in_both_lists_and_is_counted() -> None:
+    corpus = corpus_of([A, NEAR_A, B, C], texts=[BANS, LIFTS, BANS, OTHER])
+    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 3), policy=SHIPPED)
+    stays = only(seen.direct.notes[1])
+    assert isinstance(stays, Stays)
+    assert (stays.place, stays.missing.words, stays.missing.text) == (0, "ministry lifts its ban on", 0)
+    assert only(seen.proxied.notes[1]) == stays
+    assert (seen.proxied.counts.by_either, seen.proxied.counts.say_more) == (1, 1)
 
 
-def test_who_differs_from_a_copy_that_is_not_shown_names_the_result_that_stands_for_the_copy() -> None:
-    neither, left, right = (f"Return the string with {ends} blanks removed" for ends in ("outer", "left", "right"))
-    between = (0.9997, 0.0245, 0.0, 0.0)
-    corpus = corpus_of([A, NEAR_A, between, C], texts=[neither, left, right, "quite another text stands here"])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1, 2), (0, 2, 3))
-    assert only(seen.direct.notes[2]) == KeptApart(place=1, veto=Veto.NEGATION, from_copy=False)
-    assert only(seen.proxied.notes[1]) == KeptApart(place=0, veto=Veto.NEGATION, from_copy=True)
-
-
-def test_what_came_in_from_below_can_be_kept_apart_too() -> None:
-    corpus = corpus_of([A, A, NEAR_A, C], texts=[BANS, BANS, LIFTS, "quite another text stands here"])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 2))
-    assert seen.proxied.notes[1] == (CameIn(rank=3), KeptApart(place=0, veto=Veto.NEGATION, from_copy=False))
+def test_what_came_in_from_below_can_be_like_one_above_too() -> None:
+    corpus = corpus_of([A, A, NEAR_A, C], texts=[BANS, BANS, LIFTS, OTHER])
+    came, stays = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 2), policy=SHIPPED).proxied.notes[1]
+    assert came == CameIn(rank=3)
+    assert isinstance(stays, Stays)
+    assert stays.place == 0
 
 
 def test_a_repeat_by_vector_that_selection_does_not_see_says_how_far_it_lies() -> None:
@@ -182,12 +172,6 @@ def test_what_lies_beyond_the_pool_came_from_further_down() -> None:
     assert only(seen.proxied.notes[1]) == CameIn(rank=None)
 
 
-def test_the_cuts_of_the_page_are_those_of_the_policy() -> None:
-    seen = judged(corpus_of([A, B, C, D]), answer(0, 1, 2, 3), (0, 1, 2), (0, 1, 2), policy=ANY_CHANCE)
-    assert seen.cuts[0] == pytest.approx(0.85)
-    assert 0.4 < seen.cuts[1] < 0.85
-
-
 def test_a_policy_that_reads_no_texts_and_diversifies_is_explained_as_well() -> None:
     seen = judged(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), (0, 1), (0, 2), policy=choosing(SCALED_MMR))
     copy = only(seen.direct.notes[1])
@@ -218,8 +202,10 @@ def test_one_of_several_equal_texts_stands_for_the_others() -> None:
 
 def test_of_equal_texts_the_one_shown_has_the_notes_of_the_one_chosen() -> None:
     corpus = corpus_of([A, A, NEAR_A, NEAR_A], texts=[BANS, BANS, LIFTS, LIFTS])
-    seen = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 3))
-    assert seen.proxied.notes[1] == (CameIn(rank=3), KeptApart(place=0, veto=Veto.NEGATION, from_copy=False))
+    came, stays = judged(corpus, answer(0, 1, 2, 3), (0, 1), (0, 3), policy=SHIPPED).proxied.notes[1]
+    assert came == CameIn(rank=3)
+    assert isinstance(stays, Stays)
+    assert stays.place == 0
 
 
 def test_an_empty_collection_compares_as_empty() -> None:
@@ -375,17 +361,17 @@ def test_nearness_is_a_fifth_of_the_typical_distance_within_bounds() -> None:
 
 def side(*rows: int, notes: tuple[Note, ...] = (), **counts: int) -> Side:
     """``notes``: of the last results, one each."""
-    known = {"by_vector": 0, "by_wording": 0, "by_either": 0, "kept_apart": 0} | counts
+    known = {"by_vector": 0, "by_wording": 0, "by_either": 0, "say_more": 0} | counts
     told = ((),) * (len(rows) - len(notes)) + tuple((note,) for note in notes)
     return Side(rows=rows, texts=tuple(map(str, rows)), notes=told, counts=Counts(results=len(rows), **known))
 
 
 def compared(direct: Side, proxied: Side) -> Comparison:
-    return Comparison(direct=direct, proxied=proxied, cuts=(0.85, 0.4), yardstick=0.1)
+    return Comparison(direct=direct, proxied=proxied, yardstick=0.1)
 
 
 def copy(link: Link, *, similarity: float = 0.9, cut: float = 0.8, place: int = 0) -> CopyOf:
-    return CopyOf(place=place, link=link, similarity=similarity, cut=cut, is_longer=False)
+    return CopyOf(places=(place,), link=link, similarity=similarity, cut=cut, but="")
 
 
 CHANGED = compared(
@@ -394,13 +380,13 @@ CHANGED = compared(
         by_vector=2,
         by_wording=1,
         by_either=2,
-        notes=(copy(Link.IDENTICAL), copy(Link.DISTANCE)),
+        notes=(copy(Link.EQUAL), copy(Link.DISTANCE)),
     ),
-    side(1, 4, 5, by_wording=1, by_either=1, kept_apart=1, notes=(CameIn(rank=4), copy(Link.DISTANCE))),
+    side(1, 4, 5, by_wording=1, by_either=1, say_more=1, notes=(CameIn(rank=4), copy(Link.DISTANCE))),
 )
 LEFT_ALONE = compared(side(6, 7), side(6, 7))
 OTHER_FIRST = compared(
-    side(1, 2, by_vector=1, by_either=1, notes=(copy(Link.IDENTICAL),)), side(2, 1, by_vector=1, by_either=1)
+    side(1, 2, by_vector=1, by_either=1, notes=(copy(Link.EQUAL),)), side(2, 1, by_vector=1, by_either=1)
 )
 
 
@@ -415,41 +401,46 @@ def test_counts_of_both_sides_are_added_up_apart() -> None:
 
 def test_direct_results_left_out_are_counted_by_reason_and_the_other_answers_are_not() -> None:
     total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
-    assert dict(total.left_out) == {Link.IDENTICAL: 2, Link.DISTANCE: 1}
+    assert dict(total.left_out) == {Link.EQUAL: 2, Link.DISTANCE: 1}
 
 
-def test_doubtful_are_the_near_ones_of_the_direct_answers_alone() -> None:
-    total = summarise([CHANGED, LEFT_ALONE, OTHER_FIRST])
-    assert total.doubtful == (Doubtful(row=3, above=1, similarity=0.9, cut=0.8),)
-    assert total.doubtful[0].margin == pytest.approx(0.1)
+def pairs_of(comparisons: Sequence[Comparison]) -> list[tuple[int, int]]:
+    return [(pair.row, pair.above) for pair in summarise(comparisons).doubtful]
+
+
+@pytest.mark.parametrize("link", [Link.EDITED, Link.REWORDED, Link.DISTANCE])
+def test_doubtful_are_those_of_the_direct_answers_that_left_without_a_proof(link: Link) -> None:
+    note = copy(link)
+    seen = compared(side(1, 2, 3, notes=(copy(Link.EQUAL), note)), side(1, 4, notes=(note,)))
+    assert summarise([seen, LEFT_ALONE, OTHER_FIRST]).doubtful == (Doubtful(row=3, above=1, note=note),)
     assert summarise([LEFT_ALONE, OTHER_FIRST]).doubtful == ()
 
 
-def test_the_most_doubtful_pair_stands_first_and_equals_in_the_order_of_the_corpus() -> None:
-    sure, close = copy(Link.DISTANCE, similarity=0.99), copy(Link.DISTANCE, similarity=0.81)
-    higher = copy(Link.DISTANCE, similarity=0.855, cut=0.85, place=1)  # a smaller margin at a greater similarity
-    told = [compared(side(9, 8, notes=(sure,)), side(9)), compared(side(7, 4, 6, 5, notes=(close, higher)), side(7))]
+def test_the_least_similar_pair_stands_first_and_equals_in_the_order_of_the_corpus() -> None:
+    sure, close = copy(Link.DISTANCE, similarity=0.99), copy(Link.EDITED, similarity=0.81)
+    lower = copy(Link.DISTANCE, similarity=0.755, place=1)
+    told = [compared(side(9, 8, notes=(sure,)), side(9)), compared(side(7, 4, 6, 5, notes=(close, lower)), side(7))]
     told.append(compared(side(7, 3, notes=(close,)), side(7)))
-    assert [(pair.row, pair.above) for pair in summarise(told).doubtful] == [(5, 4), (3, 7), (6, 7), (8, 9)]
+    assert pairs_of(told) == [(5, 4), (3, 7), (6, 7), (8, 9)]
 
 
-def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_margin() -> None:
-    sure, close = copy(Link.DISTANCE, similarity=0.9, cut=0.4), copy(Link.DISTANCE, similarity=0.9, cut=0.85)
+def test_a_pair_that_several_questions_have_stands_once_with_its_smallest_similarity() -> None:
+    sure, close = copy(Link.DISTANCE, similarity=0.95), copy(Link.DISTANCE, similarity=0.9)
     for notes in ((sure, close), (close, sure)):
         told = [compared(side(1, 2, notes=(note,)), side(1)) for note in notes]
-        assert summarise(told).doubtful == (Doubtful(row=2, above=1, similarity=0.9, cut=0.85),)
+        assert summarise(told).doubtful == (Doubtful(row=2, above=1, note=close),)
         assert summarise(told).left_out == {Link.DISTANCE: 2}
 
 
 def test_the_same_two_the_other_way_round_are_another_pair() -> None:
     near = copy(Link.DISTANCE)
     told = [compared(side(1, 2, notes=(near,)), side(1)), compared(side(2, 1, notes=(near,)), side(2))]
-    assert [(pair.row, pair.above) for pair in summarise(told).doubtful] == [(1, 2), (2, 1)]
+    assert pairs_of(told) == [(1, 2), (2, 1)]
 
 
-def test_repeats_that_a_guard_keeps_are_counted_in_the_proxys_answers() -> None:
-    guarded = compared(side(1, 2, by_either=1, kept_apart=1), side(1, 2, by_either=1, kept_apart=1))
-    assert summarise([CHANGED, guarded]).kept_apart == 2
+def test_repeats_that_say_more_are_counted_in_the_proxys_answers() -> None:
+    more = compared(side(1, 2, by_either=1, say_more=1), side(1, 2, by_either=1, say_more=1))
+    assert summarise([CHANGED, more]).say_more == 2
 
 
 def test_changed_and_unchanged_answers_make_up_all_questions() -> None:

@@ -1,127 +1,91 @@
-"""The selection done once more: who stands for whom and why, whom a guard keeps apart, how near counted."""
+"""The selection done once more: who stands for whom and why, and what would be missing without those that stay."""
 
 from __future__ import annotations
 
-import dataclasses
-
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.demo_policies import ANY_CHANCE, CONTAINING, FIXED, SHIPPED, choosing, cutting
+from support.demo_policies import FIXED, SHIPPED, cutting
 from support.texts import as_texts
 from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
 from vecsieve.proxy.demo.corpus import Corpus, load
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool, Reasons, explain
 from vecsieve.proxy.search.policy import ResolvedPolicy
-from vecsieve.proxy.selection.policy import Certain, Fixed
+from vecsieve.proxy.selection.policy import Fixed
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Metric, Veto
+from vecsieve.proxy.selection.values import Candidates, Link, Metadata, Metric
 
-BANS = "The ministry bans exports of rice to all its neighbours"
-LIFTS = "The ministry lifts its ban on exports of rice to all its neighbours"
 LOWER = "The index opens 0.28 % lower on Monday"
 HIGHER = "The index opens 0.19 % lower on Monday"
-LONG = "insert item x in list a and keep it sorted assuming that list a is sorted already before the call"
+LONG = "Insert item x in list a and keep it sorted. It is assumed that list a is sorted already before the call."
+
+SENTENCES = (
+    "Insert item x in list a and keep it sorted, whatever the items of the list are and however long it is.",
+    "It is assumed that list a is sorted already before the call, because the place of the item is found by halving it.",
+    "If x is there already, the place is to the right of all that are equal, so that the order of insertion is kept.",
+    "Slice bounds lo and hi limit the part of the list that is searched, and by default the whole list is used.",
+)
 
 
 def explained(
-    corpus: Corpus, pool: Answer, direct: Answer, *, policy: ResolvedPolicy = FIXED, first: int = 9
+    corpus: Corpus, pool: Answer, direct: Answer, *, policy: ResolvedPolicy = SHIPPED, first: int = 9
 ) -> Reasons:
     return explain(corpus, Pool(answer=pool, first=first, policy=policy), direct)
 
 
 def test_a_copy_by_vector_names_who_stands_for_it_how_alike_it_is_and_how_near_counted() -> None:
-    seen = explained(corpus_of([A, NEAR_A, B, C]), answer(0, 1, 2, 3), answer(0, 1, 2))
+    seen = explained(corpus_of([A, NEAR_A, B, C]), answer(0, 1, 2, 3), answer(0, 1, 2), policy=FIXED)
     copy = seen.verdicts[1]
-    assert (copy.rank, copy.representative, copy.link) == (2, 0, Link.DISTANCE)
+    assert (copy.rank, copy.holders, copy.link) == (2, (0,), Link.DISTANCE)
     assert copy.similarity == pytest.approx(0.999, abs=1e-4)
     assert copy.cut == pytest.approx(0.9)
     assert seen.kept == (0, 2, 3)
 
 
 def test_a_result_of_its_own_has_nobody_standing_for_it() -> None:
-    seen = explained(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), answer(0, 1))
-    assert [seen.verdicts[row].representative for row in (0, 2)] == [None, None]
-    assert [seen.verdicts[row].link for row in (0, 2)] == [Link.NONE, Link.NONE]
+    seen = explained(corpus_of([A, NEAR_A, B]), answer(0, 1, 2), answer(0, 1), policy=FIXED)
+    assert [(seen.verdicts[row].holders, seen.verdicts[row].link) for row in (0, 2)] == [((), Link.NONE)] * 2
 
 
 def test_texts_are_read_as_the_proxy_reads_them_out_of_payloads() -> None:
-    half = (0.8, 0.6, 0.0, 0.0)  # 0.2 from A: too far by vector
-    corpus = corpus_of([A, half, C, D], texts=[LONG, LONG.upper(), "other words stand here", "and others again there"])
+    corpus = corpus_of([A, B, C, D], texts=[LONG, LONG, "Other words stand here", "and others again there"])
     seen = explained(corpus, answer(0, 1, 2, 3), answer(0, 1, 2))
-    assert seen.verdicts[1].link is Link.IDENTICAL
-    without = choosing(dataclasses.replace(FIXED.selection, text=None))
-    assert explained(corpus, answer(0, 1, 2, 3), answer(0, 1, 2), policy=without).verdicts[1].representative is None
+    assert (seen.verdicts[1].link, seen.verdicts[1].but) == (Link.EQUAL, "")
+    assert explained(corpus, answer(0, 1, 2, 3), answer(0, 1, 2), policy=FIXED).verdicts[1].holders == ()
 
 
-def test_a_text_within_another_is_a_copy_by_its_share() -> None:
-    half = (0.8, 0.6, 0.0, 0.0)
-    corpus = corpus_of([A, half, C], texts=[LONG, LONG.removesuffix(" before the call"), "other words stand here"])
-    copy = explained(corpus, answer(0, 1, 2), answer(0, 1), policy=CONTAINING).verdicts[1]
-    assert (copy.representative, copy.link) == (0, Link.CONTAINMENT)
-    assert copy.similarity == pytest.approx(1.0)
+def test_a_text_that_says_the_same_names_the_words_that_were_passed_over() -> None:
+    corpus = corpus_of([A, B, C], texts=[LONG, LONG.replace("Insert item", "Insert the item"), "Other words"])
+    copy = explained(corpus, answer(0, 1, 2), answer(0, 1)).verdicts[1]
+    assert (copy.holders, copy.link, copy.but) == ((0,), Link.EQUAL, "'the'")
 
 
-def test_by_the_calibrated_rule_a_text_within_another_is_a_copy_by_its_probability() -> None:
-    more, other = (" ".join(f"{word}{chr(97 + place % 26)}" for place in range(26)) for word in ("kept", "left"))
-    whole = f"{LONG} {more}"
-    corpus = corpus_of(
-        [A, NEAR_A, B, C], texts=[whole, whole.removesuffix(" keptz"), other, f"{other} again {more[:60]}"]
-    )
-    seen = explained(corpus, answer(0, 1, 2, 3), answer(0, 1, 2), policy=ANY_CHANCE)
-    copy = seen.verdicts[1]
-    assert (copy.representative, copy.link) == (0, Link.CONTAINMENT)
-    assert copy.cut == pytest.approx(0.85)
-    assert copy.cut <= copy.similarity <= 1.0
+def test_a_text_within_another_is_in_it() -> None:
+    corpus = corpus_of([A, B, C], texts=[f"{LONG} If it is there already, the place is after it.", LONG, "Other words"])
+    copy = explained(corpus, answer(0, 1, 2), answer(0, 1)).verdicts[1]
+    assert (copy.holders, copy.link, copy.similarity) == ((0,), Link.CONTAINED, 1.0)
 
 
-@pytest.mark.parametrize(("texts", "veto"), [((BANS, LIFTS), Veto.NEGATION), ((LOWER, HIGHER), Veto.AMOUNT)])
-def test_a_guard_names_itself_and_whom_it_keeps_apart(texts: tuple[str, str], veto: Veto) -> None:
-    corpus = corpus_of([C, A, NEAR_A], texts=["quite another matter", *texts])
-    kept = explained(corpus, answer(0, 1, 2), answer(0, 1, 2)).verdicts[2]
-    assert (kept.representative, kept.veto, kept.kept_apart_from) == (None, veto, (1,))
+def test_a_text_in_two_others_names_both() -> None:
+    texts = [" ".join(SENTENCES[:3]), " ".join(SENTENCES[1:]), " ".join(SENTENCES), "Other words stand here."]
+    seen = explained(corpus_of([A, B, C, D], texts=texts), answer(0, 1, 2, 3), answer(0, 1, 2))
+    assert (seen.verdicts[2].holders, seen.verdicts[2].link) == ((0, 1), Link.JOINED)
 
 
-def test_a_guard_names_all_above_that_it_keeps_apart_the_nearest_first() -> None:
-    nearer = (0.9995, 0.0316, 0.0, 0.0)
-    far = (0.0, 1.0, 0.0, 0.0)
-    texts = [f"The index opens {share} % lower on Monday" for share in ("0.10", "0.20", "0.30", "0.40")]
-    corpus = corpus_of([far, A, nearer, NEAR_A], texts=texts)
-    seen = explained(corpus, answer(0, 1, 2, 3), answer(0, 1, 2, 3))
-    assert seen.verdicts[3].kept_apart_from == (2, 1, 0)
+def test_a_result_that_stays_names_what_would_be_missing_and_whom_it_is_like() -> None:
+    corpus = corpus_of([C, A, NEAR_A], texts=["Quite another matter", LOWER, HIGHER])
+    stays = explained(corpus, answer(0, 1, 2), answer(0, 1, 2)).verdicts[2]
+    assert stays.holders == ()
+    assert stays.like is not None
+    assert (stays.like.row, stays.like.missing.words, stays.like.missing.instead) == (1, "0.19 %", "0.28 %")
 
 
-def test_the_certainty_that_is_wanted_falls_with_the_results_that_stand_above() -> None:
-    falling = cutting(Certain(first=0.85, last=0.4))
-    rows = [A, A, *np.eye(12)[1:12, :].tolist()]
-    corpus = corpus_of([(*row, *[0.0] * (12 - len(row))) for row in rows])
-    seen = explained(corpus, answer(*range(13)), answer(*range(10)), policy=falling, first=13)
-    wanted = [seen.verdicts[row].cut for row in range(1, 13)]
-    assert wanted[0] == wanted[1] == pytest.approx(0.85)
-    assert wanted[1:8] == sorted(wanted[1:8], reverse=True)
-    assert wanted[8:] == pytest.approx([0.4] * 4)
-    assert seen.cuts == pytest.approx((0.85, 0.4))
-
-
-def test_an_even_certainty_is_the_same_all_down_the_page() -> None:
-    even = cutting(Certain(first=0.9, last=0.9))
-    seen = explained(corpus_of([A, B, C, D]), answer(0, 1, 2, 3), answer(0, 1, 2), policy=even)
-    assert [verdict.cut for verdict in seen.verdicts.values()] == pytest.approx([0.9] * 4)
-
-
-def test_another_title_is_a_guard_of_its_own() -> None:
-    corpus = corpus_of([A, NEAR_A, B])
-    titled = tuple(
-        msgspec.structs.replace(each, title=title)
-        for each, title in zip(corpus.chunks, ("bisect.insort_left", "bisect.insort_right", "heapq"), strict=True)
-    )
-    seen = explained(dataclasses.replace(corpus, chunks=titled), answer(0, 1, 2), answer(0, 1, 2))
-    assert (seen.verdicts[1].representative, seen.verdicts[1].veto) == (None, Veto.SUBJECT)
-    assert seen.verdicts[1].kept_apart_from == (0,)
+def test_a_result_that_shares_nothing_is_like_none() -> None:
+    corpus = corpus_of([C, A, B], texts=["Quite another matter", LOWER, LONG])
+    assert [each.like for each in explained(corpus, answer(0, 1, 2), answer(0, 1)).verdicts.values()] == [None] * 3
 
 
 def test_a_pool_with_enough_distinct_results_is_judged_without_its_tail() -> None:
@@ -150,7 +114,7 @@ def test_a_pool_whose_size_is_known_is_judged_by_that_much_of_it_and_measured_as
 def test_the_direct_order_of_equal_texts_is_the_one_that_counts() -> None:
     corpus = corpus_of([A, A, B], texts=["one text", "one text", "another text"])
     seen = explained(corpus, answer(0, 1, 2), answer(1, 0))
-    assert (seen.verdicts[1].representative, seen.verdicts[0].representative) == (None, 1)
+    assert (seen.verdicts[1].holders, seen.verdicts[0].holders) == ((), (1,))
 
 
 def test_an_empty_answer_has_no_reasons() -> None:
@@ -178,12 +142,12 @@ def test_what_is_explained_is_what_selection_chooses(
     plain = select(candidates, top_k=len(direct.rows), policy=policy.selection)
     assert seen.kept == tuple(plain.keep.tolist())
     for verdict in seen.verdicts.values():
-        head = verdict.representative
-        assert head is None or seen.verdicts[head].representative is None
-        assert head is None or seen.verdicts[head].rank < verdict.rank
+        for head in verdict.holders:
+            assert seen.verdicts[head].holders == ()
+            assert seen.verdicts[head].rank < verdict.rank
 
 
-def test_on_the_demos_own_corpus_a_guard_keeps_lstrip_from_rstrip() -> None:
+def test_on_the_demos_own_corpus_lstrip_stays_beside_rstrip() -> None:
     corpus = load()
     scores = corpus.vectors @ corpus.question_vectors[1]
     order = np.argsort(-scores, kind="stable").tolist()
@@ -192,9 +156,10 @@ def test_on_the_demos_own_corpus_a_guard_keeps_lstrip_from_rstrip() -> None:
         rows = tuple(order[:count])
         return Answer(rows=rows, scores=tuple(float(scores[row]) for row in rows), milliseconds=1.0)
 
-    seen = explained(corpus, nearest(160), nearest(8), policy=SHIPPED, first=40)
+    seen = explained(corpus, nearest(160), nearest(8), first=40)
     kept = [corpus.chunks[row].document for row in seen.kept]
     assert {"builtins.str.rstrip", "builtins.str.lstrip"} <= set(kept)
-    lstrip = seen.verdicts[seen.kept[kept.index("builtins.str.lstrip")]]
-    assert lstrip.veto is Veto.NEGATION
-    assert [corpus.chunks[row].document for row in lstrip.kept_apart_from] == ["builtins.str.rstrip"]
+    like = seen.verdicts[seen.kept[kept.index("builtins.str.lstrip")]].like
+    assert like is not None
+    assert corpus.chunks[like.row].document == "builtins.str.rstrip"
+    assert ("leading" in like.missing.words, "trailing" in like.missing.instead) == (True, True)

@@ -189,10 +189,11 @@ def test_a_healthy_database_answers_a_search_in_the_command(tmp_path: Path) -> N
         client.close()
         done = command_line("check", "--config", str(file), "--connect")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    reach, credentials, search = done.stdout.splitlines()
+    reach, credentials, search, texts = done.stdout.splitlines()
     assert reach == f"reach        {url} takes connections"
     assert credentials == "credentials  accepted, without a key"
     assert search.startswith('search       collection "named" answered in ')
+    assert texts.startswith("texts        ")
 
 
 def test_the_flags_of_serve_name_the_database_to_check() -> None:
@@ -205,11 +206,53 @@ def test_the_flags_of_serve_name_the_database_to_check() -> None:
 
 
 def searched(backend: str, url: str, key: str | None = None) -> str:
-    """The last line, of the search."""
+    """The line of the search."""
+    return lines_of(backend, url, key)[2]
+
+
+def lines_of(backend: str, url: str, key: str | None = None) -> list[str]:
     said: list[str] = []
     settings = Settings.model_validate({"backend": backend, "upstream": {"url": url}})
     asyncio.run(connect(settings, {} if key is None else {WIRES[backend].variable: key}, None, said.append))
-    return said[-1]
+    return said
+
+
+PASSAGE = "The valve of the pump is closed before the cover is opened, and the pressure is read twice, part {}."
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        ({"text": PASSAGE}, "under text, as its first 6 points show it"),
+        ({"_node_content": json.dumps({"text": PASSAGE})}, "under _node_content.text, as its first 6 points show it"),
+        ({"document": "pump.pdf", "passage": PASSAGE}, "under passage, as its first 6 points show it"),
+        ({"file": "secret.pdf", "my key": "secret words"}, "keys seen: file; only equal vectors are removed"),
+        (None, "unknown: its first points have no payload"),
+    ],
+    ids=str,
+)
+def test_it_says_where_the_texts_are_by_their_keys_and_shows_no_value(
+    payload: dict[str, str] | None, words: str
+) -> None:
+    points = [
+        {
+            "id": number,
+            "vector": [1.0, float(number)],
+            "payload": payload and {key: value.replace("{}", str(number)) for key, value in payload.items()},
+        }
+        for number in range(6)
+    ]
+
+    def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        if request.path == "/collections":
+            return 200, b'{"result": {"collections": [{"name": "c"}]}}'
+        return 200, json.dumps({"result": {"points": points}}).encode()
+
+    with database(reply) as url:
+        said = lines_of("qdrant", url)[-1]
+    assert said.startswith("texts        ")
+    assert words in said
+    assert "secret" not in said
 
 
 @chroma_server.NEEDS_CHROMA
@@ -258,10 +301,13 @@ def test_milvus_is_searched_by_a_stored_vector_of_its_first_dense_field() -> Non
 
     with database(reply) as url:
         assert searched("milvus", url).startswith('search       collection "docs" answered in ')
-    assert seen[-1] == (
-        "entities/search",
-        {"collectionName": "docs", "data": [[0.5, 0.25]], "annsField": "v", "limit": 1},
-    )
+    assert seen[-2:] == [
+        (
+            "entities/search",
+            {"collectionName": "docs", "data": [[0.5, 0.25]], "annsField": "v", "limit": 1},
+        ),
+        ("entities/query", {"collectionName": "docs", "filter": "", "limit": 10, "outputFields": ["id"]}),
+    ]
 
 
 def test_a_code_of_milvus_is_a_refusal_although_the_status_is_200() -> None:
@@ -298,7 +344,7 @@ def test_weaviate_is_searched_where_no_tenant_must_be_known(tenants: bool) -> No
         assert queries == []
     else:
         assert said.startswith('search       collection "Docs" answered in ')
-        assert "nearVector: {vector: [0.5, 0.25]}" in queries[-1]
+        assert "nearVector: {vector: [0.5, 0.25]}" in queries[-2]
 
 
 def test_errors_of_graphql_are_a_refusal_although_the_status_is_200() -> None:

@@ -23,6 +23,18 @@ def test_each_of_the_usual_fields_is_found(field: str) -> None:
     assert text_of({"other": "x", field: "the text"}) == "the text"
 
 
+def test_a_file_name_under_a_usual_name_is_no_text_unless_the_user_names_it() -> None:
+    payload = {"document": "pump.pdf", "body": "The valve is closed."}
+    assert text_of(payload) == "The valve is closed."
+    assert text_of({"document": "pump.pdf"}) is None
+    assert text_of(payload, ("document",)) == "pump.pdf"
+
+
+def test_a_path_leads_into_an_object_that_is_spelled_as_a_string() -> None:
+    assert text_of({"_node_content": '{"text": "The valve is closed."}'}) == "The valve is closed."
+    assert text_of({"_node_content": '{"text":'}) is None
+
+
 def test_the_first_field_in_the_callers_order_wins() -> None:
     payload = {"body": "b", "title": "t"}
     assert text_of(payload, ("title", "body")) == "t"

@@ -27,7 +27,6 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         repeats=repeats,
         collapsed=collapsed,
         collapsed_by=((next(iter(Collapse)), collapsed),) if collapsed else (),
-        vetoed_by=(),
         capped=0,
         over_budget=0,
         shown=0,

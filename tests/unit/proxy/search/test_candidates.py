@@ -15,7 +15,7 @@ from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, from_pool, moment
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.text.features import Text, complete, text_of
+from vecsieve.proxy.selection.reading.text import Text, text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
 NOTHING = fields()
@@ -250,7 +250,7 @@ def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
 
 
 def test_the_support_knows_every_path_of_the_fields() -> None:
-    assert {*PATHS, "chunk_size", "chunk_overlap", "budget"} == set(Fields.__slots__)
+    assert {*PATHS, "chunk_size", "chunk_overlap", "budget", "guesses"} == set(Fields.__slots__)
 
 
 def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:
@@ -328,5 +328,5 @@ def test_a_record_says_about_how_much_it_takes_once_its_text_was_compared(words:
     raw = " ".join(f"word{number}" for number in range(words))
     record = Record(text=Text(raw), text_bytes=len(raw) + 2)
     assert record.text is not None
-    complete([record.text.unwrap()])
+    record.text.passages()
     assert 0.75 * record.nbytes < 250 + record.text.nbytes < 1.25 * record.nbytes

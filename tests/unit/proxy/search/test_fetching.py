@@ -22,9 +22,9 @@ def policy(*, exact: int | None = None, **fetch: object) -> ResolvedPolicy:
 
 @pytest.mark.parametrize(
     ("top_k", "size"),
-    [(1, 24), (4, 24), (5, 32), (8, 40), (10, 50), (11, 64), (20, 100), (21, 128), (40, 200), (41, 200), (200, 200)],
+    [(1, 24), (4, 24), (5, 32), (8, 40), (10, 50), (11, 64), (20, 100), (21, 128), (40, 200), (41, 256), (200, 256)],
 )
-def test_a_default_pool_is_five_times_top_k_in_steps_from_24_to_200(top_k: int, size: int) -> None:
+def test_a_default_pool_is_five_times_top_k_in_steps_from_24_to_256(top_k: int, size: int) -> None:
     assert fetch_k(top_k, policy=policy(), cap=None) == size
 
 
@@ -56,13 +56,23 @@ def test_a_number_the_client_named_is_used_as_it_is_and_does_not_grow() -> None:
     assert grown_fetch_k(33, policy=policy(exact=33), cap=None) == 33
 
 
-def test_a_smaller_factor_for_now_keeps_floor_and_cap_and_leaves_a_named_number_alone() -> None:
-    assert [fetch_k(top_k, policy=policy(), cap=None, factor=2.0) for top_k in (1, 10, 20, 150)] == [24, 24, 40, 200]
-    assert fetch_k(10, policy=policy(), cap=15, factor=2.0) == 15
-    assert fetch_k(10, policy=policy(exact=33), cap=None, factor=2.0) == 33
+def test_where_it_is_known_how_many_will_do_a_pool_grows_to_that_step() -> None:
+    assert [grown_fetch_k(50, policy=policy(), cap=None, wanted=wanted) for wanted in (40, 71, 190, 999)] == [
+        50,
+        80,
+        200,
+        256,
+    ]
+    assert grown_fetch_k(50, policy=policy(), cap=70, wanted=71) == 70
+    assert grown_fetch_k(33, policy=policy(exact=33), cap=None, wanted=71) == 33
+    assert [grown_page_fetch_k(50, policy=policy(), cap=None, wanted=wanted) for wanted in (40, 71, 9999)] == [
+        50,
+        100,
+        1000,
+    ]
 
 
-@pytest.mark.parametrize(("size", "grown"), [(24, 100), (32, 128), (50, 200), (100, 200), (200, 200), (500, 500)])
+@pytest.mark.parametrize(("size", "grown"), [(24, 100), (32, 128), (50, 200), (100, 256), (256, 256), (500, 500)])
 def test_a_pool_grows_fourfold_up_to_the_cap(size: int, grown: int) -> None:
     assert grown_fetch_k(size, policy=policy(), cap=None) == grown
 

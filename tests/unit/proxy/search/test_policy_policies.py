@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from support.policies import ALL_GUARDS, ONE_A_CLUSTER, TEXT_RULES
+from support.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
+from vecsieve.config.backends import KNOWN_TEXTS
 from vecsieve.config.policy import MetadataSettings, WriteSettings
 from vecsieve.config.schema import OverrideSettings, Settings
 from vecsieve.proxy.search.context.overrides import parse
@@ -23,7 +24,6 @@ from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
-    Certain,
     Distance,
     Fixed,
     Linkage,
@@ -34,11 +34,12 @@ from vecsieve.proxy.selection.policy import (
     Similarity,
     Strategy,
     Tie,
+    Tier,
     When,
 )
 from vecsieve.proxy.telemetry.labels import RuleLabel
 
-USUAL_TEXTS = ("text", "page_content", "content", "document", "chunk", "body", "chunk_text")
+INSIDE = ("metadata", "meta", "metadatas")  # where loaders keep what they know of a document
 
 
 def policies(**settings: object) -> Policies:
@@ -60,10 +61,12 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=200, page_cap=1000, adaptive=False, lookups=False),
+        fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
         selection=Policy(
+            texts=Tier.EDITED,
+            rewordings=None,
             linkage=Linkage.LEADER,
-            threshold=Certain(first=0.85, last=0.4),
+            threshold=None,
             chance=2.5e-6,
             when=When.REDUNDANT,
             representative=Strategy.RANK,
@@ -71,26 +74,28 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
             order=Order.BACKEND,
             short=Short.GROW_THEN_FILL,
             distance=Distance.AUTO,
-            text=TEXT_RULES,
-            guards=ALL_GUARDS,
+            keep_sources=(),
             chain=tuple(Tie),
             authority=(),
             caps=ONE_A_CLUSTER,
         ),
         tenant_keys=(),
-        text_fields=USUAL_TEXTS,
+        text_fields=(),
+        guesses=KNOWN_TEXTS,
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
         session=SessionRules(ttl_seconds=1800.0, keeps=0.625),
-        budget=TextBudget(None, USUAL_TEXTS, estimated),
+        budget=TextBudget(None, (), estimated),
     )
 
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=200, page_cap=1000, adaptive=False, lookups=False)
+    assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
     assert found.selection == Policy(
+        texts=None,
+        rewordings=None,
         linkage=Linkage.AVERAGE,
         threshold=Fixed(value=0.15),
         chance=2.5e-6,
@@ -100,8 +105,7 @@ def test_classical_reaches_selection_number_for_number() -> None:
         order=Order.MMR,
         short=Short.FILL,
         distance=Distance.COSINE,
-        text=None,
-        guards=ALL_GUARDS,  # they read texts, and there are none
+        keep_sources=(),
         chain=tuple(Tie),
         authority=(),
         caps=ONE_A_CLUSTER,
@@ -167,15 +171,15 @@ def test_the_settings_mode_beats_every_policys() -> None:
     [
         ({"text": None}, ()),
         ({"text": None, "representative": "longest"}, ("t",)),
-        ({"text": {"span": None}}, ("t", "title")),
+        ({"text": {"span": None}}, ("t", "title", *INSIDE)),
         ({"text": {"span": None}, "guards": {"subjects": False}}, ("t",)),
-        ({}, ("t", "title", "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
-        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id")),
-        ({"text": None, "caps": {"per_source": 1}}, ("source",)),
-        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source",)),
-        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at",)),
+        ({}, ("t", "title", *INSIDE, "doc_id", "document_id", "token_start", "token_end", "chunk_index")),
+        ({"text": None, "caps": {"per_document": 1}}, ("doc_id", "document_id", *INSIDE)),
+        ({"text": None, "caps": {"per_source": 1}}, ("source", *INSIDE)),
+        ({"text": None, "guards": {"keep_sources": ("a",)}}, ("source", *INSIDE)),
+        ({"text": None, "representative": "chain", "chain": ("recency",)}, ("updated_at", *INSIDE)),
         ({"text": None, "representative": "chain", "chain": ("authority",)}, ()),
-        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source",)),
+        ({"text": None, "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source", *INSIDE)),
         ({"text": None, "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
         ({"text": None, "chain": ("citations",)}, ()),
         ({"text": None, "representative": "chain", "chain": ("shorter",)}, ("t", "token_start", "token_end")),
@@ -186,7 +190,7 @@ def test_the_settings_mode_beats_every_policys() -> None:
     ],
 )
 def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
-    assert resolve(policy={"text_fields": ("t",), **policy}).fields.top_level() == wanted
+    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.top_level() == wanted
 
 
 def test_diversity_is_for_every_diversifier_but_mmr() -> None:
@@ -241,15 +245,12 @@ def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
     assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
 
 
-def test_pools_are_adaptive_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
-    def is_adaptive(**members: object) -> bool:
+def test_pools_begin_smaller_where_reply_bytes_are_billed_unless_said_otherwise() -> None:
+    def factor(**members: object) -> float:
         made = Policies(Settings.model_validate(members))
-        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.adaptive
+        return made.resolve(str(members.get("backend", "qdrant")), "c").fetch.factor
 
-    assert not is_adaptive()
-    assert is_adaptive(backend="pinecone")
-    assert is_adaptive(backend="pinecone", policy={"fetch": {"factor": 3.0}}, rules=({"preset": "classical"},))
-    assert not is_adaptive(backend="pinecone", policy={"fetch": {"adaptive": False}})
-    assert is_adaptive(
-        backend="pinecone", policy={"fetch": {"adaptive": False}}, rules=({"policy": {"fetch": {"adaptive": True}}},)
-    )
+    assert factor() == 5.0
+    assert factor(backend="pinecone") == 2.0
+    assert factor(backend="pinecone", policy={"fetch": {"factor": 3.0}}) == 3.0
+    assert factor(backend="pinecone", rules=({"policy": {"fetch": {"factor": 4.0}}},)) == 4.0

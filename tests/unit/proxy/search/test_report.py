@@ -16,8 +16,8 @@ from support.selections import selection
 from vecsieve.adapters.contract import Pool, Reason, Search
 from vecsieve.proxy.search.report import REPORT_HEADER, figures, header_value
 from vecsieve.proxy.selection.single import select
-from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection, Veto
-from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Guard, Outcome, VectorFetchOutcome
+from vecsieve.proxy.selection.values import Fate, FloatMatrix, Link, Selection
+from vecsieve.proxy.telemetry.labels import Bypass, Collapse, FailOpen, Outcome, VectorFetchOutcome
 from vecsieve.proxy.telemetry.reports import Figures
 
 COUNTS = st.integers(min_value=0, max_value=10_000)
@@ -117,20 +117,18 @@ def test_candidates_clusters_and_fates_are_counted() -> None:
     assert not found.exhausted
 
 
-def test_the_collapsed_are_counted_by_reason_the_vetoed_by_guard() -> None:
+def test_the_collapsed_are_counted_by_reason() -> None:
     chosen = selection(
         keep=[0, 5],
         representative=[0, 0, 0, 0, 0, 5, 6],
         fates=[Fate.KEPT, *[Fate.COLLAPSED] * 3, Fate.CAPPED, Fate.KEPT, Fate.NOT_CHOSEN],
-        links=[0, Link.IDENTICAL, Link.INDEL, Link.JACCARD, Link.SPAN, 0, 0],
-        vetoes=[0, 0, 0, 0, 0, Veto.NEGATION, Veto.NEGATION],
+        links=[0, Link.EQUAL, Link.JOINED, Link.JOINED, Link.CONTAINED, 0, 0],
     )
     found = numbers(chosen, [0.9] * 7)
     assert (found.collapsed, found.capped) == (3, 1)
-    assert found.collapsed_by == ((Collapse.IDENTICAL_TEXT, 1), (Collapse.NEAR_TEXT, 2)), (
+    assert found.collapsed_by == ((Collapse.EQUAL_TEXT, 1), (Collapse.JOINED, 2)), (
         "who was not collapsed is not counted"
     )
-    assert found.vetoed_by == ((Guard.NEGATION, 2),)
 
 
 @given(planted(), st.integers(0, 10))
@@ -138,7 +136,7 @@ def test_the_reasons_add_up_to_the_collapsed(vectors: FloatMatrix, top_k: int) -
     """Invariant: whatever was selected, every collapsed candidate has exactly one reason."""
     found = numbers(select(pool(vectors), top_k=top_k, policy=CLASSICAL), [0.5] * len(vectors))
     assert sum(count for _, count in found.collapsed_by) == found.collapsed
-    assert (found.vetoed_by, found.capped) == ((), 0)
+    assert found.capped == 0
 
 
 def test_a_pool_with_fewer_clusters_than_wanted_is_exhausted_and_its_fills_are_counted() -> None:

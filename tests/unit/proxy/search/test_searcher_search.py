@@ -95,7 +95,7 @@ async def test_when_growing_fails_the_smaller_pool_stands() -> None:
     upstream = ToyUpstream(ranking([0] * 30 + [1, 2, 3]))
     rounds = itertools.count()
 
-    async def fetch(body: bytes) -> bytes:
+    async def fetch(body: bytes, *, reads: int = 1) -> bytes:
         if next(rounds):
             raise RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         return await upstream.fetch(body)
@@ -133,13 +133,13 @@ async def test_each_search_of_a_batch_is_chosen_on_its_own() -> None:
 
 async def test_a_search_that_cannot_be_widened_keeps_the_backends_own_page_beside_one_that_can() -> None:
     upstream = ToyUpstream(ranking([0] * 200 + list(range(1, 100))), ranking(COPIES))
-    asked = call((250, None), (3, None))
+    asked = call((256, None), (3, None))
     attempt = attempt_of(asked, policy())
     answer = await Searcher(ToyAdapter()).improve(attempt, upstream.fetch, cap=None)
     first, second = families_of(answer)
-    assert first == [0] * 200 + list(range(1, 51))
+    assert first == [0] * 200 + list(range(1, 57))
     assert second == [0, 1, 2]
-    assert upstream.asked == [[[0, 250], 24]], "and its request as it was"
+    assert upstream.asked == [[[0, 256], 24]], "and its request as it was"
 
 
 async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_that_is_widened() -> None:
@@ -152,7 +152,7 @@ async def test_a_page_too_deep_to_widen_is_not_fetched_from_rank_0_beside_one_th
     assert families_of(searcher.plain(attempt)) == [own, [0, 0, 0]]
 
 
-@pytest.mark.parametrize("asked", [call((200, None)), call((10, 5000)), call((10, 1000))])
+@pytest.mark.parametrize("asked", [call((256, None)), call((10, 5000)), call((10, 1000))])
 def test_a_window_beyond_the_caps_is_not_planned(asked: SearchCall) -> None:
     assert plan(asked, policy(), None) is None
 
@@ -177,13 +177,13 @@ def test_plain_has_nothing_to_say_before_anything_was_fetched() -> None:
 
 
 async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> None:
-    async def rejected(_: bytes) -> bytes:
+    async def rejected(body: bytes, *, reads: int = 1) -> bytes:
         raise RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT)
 
-    async def garbage(_: bytes) -> bytes:
+    async def garbage(body: bytes, *, reads: int = 1) -> bytes:
         return b"<html>"
 
-    async def too_many(_: bytes) -> bytes:
+    async def too_many(body: bytes, *, reads: int = 1) -> bytes:
         return b"[[],[]]"
 
     searcher = Searcher(ToyAdapter())
@@ -208,8 +208,12 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
 
 
 def test_tenant_keys_must_come_along_and_whatever_else_the_policy_reads_may() -> None:
-    needs = needs_of(policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body")), None)
-    assert (needs.payload_fields, needs.optional_fields) == (("t",), ("m", "body", "title"))
+    wanted = policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body"))
+    needs = needs_of(wanted.with_texts(("page_content",)), None)
+    assert (needs.payload_fields, needs.optional_fields) == (
+        ("t",),
+        ("m", "body", "page_content", "title", "metadata", "meta", "metadatas"),
+    )
 
 
 @pytest.mark.parametrize("asked", [call((4, None)), call((4, 0))])
@@ -237,13 +241,6 @@ async def test_a_search_that_names_its_own_most_is_widened_no_further() -> None:
     assert plan(bounded, policy(), None) == (10,)
     assert plan(bounded, policy(), 8) == (8,)
     assert plan(replace(parsed, searches=(replace(parsed.searches[0], most=4),)), policy(), None) is None
-
-
-def test_a_factor_for_now_replaces_the_policys_own_of_a_search_that_is_not_paged() -> None:
-    asked = call((20, None), (20, 0))
-    assert plan(asked, policy(), None) == (100, 50)
-    assert plan(asked, policy(), None, factor=2.0) == (40, 50)
-    assert plan(asked, policy(), None, factor=9.0) == (100, 50), "never more than the policy's"
 
 
 class Watched(ToyAdapter):
@@ -302,7 +299,7 @@ async def test_large_pools_are_compared_beside_the_loop_and_lists_in_steps_on_it
 async def test_a_large_reply_that_cannot_be_read_is_malformed_as_a_small_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def fetch(_: bytes) -> bytes:
+    async def fetch(body: bytes, *, reads: int = 1) -> bytes:
         return b"no reply" * 10
 
     monkeypatch.setattr(search_searcher, "TURN_BYTES", 10)

@@ -13,9 +13,8 @@ from support.toy_exchange import OWN, ToyAnswer, ToyExchange, answered, prepared
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.fetch import OFTEN
 from vecsieve.proxy.search.searcher import PAGE_ROUNDS
-from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome
+from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome, OwnRead
 
 
 async def test_a_quota_that_is_spent_while_growing_leaves_the_pool_that_is_there() -> None:
@@ -69,15 +68,16 @@ HUNGRY = json.dumps([[[1.0, *[0.0] * 129, 1.0]] * 24]).encode()  # copies of one
 
 async def test_a_pool_is_grown_within_the_budget_alone_and_the_first_answer_stands() -> None:
     around = toys(own_reads_share=0.0)
+    assert around.services.own.take(OPERATION, OwnRead.GROW, FREE)
     sent = []
     for _ in range(3):
         exchange = ToyExchange(answering=lambda _: HUNGRY)
         answer, report = await answered(around, exchange)
         assert (len(json.loads(answer.body)[0]), report.outcome) == (4, Outcome.DEDUP)
-        sent.append(len(exchange.sent))
-    assert sent == [1 + FREE, 1, 1]
-    assert around.count("own_reads_total", kind="grow") == 1
-    assert around.count("own_reads_withheld_total", reason="budget") == 2
+        sent.append([json.loads(body) for body, _ in exchange.sent])
+    assert sent == [[[24]], [[100]], [[100]]], "growing is withheld once, then the pool is asked for at once"
+    assert around.count("own_reads_total", kind="grow") == FREE
+    assert around.count("own_reads_withheld_total", reason="budget") == 1
 
 
 async def test_a_batch_grows_at_the_price_of_all_its_searches() -> None:
@@ -104,8 +104,7 @@ async def test_a_growing_pool_that_is_refused_is_the_last_read_of_ours_for_a_whi
     assert (len(json.loads(answer.body)[0]), report.outcome, len(exchange.sent)) == (4, Outcome.DEDUP, 2)
     again = ToyExchange(answering=lambda _: HUNGRY)
     await answered(around, again)
-    assert len(again.sent) == 1
-    assert around.count("own_reads_withheld_total", reason="refused") == 1
+    assert [json.loads(body) for body, _ in again.sent] == [[100]]
 
 
 async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wrote_them() -> None:
@@ -118,7 +117,7 @@ async def test_searches_whose_widened_requests_keep_failing_go_as_the_client_wro
     assert around.count("own_reads_total", kind="replay") == widened
 
 
-async def test_a_collection_whose_pages_keep_wanting_more_is_asked_for_the_grown_pool_at_once() -> None:
+async def test_a_collection_whose_page_wanted_more_is_asked_for_what_it_took_from_the_next_search_on() -> None:
     around = toys(own_reads_share=0.0)
     grown = ToyUpstream(ranking([family for family in range(12) for _ in range(8)]))
     sent, found = [], []
@@ -128,9 +127,8 @@ async def test_a_collection_whose_pages_keep_wanting_more_is_asked_for_the_grown
         sent.append([json.loads(body) for body, _ in exchange.sent])
         found.append(families_of(answer.body)[0])
     assert sent[0] == [[24], [100]], "the first is grown within the budget"
-    assert sent[1:OFTEN] == [[[24]]] * (OFTEN - 1), "then growing is withheld"
-    assert sent[OFTEN:] == [[[100]]] * (8 - OFTEN), "then it is foreseen: one read"
-    assert found[0] == found[OFTEN] == [0, 1, 2, 3], "with the answer of a pool that was grown"
+    assert sent[1:] == [[[32]]] * 7, "then one read is enough"
+    assert found == [[0, 1, 2, 3]] * 8, "for the answer of a pool that was grown"
     assert around.count("own_reads_total", kind="grow") == 1
 
 

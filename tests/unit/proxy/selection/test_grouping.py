@@ -1,4 +1,4 @@
-"""The pool as clusters: when texts are read, what short texts may, at which scale the cut is read, and why two share a cluster."""
+"""The pool as clusters: texts decide pairs of texts, vectors the other pairs, and why two share a cluster."""
 
 from __future__ import annotations
 
@@ -6,63 +6,135 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from support.policies import DEFAULT, SCALED_MMR, TEXT_RULES
+from support.policies import DEFAULT, SCALED_MMR, VECTORS
 from support.pools import angles, pool
 from support.texts import as_texts
 from vecsieve.proxy.selection import grouping
-from vecsieve.proxy.selection.grouping import group, linked
-from vecsieve.proxy.selection.policy import When
+from vecsieve.proxy.selection.grouping import Grouped, alone, group, numbered
+from vecsieve.proxy.selection.policy import Fixed, Policy, Tier
 from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
 OTHER = " ".join(f"other{i}" for i in range(60))
+NEAR = replace(DEFAULT, threshold=Fixed(value=0.1))
 
 
-def with_texts(candidates: Candidates, *texts: str | None) -> Candidates:
-    return replace(candidates, metadata=Metadata(texts=as_texts(texts)))
+def with_texts(candidates: Candidates, *texts: str | None, **more: object) -> Candidates:
+    return replace(candidates, metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # the other members of Metadata, by name
 
 
-@pytest.fixture
-def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*_: object, **__: object) -> object:
+def grouped(candidates: Candidates, policy: Policy, top_k: int | None = None) -> Grouped:
+    return finished(group(candidates, policy, top_k, None))
+
+
+def test_equal_texts_merge_whatever_their_vectors() -> None:
+    found = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
+    assert found.labels.tolist() == [0, 1, 0]
+    assert found.links.tolist() == [Link.NONE, Link.NONE, Link.EQUAL]
+    assert found.vectors is None
+    assert (found.median, np.isnan(found.cut_at(3))) == (0.0, True)
+
+
+@pytest.mark.parametrize("policy", [DEFAULT, VECTORS, NEAR])
+def test_different_texts_never_merge_whatever_their_vectors(policy: Policy) -> None:
+    assert grouped(with_texts(pool(angles(0, 0, 0)), LONG, OTHER, "else"), policy).labels.tolist() == [0, 1, 2]
+
+
+def test_a_candidate_without_vector_is_judged_by_its_text() -> None:
+    rows = np.full((3, 2), np.nan, np.float32)
+    assert grouped(with_texts(pool(rows), LONG, OTHER, LONG), DEFAULT).labels.tolist() == [0, 1, 0]
+
+
+def test_vectors_decide_pairs_of_which_one_has_no_text() -> None:
+    near = pool(angles(0, 5, 90, 95))
+    assert grouped(with_texts(near, LONG, None, None, OTHER), NEAR).labels.tolist() == [0, 0, 1, 1]
+    assert grouped(with_texts(near, LONG, OTHER, None, None), NEAR).labels.tolist() == [0, 1, 2, 2]
+    assert grouped(with_texts(near, LONG, None, None, OTHER), DEFAULT).labels.tolist() == [0, 1, 2, 3]
+
+
+def test_without_a_threshold_only_nearly_equal_vectors_merge() -> None:
+    rows = np.random.default_rng(1).standard_normal((6, 64)).astype(np.float32)
+    rows[4], rows[5] = rows[1] * np.float32(1.0001), rows[2] + np.float32(0.1)
+    assert grouped(pool(rows), DEFAULT).labels.tolist() == [0, 1, 2, 3, 1, 4]
+
+
+def test_a_text_that_is_too_long_to_read_stays_whatever_its_vector() -> None:
+    found = grouped(with_texts(pool(angles(0, 0, 0)), "x " * 60_000, "x " * 60_001, "x"), NEAR)
+    assert found.labels.tolist() == [0, 1, 2]
+
+
+def test_whoever_is_held_by_one_that_left_for_a_vector_shares_its_cluster() -> None:
+    """A candidate without text stands for one with a text, and so for the copies of that text."""
+    found = grouped(with_texts(pool(angles(0, 0, 90)), None, LONG, LONG), NEAR)
+    assert found.heads.tolist() == [0, 0, 0]
+    assert found.links.tolist() == [Link.NONE, Link.DISTANCE, Link.EQUAL]
+
+
+def test_tenants_share_neither_texts_nor_vectors() -> None:
+    tenants = np.array([1, 2, 1, 2, 1], np.int64)
+    candidates = with_texts(pool(angles(0, 0, 0, 90, 90), tenants=tenants), LONG, LONG, LONG, None, None)
+    assert grouped(candidates, NEAR).labels.tolist() == [0, 1, 0, 2, 3]
+
+
+def test_a_source_that_is_kept_leaves_nothing_and_may_hold_others() -> None:
+    candidates = with_texts(pool(angles(0, 10, 20)), LONG, LONG, LONG, sources=("a", "b", "c"))
+    assert grouped(candidates, replace(DEFAULT, keep_sources=("b",))).links.tolist() == [0, 0, Link.EQUAL]
+    without = replace(candidates, metadata=Metadata(sources=("a", "b", "c")))
+    assert grouped(without, replace(NEAR, keep_sources=("b",))).labels.tolist() == [0, 1, 0]
+
+
+def test_a_policy_without_texts_reads_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def passages(*_: object, **__: object) -> object:
         raise AssertionError("a text was read")
 
-    monkeypatch.setattr(grouping, "read", read)
+    monkeypatch.setattr("vecsieve.proxy.selection.reading.text.read", passages)
+    texts = ("not read before, one", "not read before, two", "not read before, three")
+    assert grouped(with_texts(pool(angles(0, 5, 90)), *texts), replace(NEAR, texts=None)).labels.tolist() == [0, 0, 1]
 
 
-@pytest.mark.usefixtures("unread")
-def test_no_text_is_read_where_the_first_results_are_too_far_apart_to_be_copies() -> None:
-    spread = with_texts(pool(angles(0, 90, 180, 91)), LONG, LONG, LONG, LONG)
-    rules = replace(TEXT_RULES, reach=0.5)
-    assert finished(group(spread, replace(DEFAULT, text=rules), 2, None)).evidence is None
-    with pytest.raises(AssertionError, match="a text was read"):
-        finished(group(spread, replace(DEFAULT, text=rules), 4, None))
-    with pytest.raises(AssertionError, match="a text was read"):
-        finished(group(spread, replace(DEFAULT, text=rules, when=When.ALWAYS), 2, None))
+def test_vectors_are_not_compared_where_all_have_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_: object, **__: object) -> object:
+        raise AssertionError("vectors were compared")
+
+    monkeypatch.setattr(grouping, "by_vectors_of", measured)
+    grouped(with_texts(pool(angles(0, 5, 90)), "one", "two", "three"), VECTORS)
+    with pytest.raises(AssertionError, match="vectors were compared"):
+        grouped(with_texts(pool(angles(0, 5, 90)), "one", None, "three"), VECTORS)
 
 
-def test_what_stands_behind_a_page_without_copies_is_not_looked_at() -> None:
-    near = pool(angles(0, 20, 40, 60, 61))
-    texts = (LONG, OTHER, f"{OTHER[:200]} {LONG[:200]}", "the last", "the last")
-    assert finished(group(with_texts(near, *texts), DEFAULT, 3, None)).distinct == 5
-    assert finished(group(with_texts(near, *texts), DEFAULT, 5, None)).labels.tolist() == [0, 1, 2, 3, 3]
-    always = replace(DEFAULT, when=When.ALWAYS)
-    assert finished(group(with_texts(near, *texts), always, 3, None)).labels.tolist() == [0, 1, 2, 3, 3]
+def test_texts_are_judged_until_the_page_is_full() -> None:
+    candidates = with_texts(pool(angles(0, 20, 40, 60, 80)), "one", "one", "two", "three", "three")
+    assert grouped(candidates, DEFAULT, 2).links.tolist() == [0, Link.EQUAL, 0, 0, 0]
+    assert grouped(candidates, DEFAULT, None).links.tolist() == [0, Link.EQUAL, 0, 0, Link.EQUAL]
 
 
-@pytest.mark.usefixtures("unread")
-def test_no_text_is_read_where_the_policy_has_no_rule_for_it_or_nobody_has_one() -> None:
-    near = pool(angles(0, 0, 90))
-    assert finished(group(with_texts(near, LONG, LONG, LONG), replace(DEFAULT, text=None), 2, None)).evidence is None
-    assert finished(group(near, DEFAULT, 2, None)).evidence is None
+def test_a_text_in_two_results_names_both() -> None:
+    first = "The red engine of the old boat was built in the town of Leith by a family of smiths. "
+    second = "It was sold twice before it came to the yard where it stands now, under a roof of tin. "
+    third = "Nobody has started it since the autumn of the great storm, when the quay was lost to the sea. "
+    candidates = with_texts(
+        pool(np.eye(3)), first * 1 + second + third, f"{second}{third}Its {LONG}", f"{first}{second}{third}Its {LONG}"
+    )
+    found = grouped(candidates, DEFAULT)
+    assert found.links.tolist() == [0, 0, Link.JOINED]
+    assert {int(found.heads[2]), int(found.walked.also[2])} == {0, 1}
 
 
-def test_candidates_without_vectors_are_told_apart_by_their_texts() -> None:
-    rows = np.full((3, 2), np.nan, np.float32)
-    found = finished(group(with_texts(pool(rows), LONG, OTHER, LONG), DEFAULT, 3, None))
-    assert found.labels.tolist() == [0, 1, 0]
-    assert found.distance[0, 1] > 0.9
+def test_members_by_text_are_no_distance_apart_for_a_diversifier() -> None:
+    found = grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT)
+    assert found.apart[0, 2] == found.apart[2, 0] == 0.0
+    assert found.apart[0, 1] > 0.5
+
+
+def test_a_pool_taken_apart_has_nothing_linked() -> None:
+    found = alone(grouped(with_texts(pool(angles(0, 90, 180)), LONG, OTHER, LONG), DEFAULT))
+    assert found.labels.tolist() == [0, 1, 2]
+    assert not found.links.any()
+    assert np.isnan(found.similarities).all()
+    assert not found.proven.any()
 
 
 def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
@@ -70,14 +142,26 @@ def test_the_cut_is_read_at_the_scale_that_is_given() -> None:
     assert finished(group(candidates, SCALED_MMR, 2, None)).distinct == 3
     assert finished(group(candidates, SCALED_MMR, 2, 0.1)).distinct == 4
     found = finished(group(candidates, SCALED_MMR, 2, None))
-    assert found.cuts[0] == pytest.approx(0.2 * found.measured.typical * found.measured.shown_unit)
+    assert found.cut_at(2) == pytest.approx(0.2 * found.measured.typical * found.measured.shown_unit)
 
 
-def test_why_two_share_a_cluster_is_said_by_texts_first_and_by_distance_where_they_are_silent() -> None:
-    links = np.array([Link.NONE, Link.CONTAINMENT, Link.NONE, Link.NONE], np.int8)
-    shares = np.array([np.nan, 0.9, np.nan, np.nan], np.float32)
-    distance = np.array([0.0, 0.3, 0.2, np.inf], np.float32)
-    found, values = linked(links, shares, distance)
-    assert found.tolist() == [Link.DISTANCE, Link.CONTAINMENT, Link.DISTANCE, Link.DISTANCE]
-    assert values[:3].tolist() == pytest.approx([1.0, 0.9, 0.8])
-    assert np.isnan(values[3])
+def test_the_similarity_to_the_head_is_shown_beside_what_was_needed() -> None:
+    found = grouped(pool(angles(0, 20, 90)), NEAR)
+    assert found.similarities[1] == pytest.approx(np.cos(np.radians(20)), abs=1e-5)
+    assert found.cuts[1] == pytest.approx(0.9)
+    assert np.isnan(found.similarities[[0, 2]]).all()
+
+
+@given(st.lists(st.integers(0, 5), max_size=12))
+def test_clusters_are_numbered_in_order_of_their_best_rank(raw: list[int]) -> None:
+    """Labels are 0, 1, 2, … by first appearance, and equal exactly where the heads are."""
+    heads = np.array([raw.index(value) for value in raw], np.intp)
+    labels, distinct = numbered(heads)
+    firsts = list(dict.fromkeys(heads.tolist()))
+    assert labels.tolist() == [firsts.index(head) for head in heads.tolist()]
+    assert distinct == len(firsts)
+
+
+@pytest.mark.parametrize("tier", [None, *Tier])
+def test_an_empty_pool_has_no_clusters(tier: Tier | None) -> None:
+    assert grouped(pool(np.empty((0, 4))), replace(DEFAULT, texts=tier)).distinct == 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,28 +10,32 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.oracles import page_list
-from support.policies import DEFAULT
+from support.policies import DEFAULT, VECTORS
 from support.pools import angles, damaged, page, planted, pool
 from support.texts import as_texts, forget
-from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure
-from vecsieve.proxy.selection.paged import BLOCK, MANY, paging
-from vecsieve.proxy.selection.policy import Fixed, Linkage, Policy, Relative, Short, Strategy, When
-from vecsieve.proxy.selection.text import features, reading
-from vecsieve.proxy.selection.text.evidence import weigh
-from vecsieve.proxy.selection.text.features import Form
-from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Metadata, Metric, Selection
+from vecsieve.proxy.selection.paged import BLOCK, paging
+from vecsieve.proxy.selection.policy import Certain, Fixed, Linkage, Policy, Relative, Short, Strategy, Tier, When
+from vecsieve.proxy.selection.single import select
+from vecsieve.proxy.selection.values import Candidates, Fate, FloatMatrix, Indices, Link, Metadata, Metric, Selection
 
-ALLOW = replace(DEFAULT, short=Short.ALLOW)
+ALLOW = replace(VECTORS, short=Short.ALLOW)
 LONG = planted(smallest=0, largest=180)
 
 
 def cut_to(candidates: Candidates, n: int) -> Candidates:
     tenants = None if candidates.tenants is None else candidates.tenants[:n]
-    return replace(candidates, scores=candidates.scores[:n], vectors=candidates.vectors[:n], tenants=tenants)
+    known = candidates.metadata
+    cut = {name: None if (rows := getattr(known, name)) is None else rows[:n] for name in Metadata.__slots__}
+    return replace(
+        candidates,
+        scores=candidates.scores[:n],
+        vectors=candidates.vectors[:n],
+        tenants=tenants,
+        metadata=Metadata(**cut),
+    )
 
 
 def whole_list(candidates: Candidates, policy: Policy) -> list[int]:
@@ -56,7 +58,7 @@ def test_pages_of_every_size_are_pieces_of_one_sequence(
     rows: FloatMatrix, size: int, short: Short, tenants: bool
 ) -> None:
     # Invariant: concatenated pages are D, then (unless short pages are allowed) every collapsed candidate once.
-    policy = replace(DEFAULT, short=short)
+    policy = replace(VECTORS, short=short)
     candidates = pool(rows, tenants=np.arange(len(rows), dtype=np.int64) % 2 if tenants else None)
     distinct = whole_list(candidates, replace(policy, short=Short.ALLOW))
     rest = [] if short is Short.ALLOW else [i for i in range(len(rows)) if i not in set(distinct)]
@@ -73,8 +75,8 @@ def test_pages_of_every_size_are_pieces_of_one_sequence(
 def test_fetching_more_never_changes_a_page(rows: FloatMatrix, fewer: int, top_k: int, offset: int) -> None:
     # Invariant: what a shorter fetch already decided, a longer one decides alike; what it did not, it reports missing.
     candidates = pool(rows)
-    early = page(cut_to(candidates, min(fewer, len(rows))), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=False)
-    late = page(candidates, top_k=top_k, offset=offset, policy=DEFAULT, exhausted=False)
+    early = page(cut_to(candidates, min(fewer, len(rows))), top_k=top_k, offset=offset, policy=VECTORS, exhausted=False)
+    late = page(candidates, top_k=top_k, offset=offset, policy=VECTORS, exhausted=False)
     assert late.keep[: len(early.keep)].tolist() == early.keep.tolist()
     assert len(early.keep) + early.wanting == top_k
 
@@ -82,7 +84,7 @@ def test_fetching_more_never_changes_a_page(rows: FloatMatrix, fewer: int, top_k
 @given(damaged(largest=120), st.integers(0, 130), st.integers(0, 130), st.booleans())
 def test_a_page_tells_one_story(rows: FloatMatrix, top_k: int, offset: int, exhausted: bool) -> None:
     # Invariant: fates, representatives, labels and keep agree; a representative is never worse ranked than its cluster.
-    one = page(pool(rows), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=exhausted)
+    one = page(pool(rows), top_k=top_k, offset=offset, policy=VECTORS, exhausted=exhausted)
     keep = set(one.keep.tolist())
     assert one.keep.tolist() == sorted(keep)
     assert (one.representative <= np.arange(len(rows))).all()
@@ -100,7 +102,7 @@ def test_a_page_tells_one_story(rows: FloatMatrix, top_k: int, offset: int, exha
 def test_a_list_without_duplicates_is_sliced_as_it_is(n: int, top_k: int, offset: int) -> None:
     # Invariant: no clusters, no change: the page is the raw slice, and nothing acted.
     rows = np.eye(n, dtype=np.float32)
-    one = page(pool(rows), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=True)
+    one = page(pool(rows), top_k=top_k, offset=offset, policy=VECTORS, exhausted=True)
     assert one.keep.tolist() == list(range(n))[offset : offset + top_k]
     assert not one.acted
 
@@ -108,24 +110,24 @@ def test_a_list_without_duplicates_is_sliced_as_it_is(n: int, top_k: int, offset
 @given(planted(smallest=50, largest=120), st.integers(1, 50))
 def test_a_first_page_without_duplicates_is_the_backends_own(rows: FloatMatrix, top_k: int) -> None:
     # Invariant: if no two of the first top_k of the first block share a cluster, page one is the raw slice.
-    one = page(pool(rows), top_k=top_k, offset=0, policy=DEFAULT, exhausted=False)
+    one = page(pool(rows), top_k=top_k, offset=0, policy=VECTORS, exhausted=False)
     if one.wanting == 0 and len(set(one.labels[:top_k].tolist())) == top_k:
         assert one.keep.tolist() == list(range(top_k))
 
 
 def test_an_incomplete_block_waits_for_the_rest() -> None:
     rows = np.eye(BLOCK + 10, dtype=np.float32)
-    early = page(pool(rows), top_k=5, offset=48, policy=DEFAULT, exhausted=False)
+    early = page(pool(rows), top_k=5, offset=48, policy=VECTORS, exhausted=False)
     assert (early.keep.tolist(), early.wanting) == ([48, 49], 3)
-    last = page(pool(rows), top_k=5, offset=48, policy=DEFAULT, exhausted=True)
+    last = page(pool(rows), top_k=5, offset=48, policy=VECTORS, exhausted=True)
     assert (last.keep.tolist(), last.wanting) == ([48, 49, 50, 51, 52], 0)
 
 
 def test_less_than_a_block_decides_nothing_until_it_is_all_there_is() -> None:
     candidates = pool(angles(0, 0, 90))
-    assert not len(page(candidates, top_k=2, offset=0, policy=DEFAULT, exhausted=False).keep)
-    assert page(candidates, top_k=2, offset=0, policy=DEFAULT, exhausted=True).keep.tolist() == [0, 2]
-    assert page(candidates, top_k=2, offset=2, policy=DEFAULT, exhausted=True).keep.tolist() == [1]
+    assert not len(page(candidates, top_k=2, offset=0, policy=VECTORS, exhausted=False).keep)
+    assert page(candidates, top_k=2, offset=0, policy=VECTORS, exhausted=True).keep.tolist() == [0, 2]
+    assert page(candidates, top_k=2, offset=2, policy=VECTORS, exhausted=True).keep.tolist() == [1]
     assert not len(page(candidates, top_k=2, offset=2, policy=ALLOW, exhausted=True).keep)
 
 
@@ -133,7 +135,7 @@ def test_a_later_block_collapses_into_the_nearest_of_what_was_emitted() -> None:
     rows = np.eye(BLOCK + 2, dtype=np.float32)
     rows[BLOCK] = rows[7] + 0.3 * rows[3]
     one = page(
-        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.8)), exhausted=True
+        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(VECTORS, threshold=Fixed(value=0.8)), exhausted=True
     )
     assert one.representative[BLOCK] == 7
     assert one.fates[BLOCK] == Fate.COLLAPSED
@@ -143,10 +145,10 @@ def test_a_later_block_collapses_into_the_nearest_of_what_was_emitted() -> None:
 def test_between_equally_near_ones_the_better_rank_takes_it() -> None:
     rows = np.eye(BLOCK + 1, dtype=np.float32)
     rows[BLOCK] = rows[31] + rows[4]
-    one = page(pool(rows), top_k=BLOCK, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.5)), exhausted=True)
+    one = page(pool(rows), top_k=BLOCK, offset=0, policy=replace(VECTORS, threshold=Fixed(value=0.5)), exhausted=True)
     assert one.keep.tolist() == list(range(BLOCK))
     whole = page(
-        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(DEFAULT, threshold=Fixed(value=0.5)), exhausted=True
+        pool(rows), top_k=BLOCK + 1, offset=0, policy=replace(VECTORS, threshold=Fixed(value=0.5)), exhausted=True
     )
     assert whole.representative[BLOCK] == 4
     assert whole.fates[BLOCK] == Fate.FILLED
@@ -155,7 +157,7 @@ def test_between_equally_near_ones_the_better_rank_takes_it() -> None:
 def test_a_rounding_error_does_not_decide_who_is_nearer() -> None:
     rows = np.eye(BLOCK + 1, dtype=np.float32)
     rows[BLOCK] = rows[31] * np.float32(1.00001) + rows[4]  # nearer to 31 by less than float32 products can tell
-    policy = replace(DEFAULT, threshold=Fixed(value=0.5))
+    policy = replace(VECTORS, threshold=Fixed(value=0.5))
     assert page(pool(rows), top_k=BLOCK + 1, offset=0, policy=policy, exhausted=True).representative[BLOCK] == 4
 
 
@@ -164,7 +166,7 @@ def test_the_cut_is_that_of_the_first_block_on_every_page() -> None:
     far = random.standard_normal((BLOCK, 64))
     near = random.standard_normal(64) + 0.3 * random.standard_normal((BLOCK, 64))
     candidates = pool(np.concatenate((far, near)))
-    policy = replace(DEFAULT, threshold=Relative(factor=0.5, minimum=0.0, maximum=2.0))
+    policy = replace(VECTORS, threshold=Relative(factor=0.5, minimum=0.0, maximum=2.0))
     first = page(candidates, top_k=10, offset=0, policy=policy, exhausted=True)
     later = page(candidates, top_k=10, offset=BLOCK, policy=policy, exhausted=True)
     assert later.threshold == first.threshold
@@ -191,7 +193,7 @@ def test_length_counts_across_blocks_too() -> None:
 
 
 def test_always_is_said_to_have_acted_and_changes_no_page() -> None:
-    one = page(pool(angles(0, 90)), top_k=2, offset=0, policy=replace(DEFAULT, when=When.ALWAYS), exhausted=True)
+    one = page(pool(angles(0, 90)), top_k=2, offset=0, policy=replace(VECTORS, when=When.ALWAYS), exhausted=True)
     assert one.acted
     assert one.keep.tolist() == [0, 1]
 
@@ -204,7 +206,7 @@ def test_the_representative_is_the_best_rank_whatever_the_policy_says() -> None:
 @pytest.mark.parametrize(("top_k", "offset"), [(-1, 0), (1, -2)])
 def test_a_negative_page_is_refused(top_k: int, offset: int) -> None:
     with pytest.raises(ValueError, match="wanted 0 or more"):
-        page(pool(angles(0)), top_k=top_k, offset=offset, policy=DEFAULT, exhausted=True)
+        page(pool(angles(0)), top_k=top_k, offset=offset, policy=VECTORS, exhausted=True)
 
 
 def copies(n: int, each: int) -> FloatMatrix:
@@ -215,7 +217,7 @@ def copies(n: int, each: int) -> FloatMatrix:
 
 def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> None:
     candidates, steps = pool(copies(1000, 100)), 0
-    walk = paging(candidates, top_k=10, offset=20, policy=DEFAULT, exhausted=True)
+    walk = paging(candidates, top_k=10, offset=20, policy=VECTORS, exhausted=True)
     while True:
         try:
             next(walk)
@@ -224,24 +226,7 @@ def test_a_list_is_decided_block_by_block_and_comes_to_the_same_as_at_once() -> 
             break
         steps += 1
     assert steps == 1000 // BLOCK
-    assert found.keep.tolist() == page(candidates, top_k=10, offset=20, policy=DEFAULT, exhausted=True).keep.tolist()
-
-
-def test_texts_are_read_a_block_at_a_time_before_they_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    find = features.complete
-
-    def counted(forms: Sequence[Form], *, hashes: bool = False) -> None:
-        asked.append(sum(form.record is None for form in forms))
-        find(forms, hashes=hashes)
-
-    monkeypatch.setattr(reading, "complete", counted)
-    forget()
-    texts = tuple(f"passage {number} of the book" for number in range(220))
-    candidates = replace(pool(copies(220, 20)), metadata=Metadata(texts=as_texts(texts)))
-    page(candidates, top_k=10, offset=0, policy=DEFAULT, exhausted=True)
-    assert asked[:5] == [BLOCK, BLOCK, BLOCK, BLOCK, 20]
-    assert not any(asked[5:])
+    assert found.keep.tolist() == page(candidates, top_k=10, offset=20, policy=VECTORS, exhausted=True).keep.tolist()
 
 
 @pytest.mark.parametrize("offset", [0, 60])
@@ -251,15 +236,12 @@ def test_without_texts_a_tight_cluster_is_listed_whole(offset: int) -> None:
     # Twelve of one cluster in the first block, and twelve more behind it.
     is_tight = (rank < 12) | ((rank >= 60) & (rank < 72))
     rows[is_tight] = random.standard_normal(384) + 0.2 * rows[is_tight]
-    policy = replace(DEFAULT, chance=2.5e-6)
+    policy = replace(VECTORS, chance=2.5e-6)
     found = page(pool(rows), top_k=10, offset=offset, policy=policy, exhausted=True)
     assert found.keep.tolist() == list(range(offset, offset + 10))
 
 
-@pytest.mark.parametrize("texts", [True, False])
-def test_a_block_is_measured_against_what_was_emitted_and_without_texts_against_the_first(
-    texts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_is_measured_against_what_was_emitted_and_against_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
     def counted(self: RelativeDistances, start: int, stop: int, others: Indices) -> FloatMatrix:
@@ -268,61 +250,138 @@ def test_a_block_is_measured_against_what_was_emitted_and_without_texts_against_
 
     back = RelativeDistances.back
     monkeypatch.setattr(RelativeDistances, "back", counted)
-    known = Metadata(texts=as_texts([f"passage {number // 100}" for number in range(1000)]) if texts else None)
-    page(pool(copies(1000, 100), metadata=known), top_k=10, offset=20, policy=DEFAULT, exhausted=True)
+    page(pool(copies(1000, 100)), top_k=10, offset=20, policy=VECTORS, exhausted=True)
     emitted = [-(-rank // 100) for rank in range(0, 1000, BLOCK)]
-    if texts:
-        assert measured == emitted
-    else:
-        assert (measured[0], measured[1::2], measured[2::2]) == (0, emitted[1:], [BLOCK] * (len(emitted) - 1))
+    assert (measured[0], measured[1::2], measured[2::2]) == (0, emitted[1:], [BLOCK] * (len(emitted) - 1))
 
 
-def tickets(count: int) -> tuple[Candidates, Policy]:
-    """Near-equal ones, which the guards keep apart by their numbers."""
-    drawn = np.random.default_rng(3).normal(size=(count, 32)).astype(np.float32) / 100
-    drawn[:, 0] += np.where(np.arange(count) % 2, 1.0, -1.0)
-    texts = tuple(f"ticket number {number}: printer on fire in the lobby" for number in range(count))
-    candidates = replace(pool(drawn), metadata=Metadata(texts=as_texts(texts)))
-    return candidates, resolved(PolicySettings(), mode=None).selection
+THRESHOLDS = st.sampled_from(
+    [None, Fixed(value=0.3), Relative(factor=0.3, minimum=0.02, maximum=0.5), Certain(first=0.85, last=0.4)]
+)
+PAGED = st.builds(
+    replace,
+    st.just(DEFAULT),
+    texts=st.sampled_from([None, *Tier]),
+    threshold=THRESHOLDS,
+    linkage=st.sampled_from(list(Linkage)),
+    short=st.sampled_from(list(Short)),
+    chance=st.sampled_from([None, 2.5e-6]),
+    keep_sources=st.sampled_from([(), (), ("b",)]),
+    rewordings=st.sampled_from([None, None, 0.36]),
+)
+WORDS = ("red", "green", "blue", "one", "two", "three")
 
 
-def test_deep_in_a_list_a_block_is_weighed_and_clustered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted between two turns: clusterings, and comparisons of texts with those emitted before."""
-    done = [[0, 0]]
-    decide = paged._heads
-
-    def heads(*given: Any) -> Indices:
-        done[-1][0] += 1
-        return decide(*given)
-
-    def weighed(*given: Any, **named: Any) -> Any:
-        done[-1][1] += len(given[3]) > MANY
-        return weigh(*given, **named)
-
-    monkeypatch.setattr(paged, "_heads", heads)
-    monkeypatch.setattr("vecsieve.proxy.selection.paged.weigh", weighed)
-    candidates, policy = tickets(5 * BLOCK)
-    for _ in paging(candidates, top_k=5 * BLOCK, offset=0, policy=policy, exhausted=True):
-        done.append([0, 0])
-    deep = done[next(step for step, (_, weighs) in enumerate(done) if weighs) :]
-    assert max(map(sum, deep)) == 1
-    assert sum(weighs for _, weighs in deep) == 2
+@st.composite
+def lists_of_texts(draw: st.DrawFn, *, smallest: int = 0, largest: int = 120) -> Candidates:
+    """A list of which texts repeat each other in whole and in part; some have none, and there are tenants and sources."""
+    rows = draw(damaged(smallest=smallest, largest=largest))
+    n = len(rows)
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    missing = draw(st.sampled_from([0.0, 0.0, 0.3, 1.0]))
+    passages = [" ".join(random.choice(WORDS, random.integers(1, 30))) for _ in range(max(1, n // 3))]
+    pieces: list[str | None] = []
+    for _ in range(n):
+        whole = passages[random.integers(len(passages))].split()
+        start = int(random.integers(0, len(whole))) if random.random() < 0.4 else 0
+        pieces.append(None if random.random() < missing else " ".join(whole[start:]))
+    return pool(
+        rows,
+        tenants=np.arange(n, dtype=np.int64) % 2 if draw(st.booleans()) else None,
+        metadata=Metadata(texts=as_texts(pieces), sources=tuple("abc"[i % 3] for i in range(n))),
+    )
 
 
-def test_a_block_in_which_all_are_kept_apart_is_decided_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each would join the next of those before it otherwise, a round for each: seconds for a thousand tickets."""
-    rounds = 0
-    decide = paged._heads
+@given(lists_of_texts(), st.integers(1, 40), PAGED)
+def test_pages_by_any_policy_are_pieces_of_one_sequence(candidates: Candidates, size: int, policy: Policy) -> None:
+    """Concatenated pages repeat nothing and skip nothing: they are D, then (unless short pages are allowed) the collapsed."""
+    distinct = whole_list(candidates, replace(policy, short=Short.ALLOW))
+    rest = [] if policy.short is Short.ALLOW else [i for i in range(candidates.size) if i not in set(distinct)]
+    for offset in range(0, candidates.size + size, size):
+        one = page(candidates, top_k=size, offset=offset, policy=policy, exhausted=True)
+        assert one.keep.tolist() == sorted([*distinct, *rest][offset : offset + size])
+        assert one.wanting == size - len(distinct[offset : offset + size])
 
-    def counted(*given: Any) -> Indices:
-        nonlocal rounds
-        rounds += 1
-        return decide(*given)
 
-    monkeypatch.setattr(paged, "_heads", counted)
-    count = 4 * BLOCK
-    candidates, policy = tickets(count)
-    found = page(candidates, top_k=count, offset=0, policy=policy, exhausted=True)
-    assert found.keep.tolist() == list(range(count))
-    assert found.distinct == count
-    assert rounds <= 4 * (count // BLOCK)
+@given(lists_of_texts(smallest=50, largest=150), st.integers(0, 150), st.integers(1, 30), st.integers(0, 100), PAGED)
+def test_fetching_more_never_changes_a_page_by_any_policy(
+    candidates: Candidates, fewer: int, top_k: int, offset: int, policy: Policy
+) -> None:
+    """What a shorter fetch decided, a longer one decides alike; what it did not, it reports missing."""
+    assume(policy.rewordings is None)
+    few = cut_to(candidates, min(fewer, candidates.size))
+    early = page(few, top_k=top_k, offset=offset, policy=policy, exhausted=False)
+    late = page(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=False)
+    assert late.keep[: len(early.keep)].tolist() == early.keep.tolist()
+    assert len(early.keep) + early.wanting == top_k
+
+
+@given(lists_of_texts(smallest=50), st.integers(1, 50), PAGED)
+def test_a_first_page_without_copies_is_the_backends_own_by_any_policy(
+    candidates: Candidates, top_k: int, policy: Policy
+) -> None:
+    """If none of the first results left, page one is the raw slice, and nothing acted."""
+    one = page(candidates, top_k=top_k, offset=0, policy=policy, exhausted=True)
+    if not one.links[:top_k].any():
+        assert one.keep.tolist() == list(range(top_k))[: candidates.size]
+        assert not one.acted
+
+
+@given(lists_of_texts(), st.integers(1, 60), PAGED)
+def test_one_block_and_a_single_page_agree(candidates: Candidates, top_k: int, policy: Policy) -> None:
+    """Where the pool is one block, a client that names offset 0 gets what one gets that names none."""
+    policy = replace(policy, short=Short.ALLOW, when=When.ALWAYS)
+    n = min(candidates.size, BLOCK)
+    paged = page(cut_to(candidates, n), top_k=top_k, offset=0, policy=policy, exhausted=True)
+    single = select(cut_to(candidates, n), top_k=top_k, policy=policy)
+    assert paged.keep.tolist() == single.keep.tolist()
+    left = np.flatnonzero(single.fates == Fate.COLLAPSED)
+    left = left[left < (paged.keep.max() if len(paged.keep) else 0)]
+    assert paged.representative[left].tolist() == single.representative[left].tolist()
+
+
+@given(lists_of_texts(), st.integers(1, 20), st.integers(0, 60), PAGED)
+def test_the_same_list_gives_the_same_page(candidates: Candidates, top_k: int, offset: int, policy: Policy) -> None:
+    """No clock, no seed, no order of a dict and no cache decides."""
+    one = page(candidates, top_k=top_k, offset=offset, policy=policy, exhausted=True)
+    forget()
+    known = candidates.metadata
+    again = replace(
+        candidates,
+        metadata=replace(known, texts=as_texts(None if text is None else text.raw for text in known.texts or ())),
+    )
+    other = page(again, top_k=top_k, offset=offset, policy=policy, exhausted=True)
+    for name in ("keep", "labels", "representative", "also", "links", "fates"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+
+
+def test_texts_are_judged_until_the_page_is_full() -> None:
+    texts = as_texts(f"passage {number // 2} of the book" for number in range(220))
+    found = page(
+        pool(copies(220, 20), metadata=Metadata(texts=texts)), top_k=10, offset=5, policy=DEFAULT, exhausted=True
+    )
+    assert found.keep.tolist() == list(range(10, 30, 2))
+    assert found.links[:29].tolist() == [Link.NONE, Link.EQUAL] * 14 + [Link.NONE]
+    assert not found.links[29:].any()
+
+
+def test_no_vector_is_read_where_all_have_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_: object, **__: object) -> object:
+        raise AssertionError("vectors were compared")
+
+    monkeypatch.setattr(paged, "by_vectors_of", measured)
+    texts = as_texts(f"passage {number} of the book" for number in range(60))
+    found = page(
+        pool(copies(60, 20), metadata=Metadata(texts=texts)), top_k=10, offset=5, policy=VECTORS, exhausted=True
+    )
+    assert found.keep.tolist() == list(range(5, 15))
+    assert np.isnan(found.threshold)
+
+
+def test_proven_copies_stand_at_the_end_of_a_list_that_is_read_whole() -> None:
+    texts = as_texts(["one", "two", "one", "three", "two"])
+    candidates = pool(np.eye(5), metadata=Metadata(texts=texts))
+    pages = [page(candidates, top_k=2, offset=at, policy=DEFAULT, exhausted=True).keep.tolist() for at in (0, 2, 4)]
+    assert pages == [[0, 1], [2, 3], [4]]
+    alone = page(candidates, top_k=2, offset=2, policy=replace(DEFAULT, short=Short.ALLOW), exhausted=True)
+    assert alone.keep.tolist() == [3]

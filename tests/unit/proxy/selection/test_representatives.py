@@ -22,7 +22,9 @@ LABELS = [0, 0, 1, 0, 2, 2]
 def chosen(strategy: Strategy, candidates: Candidates, *, magnitude: bool = False) -> list[int]:
     distance = measure(candidates.vectors, magnitude=magnitude).distance
     labels = np.array(LABELS, dtype=np.intp)
-    standing: list[int] = represent(labels, distance, candidates, strategy=strategy, magnitude=magnitude).tolist()
+    standing: list[int] = represent(
+        labels, lambda: distance, candidates, strategy=strategy, magnitude=magnitude
+    ).tolist()
     return standing
 
 
@@ -32,7 +34,7 @@ def test_each_cluster_is_represented_by_one_of_its_members(rows: FloatMatrix, st
     candidates = pool(rows, query=np.ones(rows.shape[1], dtype=np.float32) if known else None)
     distance = measure(rows, magnitude=False).distance
     labels = cluster(distance, 0.3, Linkage.AVERAGE)
-    standing = represent(labels, distance, candidates, strategy=strategy, magnitude=False)
+    standing = represent(labels, lambda: distance, candidates, strategy=strategy, magnitude=False)
     assert labels[standing].tolist() == list(range(len(standing)))
     assert len(standing) == labels.max(initial=-1) + 1
 
@@ -42,7 +44,7 @@ def test_a_strategy_without_its_input_is_rank(rows: FloatMatrix, strategy: Strat
     # Invariant: no text lengths and no query leave nothing but the rank.
     distance = measure(rows, magnitude=False).distance
     labels = cluster(distance, 0.3, Linkage.AVERAGE)
-    standing = represent(labels, distance, pool(rows), strategy=strategy, magnitude=False)
+    standing = represent(labels, lambda: distance, pool(rows), strategy=strategy, magnitude=False)
     assert standing.tolist() == best_ranked(labels).tolist()
 
 
@@ -69,7 +71,7 @@ def test_a_rounding_error_does_not_decide_who_stands_in_the_middle() -> None:
     distance = np.array([[0, 0.1, 0.2], [0.1, 0, 0.2 - 3e-6], [0.2, 0.2 - 3e-6, 0]], dtype=np.float32)
     labels = np.zeros(3, dtype=np.intp)
     candidates = pool(angles(0, 1, 2))
-    standing = represent(labels, distance, candidates, strategy=Strategy.CENTROID, magnitude=False)
+    standing = represent(labels, lambda: distance, candidates, strategy=Strategy.CENTROID, magnitude=False)
     assert standing.tolist() == [0]
 
 
@@ -127,7 +129,7 @@ def test_chain_asks_the_ties_in_each_cluster() -> None:
     distance = measure(candidates.vectors, magnitude=False).distance
     standing = represent(
         np.array(LABELS, dtype=np.intp),
-        distance,
+        lambda: distance,
         candidates,
         strategy=Strategy.CHAIN,
         magnitude=False,

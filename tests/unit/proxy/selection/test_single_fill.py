@@ -1,77 +1,118 @@
-"""Filling: the least redundant first, each counting for the next."""
+"""Filling: what left without a proof, the least covered first; then what a cap held back; proven copies only where a policy repeats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.oracles import fill as naive_fill
-from support.pools import angles, damaged
-from vecsieve.proxy.selection.geometry import measure
+from support.policies import DEFAULT
+from support.pools import pool
+from vecsieve.proxy.selection.grouping import Grouped, numbered
+from vecsieve.proxy.selection.judging.walk import unjudged
 from vecsieve.proxy.selection.single import fill
-from vecsieve.proxy.selection.values import FloatMatrix
+from vecsieve.proxy.selection.values import PROVEN, Link
 
 
-@given(damaged(smallest=1, largest=20), st.integers(0, 25), st.data())
-def test_fills_are_those_of_the_plain_algorithm(rows: FloatMatrix, count: int, data: st.DataObject) -> None:
-    # Invariant: farthest from all that is kept, one at a time, ties by rank, in rank order.
-    distance = measure(rows, magnitude=False).distance
-    kept = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1)))
-    wanted = naive_fill(kept, distance.tolist(), count)
-    assert fill(np.array(kept, dtype=np.intp), distance, count).tolist() == wanted
+def grouped(heads: Sequence[int], links: Sequence[Link], shares: Sequence[float]) -> Grouped:
+    """A pool of which each candidate has this head, for this reason, and this share of its text on the page."""
+    n = len(heads)
+    walked = unjudged(n)
+    walked.links = np.array(links, np.int8)
+    walked.shares = np.array(shares, np.float32)
+    labels, distinct = numbered(np.array(heads, np.intp))
+    return Grouped(
+        candidates=pool(np.eye(max(n, 1), dtype=np.float32)[:n]),
+        policy=DEFAULT,
+        labels=labels,
+        heads=np.array(heads, np.intp),
+        distinct=distinct,
+        walked=walked,
+        similarities=walked.shares,
+        cuts=np.full(n, np.nan, np.float32),
+        vectors=None,
+    )
 
 
-def test_two_copies_of_one_far_duplicate_do_not_both_come_in() -> None:
-    distance = measure(angles(0, 10, 10, 5), magnitude=False).distance
-    assert fill(np.array([0]), distance, 2).tolist() == [1, 3]
+def order(*indices: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    return np.array(indices, np.intp)
+
+
+N, E, D, V = Link.NONE, Link.EQUAL, Link.EDITED, Link.DISTANCE
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> tuple[Grouped, list[int], list[int]]:
+    """A pool, its page, and what caps held back: heads whose document has enough results."""
+    n = draw(st.integers(1, 12))
+    links = [N, *(draw(st.sampled_from([N, N, E, Link.JOINED, D, Link.REWORDED, V])) for _ in range(n - 1))]
+    stands = [place for place, link in enumerate(links) if link is N]
+    heads = [
+        place if link is N else draw(st.sampled_from([head for head in stands if head < place]))
+        for place, link in enumerate(links)
+    ]
+    shares = [np.nan if link is N else draw(st.sampled_from([0.2, 0.5, 0.5, 0.9, 1.0])) for link in links]
+    held = draw(st.sets(st.sampled_from(stands))) - {0}
+    return grouped(heads, links, shares), [head for head in stands if head not in held], sorted(held)
+
+
+@given(pages(), st.integers(-1, 14), st.booleans())
+def test_fills_are_those_of_the_plain_rule(
+    drawn: tuple[Grouped, list[int], list[int]], count: int, repeats: bool
+) -> None:
+    # Invariant: the least covered of what is doubtful, ties by rank; then what caps held back; then, if asked for, proven copies.
+    found, kept, held = drawn
+    links, shares = found.links.tolist(), found.similarities.tolist()
+    left = [place for place in range(len(links)) if place not in kept and place not in held]
+    doubtful = sorted((place for place in left if links[place] not in PROVEN), key=lambda place: (shares[place], place))
+    proven = [place for place in left if links[place] in PROVEN]
+    expected = [*doubtful, *held, *(proven if repeats else [])][: max(count, 0)]
+    assert fill(found, order(*kept), count, behind=order(*held), repeats=repeats).tolist() == sorted(expected)
+
+
+@given(pages(), st.integers(0, 14))
+def test_a_proven_copy_never_fills_unless_a_policy_repeats(
+    drawn: tuple[Grouped, list[int], list[int]], count: int
+) -> None:
+    # Invariant: without repeats no fill is proven, whatever is left, and the page stays short.
+    found, kept, held = drawn
+    filled = fill(found, order(*kept), count, behind=order(*held))
+    assert not found.proven[filled].any()
+
+
+@pytest.mark.parametrize("link", PROVEN)
+def test_a_proven_copy_comes_in_behind_everything_else(link: Link) -> None:
+    found = grouped([0, 0, 0, 3], [N, link, V, N], [np.nan, 1.0, 0.99, np.nan])
+    assert fill(found, order(0), 1, behind=order(3), repeats=True).tolist() == [2]
+    assert fill(found, order(0), 2, behind=order(3), repeats=True).tolist() == [2, 3]
+    assert fill(found, order(0), 3, behind=order(3), repeats=True).tolist() == [1, 2, 3]
+
+
+def test_the_least_covered_comes_in_first() -> None:
+    found = grouped([0, 0, 0, 0], [N, D, Link.REWORDED, V], [np.nan, 0.97, 0.7, 0.9])
+    assert fill(found, order(0), 1).tolist() == [2]
+    assert fill(found, order(0), 2).tolist() == [2, 3]
+    assert fill(found, order(0), 3).tolist() == [1, 2, 3]
+
+
+def test_what_is_linked_through_a_third_has_no_share_and_comes_in_first() -> None:
+    found = grouped([0, 0, 0], [N, V, V], [np.nan, 0.1, np.nan])
+    assert fill(found, order(0), 1).tolist() == [2]
+
+
+def test_a_result_that_stands_for_itself_is_no_fill() -> None:
+    """It was not chosen by the diversifier: it would have come in by choice."""
+    assert not len(fill(grouped([0, 1], [N, N], [np.nan, np.nan]), order(0), 2))
 
 
 def test_there_is_nothing_to_fill_from_an_empty_pool() -> None:
-    empty = np.empty(0, dtype=np.intp)
-    assert not len(fill(empty, np.empty((0, 0), dtype=np.float32), 3))
+    assert not len(fill(grouped([], [], []), order(), 3))
 
 
 def test_a_full_page_is_not_filled() -> None:
-    distance = measure(angles(0, 10, 20), magnitude=False).distance
-    assert not len(fill(np.array([0, 1]), distance, 0))
-    assert not len(fill(np.array([0, 1]), distance, -1))
-    assert fill(np.array([0, 1]), distance, 9).tolist() == [2]
-
-
-def test_the_distances_are_left_as_they_were() -> None:
-    distance = measure(angles(0, 10, 20), magnitude=False).distance
-    before = distance.tobytes()
-    fill(np.array([0]), distance, 2)
-    assert distance.tobytes() == before
-
-
-@given(st.data())
-def test_a_repetition_fills_only_where_nothing_else_is_left(data: st.DataObject) -> None:
-    """Invariant: while any candidate that repeats no result is left, held back by a cap or not, none is chosen that repeats one."""
-    texts = np.array(data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=12)))
-    distance = np.where(texts[:, None] == texts, 0.0, 0.1 + np.abs(texts[:, None] - texts)).astype(np.float32)
-    held = np.array(sorted(data.draw(st.sets(st.integers(1, len(texts) - 1)))), dtype=np.intp)
-    count = data.draw(st.integers(1, len(texts)))
-    filled = fill(np.array([0]), distance, count, behind=held).tolist()
-    assert len(filled) == min(count, len(texts) - 1)
-    on_page = texts[[0, *filled]].tolist()
-    assert len(set(on_page)) == min(len(on_page), len(set(texts.tolist())))
-
-
-@given(st.data())
-def test_no_text_stands_twice_on_a_page_that_may_be_short(data: st.DataObject) -> None:
-    """Invariant: with equal texts named, a page has each text once, and all texts while there is room."""
-    texts = np.array(data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=12)))
-    distance = np.where(texts[:, None] == texts, 0.0, 0.1 + np.abs(texts[:, None] - texts)).astype(np.float32)
-    held = np.array(sorted(data.draw(st.sets(st.integers(1, len(texts) - 1)))), dtype=np.intp)
-    count = data.draw(st.integers(1, len(texts)))
-    filled = fill(np.array([0]), distance, count, behind=held, equal=texts[:, None] == texts).tolist()
-    on_page = texts[[0, *filled]].tolist()
-    assert len(set(on_page)) == len(on_page) == min(1 + count, len(set(texts.tolist())))
-
-
-def test_equal_vectors_of_other_texts_still_fill() -> None:
-    distance, equal = np.zeros((4, 4), np.float32), np.eye(4, dtype=np.bool_)
-    equal[0, 1] = equal[1, 0] = True
-    assert fill(np.array([0]), distance, 3, equal=equal).tolist() == [2, 3]
+    found = grouped([0, 0], [N, V], [np.nan, 0.5])
+    assert not len(fill(found, order(0), 0))
+    assert not len(fill(found, order(0), -1))

@@ -8,9 +8,9 @@ from enum import StrEnum
 import pytest
 
 from vecsieve.adapters.contract import Reason
-from vecsieve.proxy.selection.values import Link, Veto
+from vecsieve.proxy.selection.values import Link
 from vecsieve.proxy.telemetry import labels
-from vecsieve.proxy.telemetry.labels import Bypass, CodeClass, Collapse, FailOpen, Guard, Retry
+from vecsieve.proxy.telemetry.labels import Bypass, CodeClass, Collapse, FailOpen, Retry
 
 SETS = [value for value in vars(labels).values() if isinstance(value, type) and value.__module__ == labels.__name__]
 
@@ -39,23 +39,17 @@ def test_a_status_falls_into_its_class(status: int | None, wanted: str) -> None:
     ("link", "wanted"),
     [
         (Link.NONE, "vectors"),  # by way of other members of the cluster
-        (Link.IDENTICAL, "identical_text"),
-        (Link.SPAN, "span"),
-        (Link.CONTAINMENT, "near_text"),
-        (Link.JACCARD, "near_text"),
-        (Link.INDEL, "near_text"),
-        (Link.MINHASH, "near_text"),
-        (Link.SIMHASH, "near_text"),
-        (Link.NEAR_TEXT, "near_text"),
+        (Link.EQUAL, "equal_text"),
+        (Link.CONTAINED, "contained"),
+        (Link.JOINED, "joined"),
+        (Link.FRAMED, "framed"),
+        (Link.EDITED, "edited"),
+        (Link.REWORDED, "reworded"),
         (Link.DISTANCE, "vectors"),
     ],
 )
 def test_every_link_is_of_a_kind(link: Link, wanted: str) -> None:
     assert Collapse.of(link).value == wanted
-
-
-def test_every_veto_is_a_guards() -> None:
-    assert [Guard.of(veto) for veto in Veto] == [None, *Guard]
 
 
 @pytest.mark.parametrize(

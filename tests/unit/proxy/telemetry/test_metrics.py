@@ -35,12 +35,12 @@ from vecsieve.proxy.telemetry.labels import (
     Collapse,
     Divergence,
     FailOpen,
-    Guard,
     LocalError,
     MemoryRecall,
     Origin,
     Outcome,
     Retry,
+    SampledResult,
     Stage,
     UpstreamError,
     VectorFetchOutcome,
@@ -249,12 +249,22 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
     reasons = {
         reason: found.value("vecsieve_candidates_collapsed_total", {**backend, "reason": reason}) for reason in Collapse
     }
-    assert reasons == {"identical_text": 0, "near_text": 5, "span": 0, "vectors": 7}
-    assert found.value("vecsieve_candidates_vetoed_total", {**backend, "guard": Guard.NUMBER}) == 2
-    assert found.total("vecsieve_candidates_vetoed_total") == 2
+    assert reasons == dict.fromkeys(Collapse, 0) | {Collapse.CONTAINED: 5, Collapse.VECTORS: 7}
     assert found.value("vecsieve_added_latency_seconds_sum", {"operation": "query"}) == pytest.approx(0.0014)
     assert found.value("vecsieve_stage_duration_seconds_sum", {"stage": Stage.DECODE}) == 0.0008
     assert found.total("vecsieve_fail_open_total") == found.total("vecsieve_bypass_total") == 0
+
+
+def test_a_sampled_search_counts_its_results_by_whether_others_say_them_in_other_words(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.sampled(2, 8)
+    found = scrape(registry)
+    counted = {
+        result: found.value("vecsieve_sampled_results_total", {"backend": "qdrant", "result": result})
+        for result in SampledResult
+    }
+    assert counted == {"reworded": 2, "stays": 6}
 
 
 def test_a_batch_is_one_call_with_several_searches_in_its_histograms(

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.adapters.writes import Neighbours, NewPoints
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.selection.values import finished
 from vecsieve.proxy.telemetry.labels import WriteTier
-from vecsieve.proxy.writes.judging import Verdict, judge, keys_of, tenant_of
+from vecsieve.proxy.writes.judging import Verdict, has_bare_points, judge, keys_of, tenant_of
 
 SIZE = 64
 AXES = np.eye(SIZE, dtype=np.float32)
@@ -24,8 +25,10 @@ Point = tuple[int, Vector, dict[str, object]]
 
 
 def policy(**write: object) -> ResolvedPolicy:
-    own = {key: write.pop(key) for key in ("tenant_keys", "text", "guards") if key in write}
-    made = Settings.model_validate({"policy": {"write": {"mode": "observe", **write}, **own}})
+    own = {key: write.pop(key) for key in ("tenant_keys", "texts") if key in write}
+    made = Settings.model_validate(
+        {"policy": {"write": {"mode": "observe", **write}, **own}, "journal": {"path": "j.db"}}
+    )
     return Policies(made).resolve("qdrant", "c")
 
 
@@ -44,8 +47,9 @@ def judged(
     stored: dict[int, list[tuple[int, float, dict[str, object]]]] | None = None,
     by: ResolvedPolicy | None = None,
     vectors: dict[int, Vector] | None = None,
+    is_cosine: bool | None = None,
 ) -> list[Verdict]:
-    """``stored``: by place, the neighbours' ids, scores and payloads. ``vectors``: by a neighbour's id; without them scores count."""
+    """``stored``: by place, the neighbours' ids, scores and payloads. ``vectors``: by a neighbour's id. ``is_cosine``: without vectors, unless said."""
     by = by or policy()
     keys = keys_of(by)
     near = [(row, *one) for row, those in (stored or {}).items() for one in those]
@@ -64,7 +68,7 @@ def judged(
         vectors=np.array([vectors[i] for _, i, _, _ in near] if vectors else np.empty((len(near), 0)), np.float32),
         fields=tuple(told(payload, keys) for *_, payload in near),
     )
-    return finished(judge(points, neighbours, by, is_cosine=vectors is None))
+    return finished(judge(points, neighbours, by, is_cosine=vectors is None if is_cosine is None else is_cosine))
 
 
 def text(words: str) -> dict[str, object]:
@@ -73,19 +77,11 @@ def text(words: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("score", "tier"),
-    [
-        (0.98, "exact"),
-        (0.9799, "semantic"),
-        (0.90, "semantic"),
-        (0.8999, "related"),
-        (0.75, "related"),
-        (0.7499, "unique"),
-    ],
+    [(1.0, "semantic"), (0.90, "semantic"), (0.8999, "related"), (0.75, "related"), (0.7499, "unique")],
 )
-def test_the_tier_is_the_similaritys(score: float, tier: str) -> None:
+def test_of_other_texts_the_tier_is_the_similaritys_and_makes_no_copy(score: float, tier: str) -> None:
     (found,) = judged((1, AXES[0], text("one")), stored={0: [(9, score, text("two"))]})
-    assert found.tier == tier
-    assert found.of == (b"9" if tier in {"exact", "semantic"} else None)
+    assert (found.tier, found.of, found.holders) == (tier, None, ())
 
 
 def test_a_point_without_neighbours_is_unique() -> None:
@@ -93,18 +89,39 @@ def test_a_point_without_neighbours_is_unique() -> None:
 
 
 @pytest.mark.parametrize("least", ["exact", "semantic", "related"])
-def test_a_copy_is_what_reaches_the_least_tier(least: str) -> None:
-    scores = {"exact": 0.99, "semantic": 0.95, "related": 0.80}
-    points = [(place, AXES[place], text(f"text {tier}")) for place, tier in enumerate(scores)]
-    near = {place: [(90 + place, score, text("other words"))] for place, score in enumerate(scores.values())}
-    found = judged(*points, stored=near, by=policy(least=least, exact=0.985))
-    copies = [tier for tier, each in zip(scores, found, strict=True) if each.of is not None]
-    assert copies == list(scores)[: list(scores).index(least) + 1]
+@pytest.mark.parametrize("mode", ["observe", "annotate", "skip", "merge", "reject"])
+def test_a_copy_is_what_reaches_the_least_tier_where_nothing_is_left_out(mode: str, least: str) -> None:
+    scores = {"exact": 0.8, "semantic": 0.999, "related": 0.80}
+    words = ["the same words", *["other words"] * 2]
+    points = [(place, AXES[place], text("The same words")) for place in range(3)]
+    near = {place: [(90 + place, score, text(words[place]))] for place, score in enumerate(scores.values())}
+    for place, point in enumerate(points):
+        (found,) = judged(point, stored={0: near[place]}, by=policy(mode=mode, least=least))
+        is_counted = place <= list(scores).index(least) and (mode in {"observe", "annotate"} or not place)
+        assert (found.of is not None) == is_counted
+        assert found.holders == ((b"90",) if not place else ())
 
 
-def test_the_same_canonical_text_is_exact_whatever_the_model_thinks() -> None:
-    (found,) = judged((1, AXES[0], text("Größe  ist EGAL")), stored={0: [(9, 0.8, text("größe ist egal"))]})
-    assert (found.tier, found.of) == (WriteTier.EXACT, b"9")
+SENTENCES = "The river rises in the spring. The road to the house is closed then. Nobody lives there."
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "is_equal"),
+    [
+        ("The water  is RISING fast", "The water is rising fast", True),
+        ("The road to the house is closed then.", SENTENCES, False),
+        ("Nobody lives there.", SENTENCES, False),
+    ],
+)
+def test_a_text_that_another_holds_is_exact_whatever_the_model_thinks(mine: str, theirs: str, is_equal: bool) -> None:
+    (found,) = judged((1, AXES[0], text(mine)), stored={0: [(9, 0.8, text(theirs))]})
+    assert (found.tier, found.of, found.is_equal, found.holders) == (WriteTier.EXACT, b"9", is_equal, (b"9",))
+
+
+def test_a_text_that_says_more_than_each_other_one_is_no_copy() -> None:
+    halves = [text("The river rises in the spring. The road to the house is closed then."), text("Nobody lives there.")]
+    (found,) = judged((1, AXES[0], text(SENTENCES)), stored={0: [(8, 0.99, halves[0]), (9, 0.99, halves[1])]})
+    assert (found.tier, found.of) == (WriteTier.SEMANTIC, None)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +171,20 @@ def test_copies_do_not_chain() -> None:
     """Defect: A~B and B~C made one family of A and C, which are not alike."""
     middle = at(0.92)
     far = (0.92 * middle + np.sqrt(1 - 0.92**2) * AXES[2]).astype(np.float32)
-    found = judged((1, AXES[0], text("a")), (2, middle, text("b")), (3, far, text("c")))
+    points = (1, AXES[0], text("a")), (2, middle, text("b")), (3, far, text("c"))
+    found = judged(*points, by=policy(least="semantic"))
     assert [each.of for each in found] == [None, b"1", None]
     assert found[2].similarity == pytest.approx(0.92**2, abs=1e-4)
 
 
 def test_a_point_is_a_copy_of_the_most_similar_original() -> None:
-    (found,) = judged((1, AXES[0], text("a")), stored={0: [(8, 0.93, text("b")), (9, 0.97, text("c"))]})
-    assert (found.of, found.similarity) == (b"9", 0.97)
+    near = [(8, 0.93, text("a")), (9, 0.97, text("A")), (7, 0.99, text("b"))]
+    (found,) = judged((1, AXES[0], text("a")), stored={0: near})
+    assert (found.of, found.similarity, found.holders) == (b"8", 0.93, (b"8",))
+    (found,) = judged(
+        (1, AXES[0], text("a word")), stored={0: [(8, 0.93, text(" a word")), (9, 0.97, text("a  word"))]}
+    )
+    assert (found.of, found.holders) == (b"9", (b"9", b"8"))
 
 
 @pytest.mark.parametrize(
@@ -171,31 +194,46 @@ def test_a_point_is_a_copy_of_the_most_similar_original() -> None:
         ("We ship release 1.0 today", "We ship release 3.0 today"),
         ("The price is 20 EUR", "The price is 25 EUR"),
         ("The court bans the sale", "The court lifts ban on the sale"),
+        ("It runs at 5 mW", "It runs at 5 MW"),
     ],
 )
-def test_the_guards_of_searches_keep_points_apart(one: str, other: str) -> None:
+def test_texts_that_differ_in_one_word_are_no_copies(one: str, other: str) -> None:
     (found,) = judged((1, AXES[0], text(one)), stored={0: [(9, 0.999, text(other))]})
-    assert found == Verdict(WriteTier.EXACT, 0.999, None, is_held=True, nearest=b"9")
+    assert found == Verdict(WriteTier.SEMANTIC, 0.999, None, nearest=b"9")
 
 
-def test_behind_a_point_that_a_guard_keeps_apart_the_next_is_compared() -> None:
+@pytest.mark.parametrize("mode", ["observe", "skip", "merge", "reject"])
+@pytest.mark.parametrize("name", TWO_FACTS)
+def test_no_record_is_a_copy_of_another_of_its_kind(name: str, mode: str) -> None:
+    points = [(place, at(0.9999, 1 + place), text(each)) for place, each in enumerate(TWO_FACTS[name])]
+    near = {place: [(90 + place, 0.9999, text(TWO_FACTS[name][place - 1]))] for place in range(len(points))}
+    found = judged(*points, stored=near, by=policy(mode=mode))
+    assert [(each.of, each.holders) for each in found[:-1]] == [(None, ())] * (len(points) - 1)
+    assert {each.tier for each in judged(*points, by=policy(mode=mode))[1:]} == {WriteTier.SEMANTIC}
+
+
+@pytest.mark.parametrize(("part", "whole"), PLANTED)
+def test_a_planted_copy_is_one(part: str, whole: str) -> None:
+    (stored,) = judged((1, AXES[0], text(part)), stored={0: [(9, 0.8, text(whole))]}, by=policy(mode="skip"))
+    assert stored.holders == (b"9",)
+    assert [each.holders for each in judged((1, AXES[0], text(whole)), (2, AXES[0], text(part)))] == [(), (b"1",)]
+
+
+def test_behind_a_point_that_says_something_else_the_next_is_compared() -> None:
     near = [(8, 0.999, text("The price is 25 EUR")), (9, 0.99, text("the price is 20 EUR"))]
     (found,) = judged((1, AXES[0], text("The price is 20 EUR")), stored={0: near})
     assert found.of == b"9"
 
 
-def test_a_guard_that_is_off_keeps_nothing_apart() -> None:
-    (found,) = judged(
-        (1, AXES[0], text("The price is 20 EUR")),
-        stored={0: [(9, 0.999, text("The price is 25 EUR"))]},
-        by=policy(guards={"amounts": False, "numbers": False}),
-    )
-    assert found.of == b"9"
-
-
 def test_a_text_that_is_too_long_to_be_read_is_a_copy_of_nothing() -> None:
     (found,) = judged((1, AXES[0], text("word " * 30_000)), stored={0: [(9, 1.0, text("a"))]})
-    assert (found.of, found.is_held) == (None, True)
+    assert (found.tier, found.of) == (WriteTier.SEMANTIC, None)
+
+
+def test_of_a_text_that_comes_with_several_facts_all_points_before_it_are_named_as_holders_where_some_may_go() -> None:
+    points = [(place, AXES[0], text("the same")) for place in range(4)]
+    assert judged(*points, by=policy(mode="skip"))[3].holders == (b"0", b"1", b"2")
+    assert judged(*points)[3].holders == (b"0",)
 
 
 def test_another_tenants_point_is_never_an_original() -> None:
@@ -230,30 +268,56 @@ def test_a_tenant_is_a_text_a_number_or_a_boolean_in_one_spelling(raw: bytes | N
 
 def test_without_cosine_scores_vectors_are_compared_and_length_counts() -> None:
     twice, near = {9: AXES[0] * 2}, {9: at(0.99)}
-    (far,) = judged((1, AXES[0], text("a")), stored={0: [(9, 2.0, text("a b"))]}, vectors=twice)
-    (same,) = judged((1, AXES[0], text("a")), stored={0: [(9, 0.99, text("a b"))]}, vectors=near)
+    (far,) = judged((1, AXES[0], text("a")), stored={0: [(9, 2.0, text("b"))]}, vectors=twice)
+    (close,) = judged((1, AXES[0], text("a")), stored={0: [(9, 0.99, text("b"))]}, vectors=near)
     assert far.tier is WriteTier.RELATED
     assert far.similarity == pytest.approx(0.8, abs=1e-4)
-    assert (same.tier, same.of) == (WriteTier.EXACT, b"9")
+    assert (close.tier, close.of) == (WriteTier.SEMANTIC, None)
 
 
-def test_positions_far_from_the_origin_are_not_left_out_unless_they_are_equal() -> None:
+def test_positions_far_from_the_origin_are_copies_by_their_texts_alone_if_they_have_any() -> None:
     """Two places on earth, by their degrees, have a similarity of nearly 1 whatever lies between them."""
-    munich, vienna, by = np.full(SIZE, 48.1), np.full(SIZE, 48.2), policy(least="exact")
-    for first, second, words, tier in (
-        (munich, vienna, "b", WriteTier.SEMANTIC),
-        (munich, munich, "b", WriteTier.EXACT),
-        (munich, vienna, "a", WriteTier.EXACT),
+    munich, vienna = np.full(SIZE, 48.1, np.float32), np.full(SIZE, 48.2, np.float32)
+    for second, words, tier in (
+        (vienna, "b", WriteTier.SEMANTIC),
+        (munich, "b", WriteTier.SEMANTIC),
+        (vienna, "a", WriteTier.EXACT),
     ):
-        (stored,) = judged(
-            (1, first, text("a")), stored={0: [(9, 0.1, text(words))]}, by=by, vectors={9: second.astype(np.float32)}
+        (found,) = judged((1, munich, text("a")), stored={0: [(9, 0.1, text(words))]}, vectors={9: second})
+        assert found.tier is tier
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "vector", "is_cosine", "is_copy"),
+    [
+        ({}, {}, AXES[0], False, True),
+        ({}, {}, AXES[0] * 2, True, True),
+        ({}, {}, AXES[0] * 2, False, False),
+        ({}, {}, at(0.9999), True, False),
+        ({}, text("a"), AXES[0], True, False),
+        (text("a"), {}, AXES[0], True, False),
+        ({"text": 7}, {}, AXES[0], True, True),
+    ],
+)
+def test_without_texts_only_equal_vectors_are_copies(
+    mine: dict[str, object], theirs: dict[str, object], vector: Vector, is_cosine: bool, is_copy: bool
+) -> None:
+    near, vectors = {0: [(9, 1.0, theirs)]}, {9: np.asarray(vector, np.float32)}
+    (found,) = judged((1, AXES[0], mine), stored=near, vectors=vectors, is_cosine=is_cosine)
+    assert (found.of is not None) == is_copy
+    _, within = judged((9, np.asarray(vector, np.float32), theirs), (1, AXES[0], mine), vectors={}, is_cosine=is_cosine)
+    assert (within.of is not None) == is_copy
+
+
+def test_whether_vectors_are_asked_for_depends_on_points_without_texts() -> None:
+    by = policy()
+    cases: list[tuple[dict[str, object], bool]] = [({}, True), (text("a"), False), ({"text": None}, True)]
+    for payload, is_bare in cases:
+        keys = keys_of(by)
+        points = NewPoints(
+            ids=(b"1",), vectors=AXES[:1], vector_name="", keys=keys, fields=(told(payload, keys),), document=None
         )
-        assert stored.tier is tier
-        assert (stored.of is None) == (tier is WriteTier.SEMANTIC)
-    other = {0: [(9, 0.0, text("z"))]}
-    points = (1, munich, text("a")), (2, vienna, text("b"))
-    _, within = judged(*points, stored=other, by=by, vectors={9: AXES[0]})
-    assert within.of is None
+        assert has_bare_points(points, by) is is_bare
 
 
 @pytest.mark.parametrize("vector", [np.zeros(SIZE), np.full(SIZE, np.nan)])
@@ -263,8 +327,11 @@ def test_a_point_without_a_usable_vector_is_a_copy_of_nothing(vector: Vector) ->
 
 
 def test_a_policy_that_reads_no_texts_compares_vectors_alone() -> None:
-    by = policy(text=None)
-    (found,) = judged((1, AXES[0], text("The price is 20 EUR")), stored={0: [(9, 0.99, text("25 EUR"))]}, by=by)
+    by = policy(texts=None)
+    near = {0: [(9, 0.99, text("25 EUR"))]}
+    (found,) = judged((1, AXES[0], text("20 EUR")), stored=near, by=by, vectors={9: at(0.99)}, is_cosine=True)
+    assert found.of is None
+    (found,) = judged((1, AXES[0], text("20 EUR")), stored=near, by=by, vectors={9: AXES[0]}, is_cosine=True)
     assert found.of == b"9"
 
 
@@ -275,16 +342,3 @@ def test_every_family_has_one_original_which_comes_first(families: list[int]) ->
     for place, family in enumerate(families):
         first = families.index(family)
         assert found[place].of == (None if first == place else b"%d" % first)
-
-
-def test_texts_that_are_read_together_are_judged_as_two_by_two() -> None:
-    words = [f"the report of unit {letter} about the weather and the harvest" for letter in "abcdefghijkl"]
-    points = [
-        (place, AXES[place % 12] + np.float32(0.01) * AXES[20 + place], text(words[place % 12].upper()))
-        for place in range(40)
-    ]
-    together = judged(*points)
-    assert [each.of for each in together] == [None] * 12 + [b"%d" % (place % 12) for place in range(12, 40)]
-    for place in (12, 25, 39):
-        (alone,) = judged(points[place % 12], points[place])[1:]
-        assert together[place]._replace(similarity=0.0) == alone._replace(similarity=0.0)

@@ -123,21 +123,52 @@ def told(found: Settled) -> tuple[bytes, list[bytes]]:
     ],
 )
 def test_of_a_family_one_stays(merge: str, survivor: bytes, gone: list[bytes]) -> None:
-    family = [copy(9, None, {"text": "aa"}), copy(2, 0, {"text": "the longest"}), copy(3, 1, {"text": "bbb"})]
+    family = [
+        copy(9, None, {"text": "two words"}),
+        copy(2, 0, {"text": "two   words"}),
+        copy(3, 1, {"text": "two  words"}),
+    ]
     assert told(settled(family, settings(merge), TEXTS)) == (survivor, gone)
 
 
 def test_a_merged_point_has_the_vector_of_the_text_it_keeps() -> None:
-    stored = copy(9, None, {"text": "the longest", "n": 1}, (5.0, 6.0))
-    found = settled([stored, copy(2, 0, {"text": "short", "n": 0})], settings("merge"), TEXTS)
+    stored = copy(9, None, {"text": "two   words", "n": 1}, (5.0, 6.0))
+    found = settled([stored, copy(2, 0, {"text": "two words", "n": 0})], settings("merge"), TEXTS)
     assert json.loads(found.survivor.point) == {
         "id": 2,
         "vector": [5.0, 6.0],
-        "payload": {"text": "the longest", "n": 1},
+        "payload": {"text": "two   words", "n": 1},
     }
-    assert found.sent == copy(2, 0, {"text": "short", "n": 0}).point
-    own = settled([stored, copy(2, 0, {"text": "the longest of all"})], settings("merge"), TEXTS)
+    assert found.sent == copy(2, 0, {"text": "two words", "n": 0}).point
+    own = settled([stored, copy(2, 0, {"text": "two      words"})], settings("merge"), TEXTS)
     assert json.loads(own.survivor.point)["vector"] == [1.0, 2.0]
+
+
+PART, WHOLE = "The river rises in the spring.", "The river rises in the spring. The road is closed."
+
+
+@pytest.mark.parametrize("merge", ["keep-newest", "keep-oldest", "keep-longest", "keep-highest-confidence", "merge"])
+def test_the_survivor_says_all_that_goes_whatever_the_policy_chooses(merge: str) -> None:
+    """A part of the original goes, the same text may take its place, and another text is no member at all."""
+    family = [
+        copy(9, None, {"text": WHOLE, "timestamp": 1}),
+        copy(2, 0, {"text": PART, "timestamp": 9, "confidence": 1.0}),
+        copy(3, 1, {"text": f" {WHOLE} ", "timestamp": 5}),
+        copy(4, 2, {"text": "Another text altogether, longer than all.", "timestamp": 10}),
+    ]
+    found = settled(family, settings(merge), TEXTS)
+    assert found.survivor.payload()["text"].strip() == WHOLE  # type: ignore[attr-defined]  # - a text
+    assert {each.id for each in found.gone} == {b"9", b"2", b"3"} - {found.survivor.id}
+
+
+def test_a_payload_that_a_custom_policy_makes_is_the_users_word_and_its_choice_of_a_shorter_text_is_not() -> None:
+    own = settings("custom", custom=f"{__name__}:chosen")
+    family = [copy(9, None, {"text": WHOLE}), copy(2, 0, {"text": PART, "choose": "incoming"})]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WriteSettings, "custom_policy", lambda _: chosen)
+        assert told(settled(family, own, TEXTS)) == (b"9", [b"2"])
+        summary = [family[0], copy(2, 0, {"text": PART, "choose": {"text": "Closed in spring."}})]
+        assert told(settled(summary, own, TEXTS)) == (b"2", [b"9"])
 
 
 def test_what_is_left_out_of_a_family_is_what_the_client_sent() -> None:

@@ -18,40 +18,65 @@ from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.telemetry.labels import WriteTier
 from vecsieve.proxy.writes.journal import Kind
 from vecsieve.proxy.writes.judging import Verdict
-from vecsieve.proxy.writes.plans import Judged, Plan, merged, refusal, without_copies
+from vecsieve.proxy.writes.plans import Judged, Known, Plan, merged, refusal, without_copies
 
 WRITES = QdrantRestWrites()
 UPSERT = Operation(backend="qdrant", name="upsert", collection="docs")
 UNIQUE = Verdict(WriteTier.UNIQUE)
 
 
-def point(identifier: int, text: str = "a") -> dict[str, Any]:
-    return {"id": identifier, "vector": [1, identifier], "payload": {"text": text}}
+SAME = "the words that all points have"
 
 
-def written(*ids: int) -> NewPoints:
-    body = json.dumps({"points": [point(identifier, f"incoming {identifier}") for identifier in ids]}).encode()
+def point(identifier: int, text: str = SAME, **facts: Any) -> dict[str, Any]:
+    return {"id": identifier, "vector": [1, identifier], "payload": {"text": text, **facts}}
+
+
+def written(*each: dict[str, Any]) -> NewPoints:
+    body = json.dumps({"points": each}).encode()
     return WRITES.parse(UPSERT, body, WriteNeeds(vector_name=None, keys=("text",), most=100))
 
 
+def told(*each: tuple[dict[str, Any], int | None]) -> Judged:
+    """Points, and of which stored or earlier one each is a copy; of copies of one point the later ones repeat the earlier ones, too."""
+    verdicts: list[Verdict] = []
+    for row, (_, of) in enumerate(each):
+        earlier = [b"%d" % made["id"] for made, other in each[:row] if other == of]
+        same = dict.fromkeys([] if of is None else [b"%d" % of, *earlier])
+        verdicts.append(Verdict(WriteTier.EXACT, 0.99, b"%d" % of, holders=tuple(same)) if of is not None else UNIQUE)
+    return Judged(written(*(made for made, _ in each)), verdicts)
+
+
 def judged(*each: tuple[int, int | None]) -> Judged:
-    """Ids, and of which each is a copy."""
-    verdicts = [UNIQUE if of is None else Verdict(WriteTier.EXACT, 0.99, b"%d" % of) for _, of in each]
-    return Judged(written(*(identifier for identifier, _ in each)), verdicts)
+    """Points of the same text by their ids, and of which each is a copy."""
+    return told(*((point(identifier), of) for identifier, of in each))
 
 
-def stored(*ids: int) -> dict[bytes, bytes]:
-    return {b"%d" % identifier: json.dumps(point(identifier, "stored")).encode() for identifier in ids}
+def known(write: Judged, *stored: dict[str, Any], is_merging: bool = True) -> Known:
+    """What the gate asks for of these stored points."""
+    found = {b"%d" % each["id"]: json.dumps(each).encode() for each in stored}
+    own, holders = write.own_ids(is_merging=is_merging), write.stored_holders()
+    return Known(
+        own={each: found[each] for each in own if each in found},
+        holders={each: found[each] for each in holders if each in found},
+    )
 
 
-def policy(merge: str = "keep-newest") -> ResolvedPolicy:
-    write = {"mode": "merge", "merge": merge}
-    made = Settings.model_validate({"policy": {"write": write}, "journal": {"path": "j.db"}})
+def stored(write: Judged, *ids: int, is_merging: bool = True) -> Known:
+    return known(write, *map(point, ids), is_merging=is_merging)
+
+
+def policy(mode: str = "merge", **write: Any) -> ResolvedPolicy:
+    made = Settings.model_validate({"policy": {"write": {"mode": mode, **write}}, "journal": {"path": "j.db"}})
     return Policies(made).resolve("qdrant", "docs")
 
 
-def planned(write: Judged, known: dict[bytes, bytes], merge: str = "keep-newest", *, waits: bool = True) -> Plan:
-    return merged(WRITES, UPSERT, write, known, policy(merge), waits=waits)
+def planned(write: Judged, known: Known, merge: str = "keep-newest", *, waits: bool = True, **more: Any) -> Plan:
+    return merged(WRITES, UPSERT, write, known, policy(merge=merge, **more), waits=waits)
+
+
+def skipped(write: Judged, known: Known, **more: Any) -> Plan:
+    return without_copies(WRITES, UPSERT, write, known, policy("skip", **more))
 
 
 def sent(plan: Plan) -> list[int] | None:
@@ -64,32 +89,80 @@ def noted(plan: Plan) -> list[tuple[str, bytes, bytes]]:
 
 def test_copies_are_left_out_but_for_updates() -> None:
     write = judged((1, None), (2, 9), (3, 9), (4, 1))
-    plan = without_copies(WRITES, UPSERT, write, stored(3))
+    plan = skipped(write, stored(write, 3, 9, is_merging=False))
     assert sent(plan) == [1, 3]
     assert noted(plan) == [("left_out", b"2", b"9"), ("left_out", b"4", b"1")]
-    assert [json.loads(row.point) for row in plan.rows] == [point(2, "incoming 2"), point(4, "incoming 4")]
+    assert [json.loads(row.point) for row in plan.rows] == [point(2), point(4)]
 
 
 def test_of_copies_alone_nothing_is_left() -> None:
-    assert sent(without_copies(WRITES, UPSERT, judged((2, 9)), {})) is None
+    write = judged((2, 9))
+    assert sent(skipped(write, stored(write, 9))) is None
 
 
 def test_a_point_that_comes_twice_is_an_update() -> None:
     write = judged((2, 9), (2, 9), (3, 9))
-    assert write.concerned(is_merging=False) == [b"3"]
-    assert noted(without_copies(WRITES, UPSERT, write, {})) == [("left_out", b"3", b"9")]
+    assert write.own_ids(is_merging=False) == [b"3"]
+    assert noted(skipped(write, stored(write, 9))) == [("left_out", b"3", b"9")]
+
+
+def test_a_point_whose_original_is_gone_is_stored_and_the_next_is_its_copy() -> None:
+    write = judged((2, 9), (3, 9))
+    assert noted(skipped(write, stored(write))) == [("left_out", b"3", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "ignore", "goes"),
+    [
+        ({"file": "a"}, {"file": "a"}, (), True),
+        ({"file": "a"}, {"file": "b"}, (), False),
+        ({"file": "a"}, {}, (), False),
+        ({}, {"file": "a"}, (), False),
+        ({"n": 1}, {"n": 1.0}, (), True),
+        ({"file": None}, {"_vecsieve": {"duplicate_of": 3}}, (), True),
+        ({"file": "a"}, {"file": "b"}, ("file",), True),
+        ({"file": "a", "page": 1}, {"file": "b", "page": 2}, ("file",), False),
+        ({"file": "a", "page": 1}, {"file": "b", "page": 2}, ("*",), True),
+        ({"meta": {"file": "a", "page": 1}}, {"meta": {"file": "b", "page": 1}}, ("meta.file",), True),
+        ({"meta": {"file": "a", "page": 1}}, {"meta": {"file": "b", "page": 1}}, (), False),
+    ],
+)
+@pytest.mark.parametrize("text", [SAME, f"Some words more. {SAME.capitalize()}."])
+def test_equal_texts_with_other_facts_are_two_facts(
+    own: dict[str, Any], other: dict[str, Any], ignore: tuple[str, ...], text: str, goes: bool
+) -> None:
+    write = told((point(2, SAME, **own), 9))
+    found = known(write, point(9, text, **other))
+    assert bool(skipped(write, found, ignore=ignore).rows) == goes
+    within = told((point(1, text, **other), None), (point(2, SAME, **own), 1))
+    assert sent(skipped(within, known(within), ignore=ignore)) == ([1] if goes else None)
+
+
+def test_of_several_points_that_hold_a_text_the_one_with_its_facts_stands_for_it() -> None:
+    write = told((point(2, file="a"), 9), (point(3, file="b"), 9), (point(4, file="b"), 9), (point(5, file="a"), 9))
+    plan = skipped(write, known(write, point(9, file="c")))
+    assert noted(plan) == [("left_out", b"4", b"3"), ("left_out", b"5", b"2")]
+    assert plan.gone == {2: 1, 3: 0}
+
+
+def test_where_all_fields_may_differ_the_originals_need_not_be_read() -> None:
+    write = told((point(2, file="a"), 9))
+    assert noted(skipped(write, Known(own={}, holders=None), ignore=("*",))) == [("left_out", b"2", b"9")]
 
 
 def test_points_whose_ids_the_database_makes_are_not_merged() -> None:
     write = judged((1, None), (2, 9))
     bare = replace(write, points=replace(write.points, has_ids=False))
-    assert bare.concerned(is_merging=False) == []
+    assert bare.own_ids(is_merging=False) == []
     with pytest.raises(UnsupportedError):
-        bare.concerned(is_merging=True)
+        planned(bare, stored(bare, 9))
 
 
-def test_merging_needs_the_originals_as_well() -> None:
-    assert judged((1, None), (2, 9), (3, 1)).concerned(is_merging=True) == [b"2", b"3", b"9", b"1"]
+def test_merging_needs_the_originals_of_the_write_as_well() -> None:
+    write = judged((1, None), (2, 9), (3, 1))
+    assert write.own_ids(is_merging=True) == [b"2", b"3", b"1"]
+    assert write.own_ids(is_merging=False) == [b"2", b"3"]
+    assert write.stored_holders() == [b"9"]
 
 
 @pytest.mark.parametrize(
@@ -101,53 +174,91 @@ def test_merging_needs_the_originals_as_well() -> None:
     ],
 )
 def test_of_each_family_one_stays(merge: str, rows: list[Any], body: list[int], removed: set[bytes]) -> None:
-    plan = planned(judged((1, None), (2, 9), (3, 9)), stored(9), merge)
+    write = judged((1, None), (2, 9), (3, 9))
+    plan = planned(write, stored(write, 9), merge)
     assert (noted(plan), sent(plan), set(plan.removed)) == (rows, body, removed)
 
 
 def test_a_point_that_is_merged_goes_out_changed_and_its_own_form_is_in_the_journal() -> None:
-    known = {b"9": json.dumps({"id": 9, "vector": [5, 6], "payload": {"tags": ["x"]}}).encode()}
-    plan = planned(judged((2, 9)), known, "merge")
+    write = judged((2, 9))
+    held = {"id": 9, "vector": [5, 6], "payload": {"text": SAME, "tags": ["x"]}}
+    plan = planned(write, known(write, held), "merge")
     assert plan.body is not None
     (shown,) = json.loads(plan.body)["points"]
-    assert shown == {"id": 2, "vector": [1, 2], "payload": {"tags": ["x"], "text": "incoming 2"}}
+    assert shown == {"id": 2, "vector": [1, 2], "payload": {"tags": ["x"], "text": SAME}}
     removed, changed = plan.rows
-    assert (removed.kind, removed.point) == (Kind.REMOVED, known[b"9"])
-    assert (changed.kind, json.loads(changed.point)) == (Kind.CHANGED, point(2, "incoming 2"))
+    assert (removed.kind, json.loads(removed.point)) == (Kind.REMOVED, held)
+    assert (changed.kind, json.loads(changed.point)) == (Kind.CHANGED, point(2))
     assert json.loads(changed.became or b"") == shown
 
 
+@pytest.mark.parametrize(
+    ("merge", "own", "other", "merges"),
+    [
+        ("keep-newest", {"timestamp": 1}, {"timestamp": 2}, True),
+        ("keep-newest", {"file": "a"}, {"file": "b"}, False),
+        ("keep-highest-confidence", {"confidence": 0.5}, {"confidence": 0.7}, True),
+        ("keep-highest-confidence", {"file": "a"}, {"file": "b"}, False),
+        ("merge", {"tags": ["x"]}, {"tags": ["y"]}, True),
+        ("merge", {"lang": "de"}, {}, True),
+        ("merge", {"file": "a"}, {"file": "b"}, False),
+        ("merge", {"price": 1}, {"price": 2}, False),
+    ],
+)
+def test_what_a_policy_decides_by_or_unites_may_differ_and_nothing_else(
+    merge: str, own: dict[str, Any], other: dict[str, Any], merges: bool
+) -> None:
+    write = told((point(2, **own), 9))
+    found = known(write, point(9, **other))
+    assert bool(planned(write, found, merge).rows) == merges
+    assert planned(write, found, merge, ignore=("file", "price")).rows
+
+
+@pytest.mark.parametrize("merge", ["keep-newest", "keep-oldest", "keep-longest", "merge"])
+def test_a_text_that_holds_another_stays_whatever_the_policy_says(merge: str) -> None:
+    whole = f"Some words more. {SAME.capitalize()}."
+    write = told((point(2, f"{SAME}{' ' * 40}"), 9))
+    plan = planned(write, known(write, point(9, whole)), merge)
+    assert (noted(plan), plan.removed) == ([("left_out", b"2", b"9")], {})
+
+
 def test_an_original_of_the_same_write_may_be_left_out() -> None:
-    plan = planned(judged((1, None), (2, 1)), {})
+    write = judged((1, None), (2, 1))
+    plan = planned(write, stored(write))
     assert (noted(plan), sent(plan)) == ([("left_out", b"1", b"2")], [2])
     assert plan.rows[0].tier == "exact"
 
 
 @pytest.mark.parametrize(
-    "known",
+    "there",
     [
         (1,),  # the original of the write is an update: left out, its old content would stay
         (1, 2),  # so is the copy
         (2,),
     ],
 )
-def test_updates_are_stored_as_they_came(known: tuple[int, ...]) -> None:
-    assert planned(judged((1, None), (2, 1)), stored(*known)).rows == ()
+def test_updates_are_stored_as_they_came(there: tuple[int, ...]) -> None:
+    write = judged((1, None), (2, 1))
+    assert planned(write, stored(write, *there)).rows == ()
 
 
 def test_an_update_takes_no_other_points_place() -> None:
     """Else two writers that store two copies anew at once would each remove the other's."""
-    assert planned(judged((2, 9)), stored(2, 9)).rows == ()
+    write = judged((2, 9))
+    assert planned(write, stored(write, 2, 9)).rows == ()
 
 
 def test_nothing_is_removed_for_a_write_that_may_still_fail() -> None:
-    assert planned(judged((2, 9)), stored(9), waits=False).rows == ()
-    assert noted(planned(judged((2, 9)), stored(9), "keep-oldest", waits=False)) == [("left_out", b"2", b"9")]
+    write = judged((2, 9))
+    assert planned(write, stored(write, 9), waits=False).rows == ()
+    assert noted(planned(write, stored(write, 9), "keep-oldest", waits=False)) == [("left_out", b"2", b"9")]
 
 
 def test_where_the_original_is_gone_one_of_its_copies_is_stored() -> None:
-    assert planned(judged((2, 9)), {}).rows == ()
-    plan = planned(judged((2, 9), (3, 9)), {}, "keep-oldest")
+    write = judged((2, 9))
+    assert planned(write, stored(write)).rows == ()
+    write = judged((2, 9), (3, 9))
+    plan = planned(write, stored(write), "keep-oldest")
     assert (noted(plan), sent(plan)) == ([("left_out", b"3", b"2")], [2])
 
 
@@ -158,10 +269,11 @@ def test_where_the_original_is_gone_one_of_its_copies_is_stored() -> None:
     st.booleans(),
 )
 def test_every_point_is_sent_or_in_the_journal_with_a_survivor_that_stays(
-    each: list[tuple[int, int | None]], known: set[int], merge: str, waits: bool
+    each: list[tuple[int, int | None]], there: set[int], merge: str, waits: bool
 ) -> None:
     """No point is lost, none is both, and each survivor is sent or stays stored."""
-    plan = planned(judged(*each), stored(*known), merge, waits=waits)
+    write = judged(*each)
+    plan = planned(write, stored(write, *there), merge, waits=waits)
     ids = [identifier for identifier, _ in each]
     out = [int(row.id) for row in plan.rows if row.kind is Kind.LEFT_OUT]
     body = ids if not plan.rows else sent(plan) or []
@@ -169,31 +281,31 @@ def test_every_point_is_sent_or_in_the_journal_with_a_survivor_that_stays(
     assert {int(identifier) for identifier in plan.removed} == {
         int(row.id) for row in plan.rows if row.kind is Kind.REMOVED
     }
-    stays = {*body, *known} - {int(identifier) for identifier in plan.removed}
+    stays = {*body, *there} - {int(identifier) for identifier in plan.removed}
     assert {int(row.survivor) for row in plan.rows} <= stays
 
 
 def test_a_refusal_names_the_first_copies() -> None:
-    rows = without_copies(WRITES, UPSERT, judged(*((n, 9) for n in range(1, 8)), (8, None)), {}).rows
+    write = judged(*((n, 9) for n in range(1, 8)), (8, None))
+    rows = skipped(write, stored(write, 9)).rows
     words = refusal(rows, 8)
     assert words.startswith("7 of 8 points are copies, which are rejected here: 1 of 9 (exact, 0.9900), 2 of 9")
     assert words.endswith("5 of 9 (exact, 0.9900) and 2 more. Nothing was stored")
 
 
 class Typed(QdrantRestWrites):
-    """Of a collection whose texts are no longer than that of point 2."""
+    """Of a collection that has one tag for each point."""
 
     def holds(self, _points: NewPoints, row: int, point: bytes) -> bool:
-        return len(json.loads(point)["payload"]["text"]) <= len("incoming 2")
+        return len(json.loads(point)["payload"].get("tags", [])) <= 1
 
 
 def test_copies_whose_merged_point_the_collection_cannot_hold_are_stored_as_they_came() -> None:
     """The families beside it are merged."""
-    long = {
-        b"9": json.dumps({**point(9, "longer than incoming"), "payload": {"text": "longer than incoming"}}).encode()
-    }
-    known = {**long, b"8": json.dumps({"id": 8, "vector": [1, 8], "payload": {"n": 1}}).encode()}
-    plan = merged(Typed(), UPSERT, judged((2, 9), (3, 8)), known, policy("merge"), waits=True)
+    write = told((point(2, tags=["x"]), 9), (point(3), 8))
+    found = known(write, point(9, tags=["y"]), point(8, tags=["z"]))
+    plan = merged(Typed(), UPSERT, write, found, policy(merge="merge"), waits=True)
     assert (plan.unheld, sent(plan), set(plan.removed)) == (1, [2, 3], {b"8"})
-    alone = merged(Typed(), UPSERT, judged((2, 9)), known, policy("merge"), waits=True)
+    write = told((point(2, tags=["x"]), 9))
+    alone = merged(Typed(), UPSERT, write, known(write, point(9, tags=["y"])), policy(merge="merge"), waits=True)
     assert (alone.unheld, alone.rows, alone.body) == (1, (), None)

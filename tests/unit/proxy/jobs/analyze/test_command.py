@@ -16,23 +16,8 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run
 from vecsieve.proxy.jobs.source import Point, SourceError
-from vecsieve.proxy.search.collections.profiles import PoolMedians, Profile, encoded
 
 ARGUMENTS = Arguments(url="http://localhost:1", collection="planted", requests_per_second=1000.0)
-PROFILE = Profile(
-    version=1,
-    collection="planted",
-    vector_name="",
-    dimension=48,
-    distance="Cosine",
-    cut=0.125,
-    how="rule",
-    mean_unrelated_similarity=0.0,
-    pool_median=PoolMedians(percentile_1=0.9, percentile_50=0.95, percentile_99=1.0),
-    pools=10,
-    sample=10,
-    created_by="vecsieve 0",
-)
 
 
 class Closing(SearchedSource):
@@ -70,40 +55,16 @@ def test_the_files_are_written_and_nothing_else(tmp_path: Path, capsys: pytest.C
 @pytest.mark.usefixtures("source")
 def test_json_to_stdout_is_all_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(replace(ARGUMENTS, json="-")) == 0
-    assert json.loads(capsys.readouterr().out)["cut"]["origin"] == "relative"
+    assert json.loads(capsys.readouterr().out)["repeats"]["points"] == 24
 
 
 @pytest.mark.usefixtures("source")
-def test_the_cut_comes_from_the_option_or_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    profile = tmp_path / "profile.json"
-    profile.write_bytes(encoded(PROFILE))
-    for arguments, value, origin in (
-        (replace(ARGUMENTS, cut=0.0), 0.0, "option"),
-        (replace(ARGUMENTS, profile=profile), 0.125, "profile"),
-    ):
-        assert run(replace(arguments, json="-")) == 0
-        cut = json.loads(capsys.readouterr().out)["cut"]
-        assert (cut["value"], cut["origin"]) == (value, origin)
-    with refused("--profile", "--cut beside it"):
-        run(replace(ARGUMENTS, profile=profile, cut=0.1))
-
-
-def test_a_profile_of_another_collection_or_model_is_refused(tmp_path: Path, source: Closing) -> None:
-    profile = tmp_path / "profile.json"
-    for name, value in (("collection", "other"), ("vector_name", "dense"), ("dimension", 64), ("distance", "Dot")):
-        profile.write_bytes(encoded(PROFILE.model_copy(update={name: value})))
-        with refused(f"--profile: {name}", repr(value)):
-            run(replace(ARGUMENTS, profile=profile))
-    assert source.calls == []
-
-
-def test_a_profile_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
-    with refused("--profile", "no such file"):
-        run(replace(ARGUMENTS, profile=tmp_path / "nowhere.json"))
-    broken = tmp_path / "broken.json"
-    broken.write_text("{}")
-    with refused("broken.json", "cut"):
-        run(replace(ARGUMENTS, profile=broken))
+def test_the_points_that_could_go_are_listed_with_their_survivors(tmp_path: Path) -> None:
+    ids = tmp_path / "ids.jsonl"
+    assert run(replace(ARGUMENTS, ids=ids)) == 0
+    lines = [json.loads(line) for line in ids.read_bytes().splitlines()]
+    assert len(lines) == 24
+    assert lines[0] == {"id": 0, "survivor": 1, "evidence": "contained"}
 
 
 def test_a_place_that_cannot_be_written_is_told_of_before_anything_is_read(tmp_path: Path, source: Closing) -> None:

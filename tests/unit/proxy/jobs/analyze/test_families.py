@@ -1,11 +1,8 @@
-"""Families: a leader, and what lies within the cut of it."""
+"""Families: a leader, and the points all of which the leader says."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,152 +12,106 @@ from vecsieve.proxy.jobs.analyze.families import (
     NO_SOURCE,
     OTHERS,
     SHOWN,
+    Repeats,
     Sources,
-    density_at,
-    exact,
-    first_copies,
-    leaders,
-    near,
-    redundant,
-    saturated,
+    firsts_of,
+    grouped,
+    name_of,
+    repeats,
     sources,
 )
-from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS, Known
-from vecsieve.proxy.jobs.source import Vectors
-from vecsieve.proxy.selection.geometry import NOISE, measure
+from vecsieve.proxy.jobs.analyze.reading import Known
+from vecsieve.proxy.jobs.sweep.judging import Evidence
 from vecsieve.proxy.selection.values import Indices
 
-FEW = 21
-
-cuts = st.floats(0.0, 1.0)
-
-
-@st.composite
-def collections(draw: st.DrawFn) -> tuple[Vectors, list[int]]:
-    """Few directions with noise, and texts that are sometimes equal."""
-    n = draw(st.integers(1, FEW))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    bases = rng.normal(size=(draw(st.integers(1, 6)), 4))
-    vectors = bases[rng.integers(0, len(bases), n)] + rng.normal(
-        scale=draw(st.sampled_from([0.0, 0.1, 0.4])), size=(n, 4)
-    )
-    texts = draw(st.lists(st.integers(0, 2 * n), min_size=n, max_size=n))
-    return vectors.astype(np.float32), texts
+ONE = "Orders may be returned within thirty days of delivery."
+TWO = "Refunds are paid to the card that was charged for them."
+THREE = "The depot closes at four on working days."
+LONG = " ".join(f"The depot in the {word} sends parcels by van and closes at four on any working day." for word in (
+    "north", "south", "east", "west", "hills", "valley"
+))  # fmt: skip
 
 
-def naive(vectors: Vectors, texts: list[int], cut: float) -> list[int]:
-    """The same families by the definition, with sets and a whole matrix."""
-    distance = measure(vectors, magnitude=False).distance
-    first = [texts.index(text) for text in texts]
-    nodes = sorted(set(first))
-    between = {
-        (a, b): min(
-            distance[i, j] for i in range(len(texts)) for j in range(len(texts)) if (first[i], first[j]) == (a, b)
-        )
-        for a in nodes
-        for b in nodes
-        if a != b
-    }
-    mentions = Counter(
-        first[j]
-        for i in range(len(texts))
-        for j in range(len(texts))
-        if i != j and distance[i, j] <= np.float32(cut + NOISE)
-    )
-    near = {a: [b for b in nodes if a != b and between[a, b] <= np.float32(cut + NOISE)] for a in nodes}
-    order = sorted(nodes, key=lambda a: (-mentions[a], a))
-    leading: list[int] = []
-    for node in order:
-        if not any(leader in near[node] for leader in leading):
-            leading.append(node)
-    heads = {
-        node: node
-        if node in leading
-        else min((each for each in near[node] if each in leading), key=lambda each: (between[node, each], each))
-        for node in nodes
-    }
-    return [heads[each] for each in first]
+def test_the_longest_text_leads_and_holds_the_others() -> None:
+    gathered = gathered_of([ONE, f"{ONE} {TWO}", TWO, ONE.upper(), THREE])
+    found = grouped(gathered)
+    assert found.heads.tolist() == [1, 1, 1, 1, 4]
+    contained, none = Evidence.CONTAINED, Evidence.NONE
+    assert found.evidence.tolist() == [contained, none, contained, contained, none]
+    assert repeats(gathered, found) == Repeats(points=3, equal=0, contained=3, edited=0, vectors=0)
 
 
-def found(vectors: Vectors, texts: list[int], cut: float) -> Indices:
-    gathered = gathered_of(vectors, texts=texts)
-    return leaders(gathered, first_copies(gathered), cut)
+def test_of_equal_texts_the_first_stays() -> None:
+    gathered = gathered_of([ONE, TWO, ONE, ONE])
+    found = grouped(gathered)
+    assert found.heads.tolist() == [0, 1, 0, 0]
+    assert repeats(gathered, found) == Repeats(points=2, equal=2, contained=0, edited=0, vectors=0)
 
 
-@given(collections(), cuts)
-def test_families_are_those_of_the_definition(collection: tuple[Vectors, list[int]], cut: float) -> None:
-    """The sparse graph gives what sets and a full distance matrix give."""
-    assert found(*collection, cut).tolist() == naive(*collection, cut)
+def test_an_edited_copy_is_a_repeat_that_a_sweep_leaves() -> None:
+    gathered = gathered_of([LONG, LONG.replace("van and", "van &", 1)])
+    found = grouped(gathered)
+    assert repeats(gathered, found) == Repeats(points=1, equal=0, contained=0, edited=1, vectors=0)
+    assert sorted(name_of(each) for each in found.evidence.tolist()) == ["edited", "none"]
 
 
-@given(collections(), cuts)
-def test_no_member_is_farther_than_the_cut_and_no_two_leaders_are_nearer(
-    collection: tuple[Vectors, list[int]], cut: float
-) -> None:
-    """Within the cut of the leader, through exact copies at most; leaders farther from each other than the cut."""
-    vectors, texts = collection
-    heads = found(vectors, texts, cut)
-    distance = measure(vectors, magnitude=False).distance
-    texts_at = np.array(texts)
-    for place, head in enumerate(heads.tolist()):
-        across = distance[np.ix_(texts_at == texts[place], texts_at == texts[head])]
-        assert texts[place] == texts[head] or across.min() <= cut + NOISE
-        assert heads[head] == head
-    leading = np.unique(heads)
-    apart = distance[np.ix_(leading, leading)]
-    assert (apart[~np.eye(len(leading), dtype=bool)] > np.float32(cut + NOISE)).all()
+def test_texts_that_differ_are_no_repeats_however_near_their_vectors() -> None:
+    gathered = gathered_of(["The fee is EUR 20.", "The fee is EUR 30.", ""])
+    assert not grouped(gathered).leaving.any()
 
 
-def test_planted_families_are_found_each_whole() -> None:
-    heads = leaders(gathered := gathered_of(planted(12, 4)), first_copies(gathered), 0.05)
-    assert sorted(Counter(heads.tolist()).values()) == [4] * 12
-    assert all(len(set(heads[start : start + 4].tolist())) == 1 for start in range(0, 48, 4))
+def test_nearly_equal_vectors_of_points_without_texts_are_repeats() -> None:
+    vectors = np.array([[1, 0, 0, 0], [1, 1e-3, 0, 0], [1, 0.2, 0, 0], [0, 1, 0, 0]], np.float32)
+    gathered = gathered_of([None] * 4, vectors)
+    found = grouped(gathered)
+    assert found.heads.tolist() == [0, 0, 2, 3]
+    assert repeats(gathered, found) == Repeats(points=1, equal=0, contained=0, edited=0, vectors=1)
 
 
-def test_a_copy_of_a_copy_is_no_member() -> None:
-    angles = np.array([0.0, 0.3, 0.6, 0.9, 1.2])  # neighbours are 0.045 apart, next but one 0.175
-    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    assert found(vectors, list(range(5)), 0.05).tolist() == [1, 1, 1, 3, 3]
+def test_equal_vectors_without_texts_are_one_family() -> None:
+    gathered = gathered_of([None, None, None], np.array([[1, 0], [1, 0], [0, 1]], np.float32))
+    found = grouped(gathered)
+    assert found.heads.tolist() == [0, 0, 2]
+    assert found.evidence.tolist() == [Evidence.NONE, Evidence.EQUAL_VECTOR, Evidence.NONE]
 
 
-def test_a_hundred_exact_copies_are_one_family() -> None:
-    vectors = np.concatenate([np.tile(planted(1, 1), (100, 1)), planted(3, 1, seed=9)])
-    heads = found(vectors, [7] * 100 + [1, 2, 3], 0.05)
-    assert Counter(heads.tolist()) == {0: 100, 100: 1, 101: 1, 102: 1}
+def test_a_repeat_of_a_repeat_is_no_member() -> None:
+    """A window overlaps the next one: none is said by another alone."""
+    sentences = LONG.split(". ")
+    windows = [". ".join(sentences[first : first + 3]) for first in range(4)]
+    assert not grouped(gathered_of(windows)).leaving.any()
 
 
-def test_equal_texts_are_copies_however_far_their_vectors() -> None:
-    assert found(planted(4, 1), [5, 6, 5, 8], 0.0).tolist() == [0, 1, 0, 3]
+@given(st.lists(st.sampled_from([ONE, TWO, f"{ONE} {TWO}", f"{TWO} {THREE}", LONG, None]), max_size=9))
+def test_every_member_is_held_by_its_leader_and_leaders_lead_themselves(texts: list[str | None]) -> None:
+    """For any texts: leaders are their own heads, and a member's evidence is that of a pair with its leader."""
+    gathered = gathered_of(texts)
+    found = grouped(gathered)
+    assert (found.heads[found.heads] == found.heads).all()
+    assert ((found.evidence == Evidence.NONE) == ~found.leaving).all()
+    counts = repeats(gathered, found)
+    assert sum(count for _, count in counts.parts) == counts.points
 
 
-def test_a_text_and_a_vector_with_the_same_number_are_no_copies() -> None:
-    gathered = gathered_of(planted(3, 1), texts=[5, 5, 5])
+def test_a_text_and_a_vector_with_the_same_number_are_not_equal() -> None:
+    gathered = gathered_of([ONE, ONE, ONE])
     gathered.known[:] = [Known.TEXT, Known.VECTOR, Known.NOTHING]
-    assert first_copies(gathered).tolist() == [0, 1, 2]
+    assert firsts_of(gathered).tolist() == [0, 1, 2]
 
 
-def test_points_whose_whole_list_lies_within_the_cut_are_counted() -> None:
-    vectors = np.concatenate([np.tile(planted(1, 1), (NEIGHBOURS + 1, 1)), planted(3, 1, seed=9)])
-    assert saturated(gathered_of(vectors, looked=range(0, 24, 2)), 0.05) == (NEIGHBOURS + 2) // 2
-    assert saturated(gathered_of(vectors[1:], looked=range(0, 23, 2)), 0.05) == 0
-    assert saturated(gathered_of(vectors), 0.05) == 0  # no list cuts anything off
+def test_a_collection_of_none_has_no_families() -> None:
+    assert grouped(gathered_of([])).heads.tolist() == []
 
 
-@pytest.mark.parametrize("n", [0, 1])
-def test_a_collection_of_none_or_one_has_no_families(n: int) -> None:
-    assert found(planted(1, 1)[:n], [0] * n, 0.3).tolist() == list(range(n))
-
-
-# Copies between sources.
+# Repeats between sources.
 
 
 names = st.one_of(st.none(), st.sampled_from([f"source {number}" for number in range(SHOWN + 4)]))
 
 
 def of(named: list[str | None], heads: list[int]) -> Sources | None:
-    vectors = np.eye(len(named), dtype=np.float32)
     head_of: Indices = np.array(heads, np.intp)
-    return sources(gathered_of(vectors, sources=named), head_of)
+    return sources(gathered_of([None] * len(named), np.eye(len(named), dtype=np.float32), sources=named), head_of)
 
 
 @given(st.lists(st.tuples(names, st.integers(0, 5)), min_size=1, max_size=40))
@@ -183,7 +134,7 @@ def test_the_table_is_the_one_counted_by_hand(points: list[tuple[str | None, int
             at: {group[other] for other in range(len(points)) if other != at and families[other] == families[at]}
             for at in mine
         }
-        assert row.with_copy == sum(bool(each) for each in copies.values())
+        assert row.repeated == sum(bool(each) for each in copies.values())
         for column, copied in zip(found.rows, row.copied, strict=True):
             assert copied == sum(column.name in each for each in copies.values())
 
@@ -205,49 +156,10 @@ def test_a_collection_that_names_no_source_has_no_table() -> None:
 
 
 def test_a_samples_copies_without_a_source_are_not_taken_for_another_sources() -> None:
-    gathered = gathered_of(planted(2, 2), sources=["a", None, "b", None], looked=[0, 2])
+    gathered = gathered_of([None] * 4, planted(2, 2), sources=["a", None, "b", None], looked=[0, 2])
     found = sources(gathered, np.array([0, 0, 2, 2], np.intp))
     assert found is not None
-    assert [(row.name, row.points, row.with_copy, row.copied) for row in found.rows] == [
+    assert [(row.name, row.points, row.repeated, row.copied) for row in found.rows] == [
         ("a", 1, 0, (0, 0)),
         ("b", 1, 0, (0, 0)),
     ]
-
-
-# The curve: how many points have a copy at a cut, and how many could go.
-
-
-@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_a_point_has_a_copy_when_another_lies_within_the_cut(seed: int, cut: float, wider: float) -> None:
-    """Equals the count over all pairs, and never falls with a wider cut."""
-    rng = np.random.default_rng(seed)
-    vectors = rng.normal(size=(18, 3)).astype(np.float32)
-    gathered = gathered_of(vectors)
-    firsts = first_copies(gathered)
-    distance = measure(vectors, magnitude=False).distance + 9 * np.eye(18, dtype=np.float32)
-    counted = density_at(gathered, firsts, cut)
-    assert counted.with_copy == int((distance.min(axis=1) <= np.float32(cut + NOISE)).sum())
-    assert density_at(gathered, firsts, cut + wider).with_copy >= counted.with_copy
-
-
-def test_planted_copies_are_counted_on_both_sides_of_their_distance() -> None:
-    gathered = gathered_of(planted(10, 3))
-    firsts = first_copies(gathered)
-    before, after = density_at(gathered, firsts, 1e-4), density_at(gathered, firsts, 0.05)
-    assert (before.with_copy, before.redundant) == (0, 0)
-    assert (after.with_copy, after.redundant) == (30, 20)
-
-
-def test_equal_texts_are_copies_at_every_cut() -> None:
-    gathered = gathered_of(planted(4, 1), texts=[5, 6, 5, 8])
-    firsts = first_copies(gathered)
-    assert exact(gathered, firsts).tolist() == [True, False, True, False]
-    assert near(gathered, firsts, 0.0).tolist() == [True, False, True, False]
-    assert density_at(gathered, firsts, 0.0).redundant == 1
-    assert redundant(firsts) == 1
-
-
-def test_a_sample_knows_its_share_but_not_how_many_could_go() -> None:
-    gathered = gathered_of(planted(10, 2), looked=range(0, 20, 2))
-    counted = density_at(gathered, first_copies(gathered), 0.05)
-    assert (counted.with_copy, counted.redundant) == (10, None)

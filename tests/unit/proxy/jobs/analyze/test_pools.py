@@ -10,76 +10,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.memory_source import families as planted
-from vecsieve.proxy.jobs.analyze.pools import (
-    FEWEST,
-    TOP_K,
-    Pool,
-    collection_median,
-    overlap,
-    pool,
-    saving,
-    share_within,
-)
+from vecsieve.proxy.jobs.analyze.pools import FEWEST, TOP_K, Pool, near_cut, overlap, pool, saving
 from vecsieve.proxy.jobs.source import Point, Vectors
 from vecsieve.proxy.selection.geometry import measure, median_distance
+from vecsieve.proxy.selection.values import Metric
 
 
-def made(vectors: Vectors, texts: list[int] | None = None) -> Pool:
-    return pool(vectors, np.array(texts or [0] * len(vectors), np.uint64), [0.0] * len(vectors), magnitude=False)
+def made(*texts: str | None, vectors: Vectors | None = None) -> Pool:
+    rows = planted(len(texts), 1) if vectors is None else vectors
+    return pool(rows, texts, Metric.COSINE, magnitude=False)
 
 
-def test_three_copies_of_each_leave_a_third_of_a_page() -> None:
-    found = saving([made(planted(12, 3)), made(planted(40, 1))], 0.05)
+def family(number: int) -> str:
+    return f"Rule number {number} says that parcels leave on time."
+
+
+def test_three_repeats_of_each_leave_a_third_of_a_page() -> None:
+    found = saving([made(*(family(place // 3) for place in range(36))), made(*map(family, range(40)))])
     # The first 8 of 12 families of three: three, three and two of a family.
-    assert (found.searches, found.results, found.copies, found.filled) == (2, 16, 5, 16)
-    assert found.by_copies == (1, 0, 0, 0, 0, 1, 0, 0)
+    assert (found.searches, found.results, found.repeats, found.filled) == (2, 16, 5, 16)
+    assert found.by_repeats == (1, 0, 0, 0, 0, 1, 0, 0)
 
 
 def test_too_few_families_leave_a_page_that_cannot_be_filled() -> None:
-    found = saving([made(planted(3, 10))], 0.05)
-    assert (found.results, found.copies, found.filled) == (8, 7, 3)
+    found = saving([made(*(family(place // 10) for place in range(30)))])
+    assert (found.results, found.repeats, found.filled) == (8, 7, 3)
 
 
 def test_a_pool_smaller_than_a_page_is_counted_as_it_is() -> None:
-    found = saving([made(planted(1, 3))], 0.05)
-    assert (found.results, found.copies, found.filled) == (3, 2, 1)
+    found = saving([made(family(1), family(1), family(1))])
+    assert (found.results, found.repeats, found.filled) == (3, 2, 1)
 
 
-def test_equal_texts_are_copies_and_points_without_text_are_not_equal() -> None:
-    assert saving([made(planted(4, 1), [9, 9, 0, 0])], 0.0).copies == 1
+def test_without_texts_only_nearly_equal_vectors_are_repeats() -> None:
+    rows = planted(4, 1)
+    assert saving([made(None, None, None, None, vectors=rows)]).repeats == 0
+    assert saving([made(None, None, None, None, vectors=np.concatenate((rows[:3], rows[:1])))]).repeats == 1
 
 
-@given(st.integers(0, 2**32 - 1), st.floats(0.0, 2.0))
-def test_the_count_by_copies_adds_up(seed: int, cut: float) -> None:
-    """Every search is counted once, and copies and distinct results are the results."""
-    rng = np.random.default_rng(seed)
-    pools = [made(rng.normal(size=(int(n), 3)).astype(np.float32)) for n in rng.integers(1, 50, 5)]
-    found = saving(pools, cut)
-    assert sum(found.by_copies) == found.searches == 5
-    assert 0 <= found.copies <= found.results - found.searches
-    assert found.results - found.copies <= found.filled <= found.results <= TOP_K * found.searches
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=50), max_size=4))
+def test_the_count_by_repeats_adds_up(pools: list[list[int]]) -> None:
+    """Every search is counted once, and repeats and distinct results are the results."""
+    found = saving([made(*map(family, each)) for each in pools])
+    assert sum(found.by_repeats) == found.searches == len(pools)
+    assert 0 <= found.repeats <= found.results - found.searches
+    assert found.results - found.repeats <= found.filled <= found.results <= TOP_K * found.searches
 
 
 def test_without_searches_nothing_is_found() -> None:
-    found = saving([], 0.1)
-    assert (found.searches, found.results, found.copies, found.filled) == (0, 0, 0, 0)
+    found = saving([])
+    assert (found.searches, found.results, found.repeats, found.filled) == (0, 0, 0, 0)
 
 
-def test_the_collections_median_is_the_pools_and_unknown_without_pairs() -> None:
-    pools = [made(planted(count, 1, seed=count)) for count in (5, 9, 20)]
+def test_vectors_are_nearly_equal_within_a_share_of_the_pools_median() -> None:
+    pools = [made(*([None] * count), vectors=planted(count, 1, seed=count)) for count in (5, 9, 20)]
     expected = sorted(each.median for each in pools)[1]
-    assert collection_median([*pools, made(planted(1, 1))]) == pytest.approx(expected)
-    assert collection_median([made(planted(1, 1))]) is None
+    alone = made(None, vectors=planted(1, 1))
+    assert near_cut([*pools, alone]) == pytest.approx(2e-4 * expected)
+    assert near_cut([alone]) == 0.0
     assert pools[0].median == median_distance(measure(planted(5, 1, seed=5), magnitude=False))
-
-
-def test_the_nearest_other_of_a_point_is_the_second_of_its_pool_in_whatever_order_it_comes() -> None:
-    keys = np.zeros(3, np.uint64)
-    near = pool(planted(1, 3), keys, [0.02, 0.0, 0.1], magnitude=False)
-    alone = pool(planted(1, 1), keys[:1], [0.0], magnitude=False)
-    assert (near.nearest, alone.nearest) == (0.02, np.inf)
-    assert [share_within([near, alone], cut) for cut in (0.01, 0.02, 2.0)] == [0.0, 0.5, 0.5]
-    assert share_within([], 0.5) == 0.0
 
 
 # The splitter's overlap is read off spans, whatever order and gaps the points come in; few spans say nothing.

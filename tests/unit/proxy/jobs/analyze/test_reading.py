@@ -1,4 +1,4 @@
-"""Reading: a whole collection by its sketches, a sample by searches, and the same pairs where both can know them."""
+"""Reading: a whole collection by hashes that texts share, a sample by searches, and the same pairs where both can know them."""
 
 from __future__ import annotations
 
@@ -25,60 +25,67 @@ from vecsieve.proxy.jobs.pairs.ids import spread
 from vecsieve.proxy.jobs.pairs.sketches import directions
 from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, SourceError
-from vecsieve.proxy.selection.geometry import measure
 
 FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
-CUT = 0.1
+CUT = 1e-4
+SAID = "Orders may be returned within thirty days of delivery."
 
 Whole = Callable[..., Gathered]
 
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Whole:
-    def read(source: SearchedSource, count: int, widest: float = CUT) -> Gathered:
-        dimension = source.shape().dimension
-        by = directions(np.zeros((1, dimension), np.float32), count, widest)
-        with Store(tmp_path, dimension, {}) as store:
-            return gathered_whole(source, numbered(count), store, by, FIELDS, widest, no_bar)
+    def read(source: SearchedSource, count: int) -> Gathered:
+        by = directions(np.zeros((1, source.shape().dimension), np.float32), count)
+        with Store(tmp_path, source.shape().dimension, {}) as store:
+            return gathered_whole(source, numbered(count), store, by, FIELDS, CUT, no_bar)
 
     return read
 
 
-def sampled(source: SearchedSource, count: int, limit: int | None = None, cut: float = CUT) -> Gathered:
-    return gathered_sample(source, numbered(count), spread(count, limit), FIELDS, cut, no_bar)
+def sampled(source: SearchedSource, count: int, limit: int | None = None) -> Gathered:
+    return gathered_sample(source, numbered(count), spread(count, limit), FIELDS, CUT, no_bar)
 
 
-def pairs_of(gathered: Gathered, cut: float = CUT) -> dict[tuple[int, int], float]:
-    near = gathered.distances <= cut
-    pairs, distances = gathered.pairs[near].tolist(), gathered.distances[near].tolist()
-    return {(one, other): far for (one, other), far in zip(pairs, distances, strict=True)}
+def held_of(gathered: Gathered) -> dict[tuple[int, int], int]:
+    pairs, evidence = gathered.held.pairs.tolist(), gathered.held.evidence.tolist()
+    return {(one, other): number for (one, other), number in zip(pairs, evidence, strict=True)}
 
 
-@pytest.mark.parametrize("distance", ["Cosine", "Dot", "Euclid"])
-def test_a_whole_collection_has_the_pairs_of_a_matrix(whole: Whole, distance: str) -> None:
-    vectors = families(120, 4)
-    far = measure(vectors, magnitude=distance != "Cosine").distance
-    wanted = {(one, two): float(far[one, two]) for one, two in np.argwhere(np.triu(far <= CUT, 1)).tolist()}
-    source = SearchedSource(points(vectors), distance=distance)
-    gathered = whole(source, 480)
-    assert pairs_of(gathered) == pytest.approx(wanted, abs=1e-5)
-    assert source.calls == ["read"] * 2  # pages of 256: every point once, and no search
-    assert gathered.whole
-    assert gathered.vectors.all()
-    assert np.isinf(gathered.listed).all()
+def texts(count: int) -> list[dict[str, object]]:
+    """Families of three: a text, the same with a sentence more, and the text again."""
+    return [
+        {
+            "text": f"Rule {place // 3}: {SAID.lower()}" + f" Clause {place // 3} has more." * (place % 3 == 1),
+            "source": f"s{place % 2}",
+        }
+        for place in range(count)
+    ]
 
 
-def test_searches_and_sketches_know_the_same_of_a_small_collection(whole: Whole) -> None:
-    payloads = [{"text": f"text {place % 30}", "source": f"s{place % 3}"} for place in range(48)]
-    held = points(families(12, 4), payloads)
-    held[7] = Point(id=7, vector=None, payload=payloads[7])
+def test_searches_and_hashes_know_the_same_of_a_small_collection(whole: Whole) -> None:
+    held = points(families(6, 3), texts(18))
+    held[7] = Point(id=7, vector=None, payload=held[7].payload)
     held[9] = Point(id=9, vector=held[9].vector, payload={})
     held[11] = Point(id=11, vector=None, payload={})
-    one, other = whole(SearchedSource(held), 48), sampled(SearchedSource(held), 48)
-    assert pairs_of(one) == pytest.approx(pairs_of(other), abs=1e-5)
+    one, other = whole(SearchedSource(held), 18), sampled(SearchedSource(held), 18)
+    # What only hashes know: a point without a vector is found by its text.
+    without = {pair: found for pair, found in held_of(one).items() if 7 not in pair}
+    assert without == held_of(other)
+    assert len(held_of(one)) > len(without)
     for name in ("looked", "keys", "known", "sources", "source_names", "vectors"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     assert one.known[[7, 9, 11]].tolist() == [Known.TEXT, Known.VECTOR, Known.NOTHING]
+
+
+def test_a_whole_collection_is_read_once_and_not_searched(whole: Whole) -> None:
+    source = SearchedSource(points(families(100, 3), texts(300)))
+    gathered = whole(source, 300)
+    assert source.calls == ["read"] * 2  # pages of 256
+    assert gathered.whole
+    assert gathered.vectors.all()
+    assert not gathered.full.any()
+    assert len(held_of(gathered)) == 100 * 4  # both ways of the equal ones, and each of them by the longer text
 
 
 @pytest.mark.parametrize("by_searches", [False, True])
@@ -89,52 +96,51 @@ def test_points_without_a_vector_are_noted_all_the_same(whole: Whole, *, by_sear
     assert not gathered.vectors.any()
     assert gathered.known.tolist() == [Known.TEXT] * 3
     assert len(set(gathered.keys.tolist())) == 1
-    assert "nearest" not in source.calls
+    assert "neighbours" not in source.calls
 
 
 @pytest.mark.parametrize("by_searches", [False, True])
 def test_a_point_that_is_gone_is_in_no_pair(whole: Whole, *, by_searches: bool) -> None:
-    held = points(families(1, 4))
+    held = points(families(1, 4), [{"text": SAID}] * 4)
     gathered = (sampled if by_searches else whole)(SearchedSource([held[0], held[1], held[3]]), 4)
     assert gathered.known.tolist() == [Known.TEXT, Known.TEXT, Known.UNSEEN, Known.TEXT]
     assert gathered.vectors.tolist() == [True, True, False, True]
-    assert list(pairs_of(gathered)) == [(0, 1), (0, 3), (1, 3)]
+    assert 2 not in np.unique(gathered.held.pairs)
 
 
 def test_a_point_written_since_is_in_no_pair() -> None:
-    assert sampled(SearchedSource(points(families(1, 5))), 3).pairs.max() == 2
+    held = points(families(1, 5), [{"text": SAID}] * 5)
+    assert sampled(SearchedSource(held), 3).held.pairs.max() == 2
 
 
-def test_equal_vectors_without_direction_are_in_no_pair(whole: Whole) -> None:
-    gathered = whole(SearchedSource(points(np.zeros((3, 8), np.float32))), 3)
-    assert not len(gathered.pairs)
-    assert gathered.vectors.all()
+def test_vectors_without_direction_repeat_nothing(whole: Whole) -> None:
+    gathered = whole(SearchedSource(points(np.zeros((3, 8), np.float32), [{}] * 3)), 3)
+    assert not len(gathered.held.pairs)
+    assert gathered.known.tolist() == [Known.NOTHING] * 3
 
 
-def test_a_sample_keeps_as_many_neighbours_of_each_point_as_it_asked_for() -> None:
-    vectors = np.tile(families(1, 1), (60, 1))  # a list of 21 among 60 equal ones holds the first 21
-    gathered = sampled(SearchedSource(points(vectors)), 60, limit=1)
-    assert gathered.pairs.tolist() == [[0, each] for each in range(1, NEIGHBOURS + 1)]
-    assert gathered.listed.tolist() == [0.0]
-    assert np.isinf(sampled(SearchedSource(points(families(3, 1))), 3).listed).all()
+def test_a_sample_compares_as_many_neighbours_of_each_point_as_it_asked_for() -> None:
+    held = points(np.tile(families(1, 1), (60, 1)), [{"text": SAID}] * 60)  # a list of 21 among 60 equal ones
+    gathered = sampled(SearchedSource(held), 60, limit=1)
+    assert len(np.unique(gathered.held.pairs)) == NEIGHBOURS + 1
+    assert gathered.full.tolist() == [True]
+    assert not sampled(SearchedSource(points(families(3, 1))), 3).full.any()
 
 
 def test_a_page_that_fails_is_read_again_and_nothing_before_it(whole: Whole) -> None:
     with pytest.raises(SourceError):
         whole(SearchedSource(points(families(300, 2)), fails_after=2), 600)
     source = SearchedSource(points(families(300, 2)))
-    gathered = whole(source, 600)
+    whole(source, 600)
     assert source.calls == ["read"]
-    assert len(pairs_of(gathered)) == 300
 
 
-def test_a_sample_reads_its_copies_that_are_not_in_it() -> None:
+def test_a_sample_knows_its_neighbours_that_are_not_in_it() -> None:
     held = points(families(10, 2))
     assert sampled(SearchedSource(held), 20, limit=10).known.all()
-    assert sampled(SearchedSource(held), 20, limit=10, cut=1e-6).known.tolist() == [Known.TEXT, Known.UNSEEN] * 10
     source = SearchedSource(held)
     sampled(source, 20)
-    assert source.calls == ["read", "nearest"]
+    assert source.calls == ["read", "neighbours"] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Exact copies share a key, and nothing else does."""
+"""Equal points share a key, and nothing else does."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_whatever_the_text_there_is_a_key_of_64_bits(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ["the  Cat\nsat", "THE CAT SAT", " the cat sat ", "ｔｈｅ cat sat", "the c\u00adat s-\nat"]
+    "other", ["some  Kitten\nslept", "SOME KITTEN SLEPT", " some kitten slept ", "some kit\u00adten sl-\nept"]
 )
-def test_case_blanks_and_compatible_forms_do_not_make_another_text(other: str) -> None:
-    assert key(point(other), FIELDS) == key(point("the cat sat"), FIELDS)
+def test_case_blanks_and_hyphens_do_not_make_another_text(other: str) -> None:
+    assert key(point(other), FIELDS) == key(point("some kitten slept"), FIELDS)
 
 
 @pytest.mark.parametrize(("one", "other"), [("a cat", "a dog"), ("数据库", "数据表"), ("+", "-"), ("0.28 %", "0.19 %")])
@@ -44,7 +44,6 @@ def test_different_texts_have_different_keys(one: str, other: str) -> None:
 def test_without_a_text_the_very_vector_counts() -> None:
     kind, number = key(point(None), FIELDS)
     assert kind is Known.VECTOR
-    assert key(point("\u200b", VECTOR), FIELDS) == (kind, number)
     assert key(point("  ", np.array([1.0, -0.0], np.float32)), FIELDS) == (kind, number)
     assert key(point(None, np.array([1.0, 1e-7], np.float32)), FIELDS) != (kind, number)
 

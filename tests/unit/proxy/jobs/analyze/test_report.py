@@ -12,24 +12,21 @@ from hypothesis import strategies as st
 from support.analyzed import planted, report
 from support.memory_source import families, points
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.report import FEW, as_json, cautions, conclusions, cut_said, percent
+from vecsieve.proxy.jobs.analyze.report import FEW, as_json, cautions, conclusions, percent
 from vecsieve.proxy.jobs.source import Point
 
 KEYS = {
-    "": "format version about cut exact near families sources density saving overlap",
+    "": "format version about repeats families sources saving overlap",
     "about": "collection vector_name dimension distance points examined with_vector with_text gone text_fields source_fields",
-    "cut": "value origin relative median pools found",
-    "exact": "with_copy redundant",
-    "near": "with_copy redundant",
+    "repeats": "points equal contained edited vectors",
     "families": "count largest saturated sizes examples",
     "families.sizes.0": "smallest largest families points",
-    "families.examples.0": "size exact leader members",
-    "families.examples.0.leader": "id source distance exact text",
-    "families.examples.0.members.0": "id source distance exact text",
+    "families.examples.0": "size equal leader members",
+    "families.examples.0.leader": "id source evidence text",
+    "families.examples.0.members.0": "id source evidence text",
     "sources": "distinct rows",
-    "sources.rows.0": "name points with_copy copied",
-    "density.0": "cut with_copy redundant estimated",
-    "saving": "searches top_k results copies by_copies filled",
+    "sources.rows.0": "name points repeated copied",
+    "saving": "searches top_k results repeats by_repeats filled",
 }
 
 
@@ -45,7 +42,7 @@ def test_the_keys_are_these_and_in_this_order() -> None:
         found = at(tree, way)
         assert isinstance(found, dict)
         assert list(found) == keys.split(), way
-    assert tree["format"] == 1
+    assert tree["format"] == 2
 
 
 def test_the_same_collection_gives_the_same_bytes() -> None:
@@ -54,14 +51,11 @@ def test_the_same_collection_gives_the_same_bytes() -> None:
 
 
 def test_what_is_unknown_is_null_and_never_zero() -> None:
-    tree = json.loads(as_json(report(limit=10)))
-    assert tree["near"]["redundant"] is None
-    assert {each["redundant"] for each in tree["density"]} == {None}
     bare = [Point(id=each.id, vector=None, payload={}) for each in planted()]
-    tree = json.loads(as_json(report(bare, cut=None)))
+    tree = json.loads(as_json(report(bare)))
     assert tree["sources"] is None
     assert tree["overlap"] is None
-    assert (tree["cut"]["median"], tree["cut"]["relative"]) == (None, None)
+    assert json.loads(as_json(report()))["families"]["examples"][0]["leader"]["evidence"] is None
 
 
 def test_only_a_part_that_was_looked_at_is_a_sample() -> None:
@@ -71,7 +65,7 @@ def test_only_a_part_that_was_looked_at_is_a_sample() -> None:
 
 
 def test_numbers_beyond_53_bits_and_uuids_stay_what_they_are() -> None:
-    points = [Point(id=2**63 + 1 + place, vector=each.vector, payload={}) for place, each in enumerate(planted()[:3])]
+    points = [Point(id=2**63 + 1 + place, vector=planted()[0].vector, payload={}) for place in range(3)]
     leader = json.loads(as_json(report(points)))["families"]["examples"][0]["leader"]
     assert leader["id"] in {2**63 + 1, 2**63 + 2, 2**63 + 3}
 
@@ -105,37 +99,40 @@ def test_none_and_all_are_said_of_none_and_all_only(whole: int, data: st.DataObj
 
 def test_the_figures_stand_in_sentences() -> None:
     said = conclusions(report())
-    assert said[0] == (
-        "72 % of the points have a copy within a distance of 0.050; 48 % have an exact one. "
-        "If each family kept one, 24 of 50 points (48 %) could be removed."
-    )
-    assert "copies on average" in said[1]
-    assert said[2].startswith("With other cuts: ")
-    assert len(said) == 4
-    assert said[3] == (
-        "What to do: 12 points are exact copies and can be removed where the data is loaded, without review. "
-        "The other 12 differ in something: read the examples, then decide whether VecSieve should remove them."
-    )
+    assert said[0] == "24 of 50 points (48 %) say nothing that another point does not: 24 contained in one other."
+    assert "repeats on average" in said[1]
+    assert said[-1].startswith("What to do: 24 points can be removed where the data is loaded")
+    sampled = conclusions(report(limit=10))
+    assert "of 10 points" in sampled[0]
+    assert "have another that says all of them" in sampled[0]
 
 
-def test_without_exact_copies_there_is_no_advice_on_loading() -> None:
-    assert not [each for each in conclusions(report(points(families(10, 3)))) if "What to do" in each]
+def test_edited_copies_are_not_called_sure() -> None:
+    one = " ".join(f"The depot in the {place} sends parcels by van and closes on all days." for place in "abcdefgh")
+    texts = [{"text": one}, {"text": one.replace("van and", "van &", 1)}, {"text": one}]
+    said = conclusions(report(points(families(1, 3), texts)))
+    assert said[0].endswith(": 1 equal, 1 edited copies.")
+    assert "The other 1 differ in something" in said[-1]
 
 
 def test_a_clean_collection_has_nothing_to_deduplicate() -> None:
     said = conclusions(report(points(families(60, 1))))
-    assert said[0] == "No point has a copy within a distance of 0.050: there is nothing to deduplicate."
-    assert said[1] == "Of 60 searches around stored points, none has a copy among its first 8 results."
+    assert said[0] == "No point is wholly said by another: there is nothing to deduplicate."
+    assert said[1] == "Of 60 searches around stored points, none has a repeat among its first 8 results."
+    assert len(said) == 2
 
 
 def test_the_source_that_stands_in_another_is_named_with_both_shares() -> None:
-    payloads = [{"text": f"t{place}", "source": "whole" if place % 2 == 0 else "part"} for place in range(2 * FEW)]
+    payloads = [
+        {"text": f"This is rule {place // 2}.", "source": "whole" if place % 2 == 0 else "part"}
+        for place in range(2 * FEW)
+    ]
     held = points(families(FEW, 2), payloads)
     held += [
         Point(id=1000 + place, vector=vector, payload={"text": f"own {place}", "source": "whole"})
         for place, vector in enumerate(families(FEW, 1, seed=11))
     ]
-    assert "100 % of part has a copy in whole (50 % in the other direction)." in conclusions(report(held))
+    assert "100 % of part is repeated in whole (50 % in the other direction)." in conclusions(report(held))
 
 
 def test_a_source_of_few_points_is_not_judged() -> None:
@@ -143,8 +140,8 @@ def test_a_source_of_few_points_is_not_judged() -> None:
 
 
 def test_a_source_that_repeats_itself_is_named() -> None:
-    payloads = [{"text": f"t{place}", "source": "mill"} for place in range(40)]
-    assert "mill repeats itself: 100 % of it has a copy in the same source." in conclusions(
+    payloads = [{"text": f"This is rule {place // 2}.", "source": "mill"} for place in range(40)]
+    assert "mill repeats itself: 100 % of it is repeated in the same source." in conclusions(
         report(points(families(20, 2), payloads))
     )
 
@@ -163,17 +160,10 @@ def test_each_caution_says_what_is_missing_and_what_would_help() -> None:
     sampled = cautions(report(limit=10))
     assert sampled[0].startswith("A sample of 10 of 50 points")
     assert "--limit" in sampled[0]
-    crowd = cautions(report(points(families(1, 40)), limit=40))
-    assert [each for each in crowd if each.startswith("40 points have 20 copies or more")]
+    crowd = cautions(report(points(families(1, 40), [{"text": "The same words."}] * 40), limit=40))
+    assert [each for each in crowd if each.startswith("40 points are repeated by all of the 20 neighbours")]
     bare = [Point(id=each.id, vector=None, payload=each.payload) for each in planted()]
-    said = cautions(report(bare, cut=None))
-    assert said[0].startswith("50 points have no vector of this name")
-    assert said[-1].startswith("No pool has two vectors")
-
-
-@pytest.mark.parametrize(("cut", "said"), [(0.05, "0.050 (chosen with --cut)"), (None, "by the relative rule")])
-def test_the_cut_says_where_it_is_from(cut: float | None, said: str) -> None:
-    assert said in cut_said(report(cut=cut))
+    assert cautions(report(bare))[0].startswith("50 points have no vector of this name")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +178,7 @@ def test_the_overlap_of_chunks_is_told_and_much_of_it_warned_of(step: int, share
     ]
     (said,) = [each for each in conclusions(report(chunks)) if "Neighbouring chunks" in each]
     assert said.startswith(f"Neighbouring chunks share {share} of the shorter one (39 pairs).")
-    assert ("policy.stitch" in said) is is_much
+    assert ("A smaller overlap" in said) is is_much
 
 
 def test_without_spans_nothing_is_said_of_overlaps() -> None:

@@ -9,8 +9,9 @@ import pytest
 from support.analyzed import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
 from support.memory_source import families, points
 from support.searched_source import SearchedSource
+from vecsieve.proxy.jobs.analyze.families import Repeats
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
-from vecsieve.proxy.jobs.analyze.report import as_json, cautions
+from vecsieve.proxy.jobs.analyze.report import as_json
 from vecsieve.proxy.jobs.analyze.run import analyze
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
@@ -22,11 +23,10 @@ READING = {"shape", "ids", "scroll", "read", "neighbours", "nearest"}
 def test_the_planted_families_and_sources_are_found() -> None:
     found = report()
     assert (found.about.points, found.about.examined) == (FAMILIES * COPIES + ALONE,) * 2
-    assert (found.near.with_copy, found.near.redundant) == (FAMILIES * COPIES, FAMILIES * (COPIES - 1))
-    assert (found.exact.with_copy, found.exact.redundant) == (FAMILIES * 2, FAMILIES)
+    assert found.repeats == Repeats(points=FAMILIES * 2, equal=0, contained=FAMILIES * 2, edited=0, vectors=0)
     assert (found.families.count, found.families.largest) == (FAMILIES, COPIES)
     assert found.sources is not None
-    assert [(row.name, row.points, row.with_copy, row.copied) for row in found.sources.rows] == [
+    assert [(row.name, row.points, row.repeated, row.copied) for row in found.sources.rows] == [
         ("web", 24, 24, (24, 0, 24)),
         ("wiki", 14, 0, (0, 0, 0)),
         ("pdf", 12, 12, (12, 0, 0)),
@@ -34,27 +34,16 @@ def test_the_planted_families_and_sources_are_found() -> None:
     for family in found.families.examples:
         members = [family.leader, *family.members]
         assert len({int(member.id) // COPIES for member in members}) == 1
-        assert sorted(member.source or "" for member in members) == ["pdf", "web", "web"]
-
-
-def test_without_a_cut_it_is_the_relative_rules() -> None:
-    found = report(cut=None)
-    assert found.cut.median is not None
-    assert found.cut.value == found.cut.relative == pytest.approx(min(0.2 * found.cut.median, 0.3))
-    assert found.cut.origin == "relative"
-    assert found.cut.value in {each.cut for each in found.density}
-
-
-def test_a_chosen_cut_stands_beside_the_relative_one() -> None:
-    found = report(cut=0.123)
-    assert (found.cut.value, found.cut.origin) == (0.123, "option")
-    assert {found.cut.value, found.cut.relative} <= {each.cut for each in found.density}
+        assert [member.source for member in members] == ["pdf", "web", "web"]
+        assert [member.evidence for member in members] == [None, "contained", "contained"]
 
 
 def test_a_sample_has_the_collections_shares_and_whole_families() -> None:
-    found = report(points(families(60, 3)), limit=60, fields=FieldNames(text=("body",), source=("source",)))
+    payloads = [{"body": f"Rule {place // 3} is to be read by all."} for place in range(180)]
+    fields = FieldNames(text=("body",), source=("source",))
+    found = report(points(families(60, 3), payloads), limit=60, fields=fields)
     assert (found.about.points, found.about.examined) == (180, 60)
-    assert found.near.with_copy == 60
+    assert found.repeats.points == found.repeats.equal == 60  # whichever of three would stay
     assert found.families.count == 60
     assert found.families.largest == 3
     assert found.sources is None
@@ -62,7 +51,11 @@ def test_a_sample_has_the_collections_shares_and_whole_families() -> None:
 
 def test_a_samples_copies_have_their_sources_too() -> None:
     held = [
-        Point(id=place, vector=vector, payload={"text": f"t{place}", "source": "odd" if place % 2 else "even"})
+        Point(
+            id=place,
+            vector=vector,
+            payload={"text": f"Rule {place // 2} is read by all.", "source": "odd" if place % 2 else "even"},
+        )
         for place, vector in enumerate(families(20, 2))
     ]
     found = report(held, limit=20)
@@ -95,7 +88,7 @@ def test_an_empty_collection_is_told_of() -> None:
 
 
 def many() -> list[Point]:
-    payloads = [{"text": f"text {place % 200}", "source": f"s{place % 7}"} for place in range(360)]
+    payloads = [{"text": f"This is text number {place // 3}.", "source": f"s{place % 7}"} for place in range(360)]
     return points(families(120, 3), payloads)
 
 
@@ -110,13 +103,6 @@ def test_an_interruption_at_any_read_is_gone_on_from(
     assert as_json(analyze(source, asked(work=tmp_path), bar=no_bar)) == as_json(report(many()))
     # Three reads for the sample, which is kept as a whole, three for the pages, and one for the examples.
     assert source.calls.count("read") == 7 - (requests if requests >= 3 else 0)
-
-
-def test_a_killed_run_is_gone_on_from_with_sketches_of_the_same_size(tmp_path: Path) -> None:
-    with pytest.raises(SourceError):
-        analyze(SearchedSource(many(), fails_after=4), asked(work=tmp_path, cut=0.2), bar=no_bar)
-    found = analyze(SearchedSource(many()), asked(work=tmp_path, cut=0.05), bar=no_bar)
-    assert found.families == report(many(), cut=0.05).families
 
 
 def test_a_folder_of_a_collection_that_has_changed_is_refused(tmp_path: Path) -> None:
@@ -139,20 +125,10 @@ def test_without_a_folder_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatc
 def test_a_whole_collection_is_read_and_only_the_searches_around_stored_points_are_made() -> None:
     whole, sample = SearchedSource(many()), SearchedSource(many())
     one, other = analyze(whole, asked(), bar=no_bar), analyze(sample, asked(limit=360), bar=no_bar)
-    assert "nearest" not in whole.calls
-    assert "nearest" in sample.calls
-    # The same answer by two ways: what sketches find of a small collection is what searches find.
-    assert one.cut.found == pytest.approx(1.0, abs=0.01)
-    assert other.cut.found is None
-    for name in ("about", "exact", "near", "families", "sources", "saving", "overlap"):
+    assert sample.calls.count("neighbours") > whole.calls.count("neighbours") == 20
+    # The same answer by two ways: what hashes find of a small collection is what searches find.
+    for name in ("about", "repeats", "families", "sources", "saving", "overlap"):
         assert getattr(one, name) == getattr(other, name), name
-
-
-def test_a_cut_beyond_what_sketches_find_is_warned_of() -> None:
-    found = report(points(families(400, 2, dimension=8, noise=0.2)), cut=0.8)
-    assert found.cut.found is not None
-    assert found.cut.found < 0.9
-    assert any("the sketches find" in each and "--limit" in each for each in cautions(found))
 
 
 def test_points_deleted_meanwhile_are_counted_and_left_out() -> None:
@@ -163,5 +139,5 @@ def test_points_deleted_meanwhile_are_counted_and_left_out() -> None:
 
     found = analyze(Shrinking(planted()), asked(), bar=no_bar)
     assert (found.about.points, found.about.examined, found.about.gone) == (52, 50, 2)
-    assert found.near.with_copy == FAMILIES * COPIES
+    assert found.repeats.points == FAMILIES * (COPIES - 1)
     assert not found.sampled

@@ -11,8 +11,7 @@ import pytest
 from support.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.calibrate import command
-from vecsieve.proxy.jobs.calibrate.command import Arguments, calibrated, run
-from vecsieve.proxy.jobs.calibrate.labels import CannotFitError, Label
+from vecsieve.proxy.jobs.calibrate.command import Arguments, run
 from vecsieve.proxy.jobs.source import SourceError
 from vecsieve.proxy.runtime import files
 from vecsieve.proxy.search.collections.profiles import decoded
@@ -69,41 +68,6 @@ def test_where_nothing_could_be_written_nothing_is_read(
     with pytest.raises(SettingsError, match=f"--out: wanted .*{wanted}"):
         run(replace(ARGUMENTS, out=tmp_path / name))
     assert source.requests == 0
-
-
-def test_a_labels_file_that_is_wrong_is_told_before_anything_is_read(source: Closable, tmp_path: Path) -> None:
-    (tmp_path / "pairs.jsonl").write_text("nonsense")
-    with pytest.raises(SettingsError, match="line 1"):
-        run(replace(ARGUMENTS, pairs=tmp_path / "pairs.jsonl"))
-    assert source.requests == 0
-
-
-def test_too_few_labels_are_a_failure_with_a_word_and_no_profile(
-    source: Closable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "pairs.jsonl").write_text('{"a": 0, "b": 1, "copy": true}')
-    out = tmp_path / "docs.json"
-    assert run(replace(ARGUMENTS, pairs=tmp_path / "pairs.jsonl", out=out)) == 1
-    assert "too few labelled pairs: saw 1 copies and 0 other pairs" in capsys.readouterr().err
-    assert not out.exists()
-    assert source.closed
-
-
-def test_labels_are_judged_before_the_sample_is_read() -> None:
-    source = MemorySource(points(families(40, 3)))
-    with pytest.raises(CannotFitError):
-        calibrated(source, ARGUMENTS, (Label(copy=True, pair=None, distance=0.1),))
-    assert source.requests == 0
-
-
-def test_labels_of_the_collection_decide_the_cut() -> None:
-    copies = tuple(Label(copy=True, pair=(3 * each, 3 * each + 1), distance=None) for each in range(30))
-    others = tuple(Label(copy=False, pair=(3 * each, 3 * each + 3), distance=None) for each in range(30))
-    found = calibrated(MemorySource(points(families(40, 3))), ARGUMENTS, copies + others)
-    assert found.proposal.how == "labelled"
-    assert found.proposal.fit is not None
-    assert found.proposal.fit.recall == 1.0
-    assert found.proposal.cut < 0.01
 
 
 def test_a_source_that_fails_is_a_failure_with_its_word(

@@ -14,7 +14,6 @@ from rich.console import Console
 from support.calibrations import calibration
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs.calibrate.command import printable, report
-from vecsieve.proxy.jobs.calibrate.labels import Fit
 from vecsieve.proxy.jobs.calibrate.survey import Findings
 
 NEAR_CUT = 0.062  # noise that spreads a family's members around the cut
@@ -53,30 +52,14 @@ def test_where_no_pair_is_near_the_cut_that_is_said() -> None:
 
 def test_what_becomes_of_a_page_is_told_for_each_choice() -> None:
     said = printed(calibration(copies=3))
-    assert "the default, by each pool's own distances" in said
-    assert "the default, at the typical distance" in said
+    assert "preset vectors, by each pool's own distances" in said
+    assert "preset vectors, at the typical distance" in said
     assert "the cut fixed at 0.1" in said
 
 
 def test_a_missing_text_is_told_with_the_option_that_helps() -> None:
     found = calibration(copies=6, noise=NEAR_CUT, payloads=[{}] * 240)
     assert "--text-field" in printed(found, width=200)
-
-
-def test_a_fit_is_told_with_its_precision_bound_and_count() -> None:
-    fit = Fit(
-        cut=0.07, wanted=0.9, merged=20, right=19, precision=0.95, lower_bound=0.764, recall=0.5, labelled=80, missing=3
-    )
-    said = " ".join(printed(calibration(copies=3, fitted=fit)).split())
-    assert "Proposed cut 0.0700" in said
-    assert "at least 90.0% of the labelled pairs that it merges are copies" in said
-    assert (
-        "Of 80 pairs (3 more name points that were deleted or have no vector) it merges 20, 19 of them copies" in said
-    )
-    assert "precision 0.950, with 95 % confidence at least 0.764" in said
-    assert "It finds 50.0% of the labelled copies." in said
-    assert "the cut fixed at 0.0700 (the profile)" in said
-    assert "typical distance" not in said
 
 
 @pytest.mark.parametrize("collection", ["docs", "it's", "a: b", "#1", "x" * 60])

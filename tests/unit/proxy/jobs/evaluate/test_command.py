@@ -38,7 +38,7 @@ def told(arguments: Arguments) -> str:
 def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     said = capsys.readouterr()
-    assert "2 sets, 4 queries, top 3" in said.out
+    assert "2 sets whose repeats are copies, 4 queries, top 3" in said.out
     assert said.out.count("\nfirst ") == said.out.count("\nsecond ") == 1
     assert said.err == ""  # no terminal, no progress bar
 
@@ -46,7 +46,7 @@ def test_the_tables_are_printed(arguments: Arguments, capsys: pytest.CaptureFixt
 def test_without_a_policy_the_usual_ones_are_compared(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(replace(arguments, policies=None, draws=0)) == 0
     out = capsys.readouterr().out
-    assert all(f"\n{name}" in out for name in ("default", "default, not filled", "classical"))
+    assert all(f"\n{name}" in out for name in ("default", "exact", "meaning", "vectors", "classical"))
 
 
 def test_a_set_and_a_share_of_its_queries_can_be_chosen(
@@ -54,16 +54,16 @@ def test_a_set_and_a_share_of_its_queries_can_be_chosen(
 ) -> None:
     assert run(replace(arguments, sets=["second"], every=2)) == 0
     out = capsys.readouterr().out
-    assert "1 set, 1 query, top 3" in out
+    assert "1 set whose repeats are copies, 1 query, top 3" in out
     assert "first" not in out
 
 
 def test_the_json_says_the_same_and_nothing_is_left_beside_it(arguments: Arguments, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     assert run(replace(arguments, json=target)) == 0
-    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headline"]
+    headline = json.loads(target.read_bytes())["geometries"][0]["policies"]["own"]["headlines"]["copies"]
     assert headline["reduction"]["value"] == 1.0
-    assert headline["retention_mean"]["value"] == 1.0
+    assert headline["retention_worst"]["estimate"]["value"] == 1.0
     assert headline["gain_mean"]["value"] == 0.25
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out.json"]
 
@@ -74,8 +74,8 @@ def test_two_runs_say_the_same_but_for_the_times(arguments: Arguments, tmp_path:
         assert run(replace(arguments, json=tmp_path / name)) == 0
         found = json.loads((tmp_path / name).read_bytes())
         for summary in found["geometries"][0]["policies"].values():
-            for timed in (summary["headline"], *summary["sets"]):
-                del timed["choosing_ms"], timed["added_ms"]
+            for timed in (*summary["headlines"].values(), *summary["sets"]):
+                del timed["added_ms"]
         read.append(found)
     assert read[0] == read[1]
 
@@ -145,17 +145,6 @@ def test_ctrl_c_ends_with_130_and_nothing_written(
     assert not (tmp_path / "out.json").exists()
 
 
-def test_the_frontier_is_drawn_into_a_folder_that_exists(
-    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "pictures"
-    assert "a folder that exists" in told(replace(arguments, pictures=folder))
-    folder.mkdir()
-    assert run(replace(arguments, pictures=folder)) == 0
-    assert (folder / "frontier.svg").read_text().startswith("<svg ")
-    assert "own" in capsys.readouterr().out
-
-
 def test_the_gates_decide_about_the_exit_code(arguments: Arguments, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(replace(arguments, gates=True, sets=["first"])) == 1
     said = capsys.readouterr()
@@ -175,9 +164,11 @@ def test_the_default_policy_passes_the_gates_with_seeded_copies_and_writes_it(
 
 
 def test_a_policy_that_collapses_nothing_does_not_pass_them(arguments: Arguments) -> None:
-    nothing = "nothing={text: none, certainty: 1.0}"
+    nothing = "nothing={texts: none}"
     assert run(replace(arguments, gates=True, data=None, policies=[nothing], top_k=8, every=20)) == 1
 
 
-def test_gates_judge_one_embedding_and_fit_nothing(arguments: Arguments, tmp_path: Path) -> None:
-    assert "--gates" in told(replace(arguments, gates=True, pictures=tmp_path))
+def test_gates_judge_the_sets_own_embeddings(arguments: Arguments, tmp_path: Path) -> None:
+    assert "--gates: wanted none: gates judge the sets' own" in told(
+        replace(arguments, gates=True, geometries=[f"flat={tmp_path}"])
+    )

@@ -44,10 +44,10 @@ def test_every_so_many_queries_are_asked(tmp_path: Path) -> None:
     assert some.by_contender["own"].recall.tolist() == whole.by_contender["own"].recall[[0, 4]].tolist()
 
 
-def test_only_contenders_that_choose_take_time(tmp_path: Path) -> None:
+def test_only_contenders_take_time(tmp_path: Path) -> None:
     found, _ = outcome(read_set(labelled_folder(tmp_path / "tiny")), f"own={BY_VECTORS}")
     assert found.by_contender[PLAIN].added_seconds.tolist() == [0.0, 0.0]
-    assert (found.by_contender["own"].added_seconds > found.by_contender["own"].choosing_seconds).all()
+    assert (found.by_contender["own"].added_seconds > 0.0).all()
 
 
 def test_the_same_data_gives_the_same_answers_twice(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from support.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder, write_lines
 from vecsieve.config.problems import SettingsError
-from vecsieve.proxy.jobs.evaluate.reading import MOST_PROBLEMS, read_set, read_vectors, set_folders, unit
+from vecsieve.proxy.jobs.evaluate.reading import MOST_PROBLEMS, Repeats, read_set, read_vectors, set_folders, unit
 
 
 def problems(folder: Path) -> list[str]:
@@ -43,6 +43,39 @@ def test_everything_but_the_labels_is_payload_byte_for_byte(tmp_path: Path) -> N
     (folder / "corpus.jsonl").write_text("\n".join(lines))
     payload = read_set(folder).items[0].payload
     assert payload == {"doc": b'"\\u006fne"', "big": b"12345678901234567890.10", "span": b"[0, 1]"}
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"text": "alpha", "note": "a longer note"}, "alpha"),
+        ({"body": "alpha", "pages": [1, 2, 3, 4, 5, 6]}, "alpha"),
+        ({"text": None, "body": "alpha"}, "alpha"),
+        ({}, "one"),  # the name of the document
+    ],
+)
+def test_the_text_of_an_item_is_the_member_of_this_name_or_the_longest_string(
+    tmp_path: Path, members: dict[str, object], text: str
+) -> None:
+    corpus: list[dict[str, object]] = [{"id": "a", "doc": "one", "atoms": ["x"], **members}, *CORPUS[1:]]
+    assert read_set(labelled_folder(tmp_path / "tiny", corpus=corpus)).items[0].text == text
+
+
+@pytest.mark.parametrize(
+    ("meta", "repeats"),
+    [
+        (None, Repeats.COPIES),
+        ({"type": "intent"}, Repeats.MEANINGS),
+        ({"type": "multi-hop"}, Repeats.NONE),
+        ({"type": "unheard of"}, Repeats.COPIES),
+        ({"type": "intent", "repeats": "copies"}, Repeats.COPIES),
+    ],
+)
+def test_a_set_says_what_its_repeats_are(tmp_path: Path, meta: object, repeats: Repeats) -> None:
+    folder = labelled_folder(tmp_path / "tiny")
+    if meta is not None:
+        (folder / "meta.json").write_text(json.dumps(meta))
+    assert read_set(folder).repeats is repeats
 
 
 def test_relevant_ids_may_be_more_or_less_than_the_subtopics(tmp_path: Path) -> None:

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from io import StringIO
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from support.outcomes import of, outcome
 from vecsieve.config.policy import PolicySettings
-from vecsieve.proxy.jobs.evaluate.fitting import BINS, Bin
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
-from vecsieve.proxy.jobs.evaluate.rendering import (
-    BOTTOM,
-    FRONTIER,
-    LEFT,
-    RIGHT,
-    TOP,
-    Findings,
-    Terms,
-    as_json,
-    frontier,
-    reliability,
-    report,
-)
+from vecsieve.proxy.jobs.evaluate.reading import Repeats
+from vecsieve.proxy.jobs.evaluate.rendering import Findings, Terms, as_json, report
 from vecsieve.proxy.jobs.evaluate.searching import contenders
-from vecsieve.proxy.jobs.evaluate.summary import Summary, summarised
-from vecsieve.proxy.selection.policy import Short
+from vecsieve.proxy.jobs.evaluate.summary import summarised
 
 NAN = float("nan")
 
@@ -55,7 +38,7 @@ def line(text: str, start: str) -> list[str]:
 HALF = outcome(
     "half",
     of(redundancy=[0.5, 0.5], recall=[0.5, 0.5]),
-    own=of(redundancy=[0.0, 0.5], recall=[1.0, 0.5], choosing_seconds=[0.00046, 0.00046]),
+    own=of(redundancy=[0.0, 0.5], recall=[1.0, 0.5]),
 )
 CLEAN = outcome(
     "clean", of(redundancy=[0.0], recall=[0.75]), own=of(redundancy=[0.0], recall=[0.5], retained=[0.0])
@@ -64,43 +47,48 @@ CLEAN = outcome(
 
 def test_a_policy_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN)
-    assert line(text, "own") == ["own", "0.500", "0.000", "0.500", "+0.000", "-0.250", "-", "-", "8.00", "0.46", "2.00"]
-    assert line(text, "plain") == ["plain", *["-"] * 7, "8.00", "-", "-"]
-    assert text.startswith("2 sets, 3 queries, top 8 ")
+    assert line(text, "own") == ["own", "-", "0.500", "0.000", "+0.000", "-", "-", "-", "-", "8.00", "2.00"]
+    assert line(text, "plain") == ["plain", *["-"] * 8, "8.00", "-"]
+    assert text.startswith("2 sets whose repeats are copies, 3 queries, top 8 ")
 
 
 def test_a_set_s_line_has_its_figures_in_order() -> None:
     text = shown(HALF, CLEAN).split("\nown ")[1]
-    cells = ["2", "0.500", "0.250", "0.500", "1.000", "1.000", "0.750", "+0.250"]
-    drops = ["0", "-", "-", "-", "-"]
-    assert line(text, "half") == ["half", *cells, *drops, "0.500", "0.500", "1.00", "8.00"]
+    cells = ["2", "0", "-", "0.500", "1.000", "1.000", "0.750", "+0.250"]
+    assert line(text, "half") == ["half", *cells, *["0"] * 6, "0.500", "1.00", "8.00"]
     assert line(text, "clean")[4] == "-"  # nothing to reduce
 
 
 DROPS = outcome(
     "drops",
-    of(recall=[0.5, 0.5]),
+    of(recall=[0.5, 0.5], strict=[30.0, 10.0]),
     own=of(
+        strict=[10.0, 0.0],
         dropped=[90.0, 110.0],
-        wrong=[10.0, 20.0],
-        same_text=[20.0, 30.0],
-        same_text_wrong=[0.0, 1.0],
-        near=[4.0, 0.0],
-        near_wrong=[3.0, 0.0],
+        wrong_label=[10.0, 20.0],
+        wrong_text=[0.0, 20.0],
+        walked=[150.0, 250.0],
+        walked_wrong_label=[40.0, 40.0],
+        walked_wrong_text=[100.0, 20.0],
     ),
 )
-FEW = outcome("few", of(recall=[0.5]), own=of(dropped=[99.0], wrong=[99.0]))
+MEANING = outcome("meaning", of(recall=[0.5]), own=of(dropped=[9.0], wrong_text=[9.0]), repeats=Repeats.MEANINGS)
 
 
-def test_wrong_drops_stand_beside_what_was_gained() -> None:
-    """Over the sets with many drops, and the worst of them by name; each set with its own."""
-    text = shown(DROPS, FEW)
-    assert line(text, "own")[-5:] == ["0.150", "0.150", "8.00", "1.00", "2.00"]
-    head, own = text.split("\nown ")[:2]
-    assert "drops" in next(row for row in head.splitlines() if row.split()[-1:] == ["drops"])
-    assert line(own, "drops")[8:14] == ["+0.000", "200", "0.150", "0.02", "-", "0.75"]
-    assert line(own, "few")[8:14] == ["+0.000", "99", "1.000", "-", "-", "-"]
-    assert "sets with 100 drops or more" in " ".join(text.split())
+def test_wrong_drops_stand_beside_what_was_gained_with_their_counts() -> None:
+    text = shown(DROPS, MEANING)
+    assert line(text, "own")[1:9] == ["0.750", "-", "1.000", "+0.000", "0.150", "0.100", "0.200", "0.300"]
+    assert all(count in text for count in ("30 of 200", "20 of 200", "80 of 400", "120 of 400", "9 of 9"))
+    own = text.split("\nown ")[1]
+    assert line(own, "drops")[8:15] == ["+0.000", "200", "30", "20", "400", "80", "120"]
+    assert line(own, "drops")[2:4] == ["40", "0.750"]
+
+
+def test_sets_of_copies_and_of_meanings_stand_in_tables_of_their_own() -> None:
+    text = shown(MEANING, DROPS)
+    copies, meanings = text.index("1 set whose repeats are copies"), text.index("1 set whose repeats have other words")
+    assert copies < meanings
+    assert "without repeats" not in text
 
 
 def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
@@ -115,9 +103,9 @@ def test_every_figure_is_whole_at_the_width_of_a_terminal() -> None:
 
 def test_intervals_stand_beneath_with_how_they_were_drawn() -> None:
     text = shown(HALF, draws=200)
-    assert "[.500, .500]" not in text.split("own")[0]
+    assert "[.500,.500]" not in text.split("own")[0]
     assert "95 % of 200 draws of the queries, seed 5" in " ".join(text.split())
-    assert "[.000, 1.000]" in text  # the reduction: none, half or all of two queries
+    assert "[.000,.500]" in text  # the recall gained by none, one or both of two queries
     assert "draws" not in shown(HALF)
 
 
@@ -130,7 +118,7 @@ def test_what_does_not_arise_is_a_dash() -> None:
 
 def test_the_title_says_what_it_holds_for() -> None:
     title = shown(HALF, geometry="flat", pool=50).splitlines()[0].strip()
-    assert title == "1 set, 2 queries, top 8, 50 candidates, embeddings flat"
+    assert title == "1 set whose repeats are copies, 2 queries, top 8, 50 candidates, embeddings flat"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -139,7 +127,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_names_are_shown_as_they_are_and_never_obeyed() -> None:
-    text = shown(outcome("[bold]x[/bold]", of(recall=[0.5]), **{"[red]p\x1b[31m": of(recall=[0.5])}))
+    hostile: dict[str, Any] = {"[red]p\x1b[31m": of(recall=[0.5])}
+    text = shown(outcome("[bold]x[/bold]", of(recall=[0.5]), **hostile))
     assert "[bold]x[/bold]" in text
     assert "[red]p\\u001b[31m" in text
     assert "\x1b" not in text
@@ -159,8 +148,8 @@ def test_everything_is_there_as_plain_json() -> None:
     assert {"top_k": 8, "every": 2, "pool": None, "draws": 10, "seed": 3}.items() <= read.items()
     assert [each["geometry"] for each in read["geometries"]] == [None, "flat"]
     own = read["geometries"][0]["policies"]["own"]
-    assert own["headline"]["reduction"] == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert own["headline"]["retention_worst"] is None
+    assert own["headlines"]["copies"]["reduction"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert own["headlines"]["copies"]["retention_worst"] is None
     assert (own["sets"][0]["name"], own["sets"][0]["retention"]["value"]) == ("one", None)
 
 
@@ -168,51 +157,3 @@ def test_a_policy_comes_out_as_it_could_be_put_in_again() -> None:
     chosen = contenders(given=["own={threshold: {fixed: 0.07}, diversify: dpp, diversity: 0.3}"])
     read = json.loads(orjson.dumps(as_json([], chosen, TERMS)))
     assert PolicySettings.model_validate_json(json.dumps(read["policies"]["own"])) == chosen[0].settings
-
-
-# Pictures are well-formed, the same each time, show every point inside the plot, and a command writes them.
-
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-@given(st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 1)), min_size=len(BINS) - 1, max_size=len(BINS) - 1))
-def test_every_bin_with_pairs_is_a_dot_inside_the_plot(found: list[tuple[int, float]]) -> None:
-    """Invariant: well-formed XML, a circle for each bin that has pairs, within the axes; the same bytes each time."""
-    bounds = BINS.tolist()
-    bins = [
-        Bin(low=low, high=high, pairs=pairs, copies=copies if pairs else float("nan"))
-        for low, high, (pairs, copies) in zip(bounds, bounds[1:], found, strict=False)
-    ]
-    picture = reliability({"a < b & c": bins})
-    dots = list(ET.fromstring(picture).iter(f"{SVG}circle"))
-    assert len(dots) == sum(pairs > 0 for pairs, _ in found)
-    assert all(LEFT <= float(dot.get("cx", "nan")) <= RIGHT for dot in dots)
-    assert all(TOP <= float(dot.get("cy", "nan")) <= BOTTOM for dot in dots)
-    assert reliability({"a < b & c": bins}) == picture
-
-
-def summary(removed: float | None, wrong: float | None) -> Summary:
-    figures = [None if value is None else SimpleNamespace(value=value) for value in (removed, wrong)]
-    return cast(Summary, SimpleNamespace(headline=SimpleNamespace(reduction=figures[0], wrong_mean=figures[1])))
-
-
-def test_certainties_are_a_line_from_sure_to_unsure_and_other_policies_stand_apart() -> None:
-    found = {
-        "0.5": summary(0.6, 0.2),
-        "0.9": summary(0.3, 0.01),
-        "default": summary(0.5, 0.03),
-        "plain": summary(None, None),
-    }
-    root = ET.fromstring(frontier({"one": found, "two": found}))
-    lines = [each.get("points", "").split() for each in root.iter(f"{SVG}polyline")]
-    assert [len(each) for each in lines] == [2, 2]
-    assert float(lines[0][0].split(",")[0]) < float(lines[0][1].split(",")[0])
-    names = [each.text for each in root.iter(f"{SVG}text")]
-    assert [names.count(name) for name in ("0.5", "0.9", "default", "plain", "one", "two")] == [1, 1, 1, 0, 1, 1]
-
-
-def test_what_is_drawn_without_policies_is_not_filled() -> None:
-    named = contenders(given=FRONTIER)
-    assert all(each.policy.selection.short is Short.ALLOW for each in named)
-    assert len({each.name for each in named}) == len(FRONTIER)

@@ -13,7 +13,7 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.searching import Contender, contenders
 from vecsieve.proxy.search.policy import resolved
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.policy import Fixed, Short, When
+from vecsieve.proxy.selection.policy import Fixed, Short, Tier, When
 
 
 def names(found: tuple[Contender, ...]) -> list[str]:
@@ -26,26 +26,30 @@ def told(*given: str, config: Path | None = None) -> str:
     return str(caught.value)
 
 
-def test_the_usual_ones_are_the_default_its_variants_and_the_classical_recipe() -> None:
+PRESETS = ["exact", "meaning", "vectors", "classical"]
+
+
+def test_the_usual_ones_are_the_presets() -> None:
     found = contenders()
-    assert names(found) == ["default", "default, not filled", "default, vectors only, not filled", "classical"]
-    default, short, vectors, classical = (each.policy.selection for each in found)
+    assert names(found) == ["default", *PRESETS]
+    default, exact, meaning, vectors, classical = (each.policy.selection for each in found)
     assert default == resolved(PolicySettings(), mode=None).selection
-    assert short.short is Short.ALLOW
-    assert (default.text is None, vectors.text) == (False, None)
+    assert [each.texts for each in (default, exact, meaning, vectors)] == [Tier.EDITED, Tier.EXACT, Tier.EDITED, None]
+    assert (default.rewordings, meaning.rewordings is None) == (None, False)
     assert (classical.threshold, classical.when) == (Fixed(value=0.15), When.ALWAYS)
     assert isinstance(classical.diversifier, Mmr)
 
 
-def test_a_configured_policy_is_compared_with_the_default(tmp_path: Path) -> None:
+def test_a_configured_policy_is_compared_with_the_default_and_each_preset_over_it(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text("policy: {threshold: {fixed: 0.07}}\n")
+    config.write_text("policy: {threshold: {fixed: 0.07}, when: always, caps: {per_document: 3}}\n")
     found = contenders(config=config)
-    assert names(found)[:3] == ["default", "configured", "configured, not filled"]
-    assert names(found)[3:] == ["configured, vectors only, not filled", "classical"]
-    assert found[1].policy.selection.threshold == Fixed(value=0.07)
-    assert found[3].policy.selection.threshold == Fixed(value=0.07)
-    assert found[0].policy.selection.threshold != Fixed(value=0.07)
+    assert names(found) == ["default", "configured", *PRESETS]
+    default, configured, exact, meaning, *_ = (each.policy.selection for each in found)
+    assert (default.threshold, default.caps.per_document) == (None, None)
+    assert (configured.threshold, configured.caps.per_document) == (Fixed(value=0.07), 3)
+    assert [each.policy.selection.caps.per_document for each in found[1:]] == [3] * 5
+    assert (exact.threshold, exact.texts, meaning.texts) == (None, Tier.EXACT, Tier.EDITED)
 
 
 def test_given_policies_are_laid_on_the_base_in_their_order(tmp_path: Path) -> None:
@@ -80,14 +84,9 @@ def test_what_has_no_name_is_told(given_: str) -> None:
 @pytest.mark.parametrize(
     ("given_", "expected"),
     [
-        ("a=clasical", "--policy a: wanted a preset (exact, careful, default, "),
-        (
-            "a=balanced",
-            'vectors; threshold: {fixed: 0.15} gives the cut of the former balanced; saw "balanced"',
-        ),
-        ("a={threshold: {growing: 0.15}}", "--policy a, threshold.growing: wanted policy.certainty, such as "),
-        ("a={text: {short_factor: 1.5}}", "--policy a, text.short_factor: wanted nothing: "),
-        ("a={certainty: 2}", "--policy a, certainty: wanted a number from 0 to 1, or {first: …, last: …}; saw 2"),
+        ("a=clasical", "--policy a: wanted a preset (default, exact, meaning, "),
+        ("a={texts: equal}", "--policy a, texts: wanted "),
+        ("a={certainty: 2}", "--policy a, certainty: wanted none, a number from 0 to 1, or {first: …, last: …}; saw 2"),
         ("a=[1]", "; saw [1]"),
         ("a=", "; saw null"),
         ("a=7", "; saw 7"),

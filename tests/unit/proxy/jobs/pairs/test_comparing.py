@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.pairs.comparing import distances, similarities
+from vecsieve.proxy.jobs.pairs.comparing import are_equal, distances, similarities
 from vecsieve.proxy.selection.geometry import measure
 
 
@@ -36,3 +36,22 @@ def test_without_a_vector_or_a_direction_points_are_infinitely_far_apart() -> No
 def test_equal_vectors_are_not_apart_at_all() -> None:
     vectors = np.full((2, 1536), 0.1, np.float32)
     assert distances(similarities(vectors, all_pairs(2), np.ones(2, np.bool_), magnitude=False)).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("other", "magnitude", "is_equal"),
+    [
+        ([3.0, 4.0], True, True),
+        ([6.0, 8.0], True, False),
+        ([6.0, 8.0], False, True),
+        ([3.0, 4.001], False, False),
+        ([0.0, 0.0], False, False),
+        ([np.nan, 4.0], True, False),
+    ],
+)
+def test_vectors_are_equal_but_for_rounding_and_length_where_it_does_not_matter(
+    other: list[float], magnitude: bool, is_equal: bool
+) -> None:
+    vectors, rows = np.array([[3.0, 4.0], other], np.float32), np.array([[0, 1]])
+    assert are_equal(vectors, rows, np.ones(2, np.bool_), magnitude=magnitude).tolist() == [is_equal]
+    assert not are_equal(vectors, rows, np.array([True, False]), magnitude=magnitude).any()

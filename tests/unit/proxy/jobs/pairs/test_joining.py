@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from vecsieve.proxy.jobs.pairs.fingerprints import TEXT_BANDS
 from vecsieve.proxy.jobs.pairs.joining import BY_DUCKDB, GROUP, NEAREST, by_daft
-from vecsieve.proxy.jobs.pairs.store import Page, Store
-from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
+from vecsieve.proxy.jobs.pairs.store import Page, Sketches, Store
 
 NEEDS_DAFT = pytest.mark.skipif(find_spec("daft") is None, reason="an extra of 150 MB: `make runners`")
 
@@ -52,9 +52,13 @@ def test_of_a_group_as_many_pairs_are_found_as_its_family_needs() -> None:
 
 def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
     n = 1 + max(place for _, place in rows)
-    bands = np.zeros((n, TEXT_BANDS + 5), np.uint64)  # two of texts, the others of vectors
-    for column, hash_ in enumerate(sorted({hash_ for hash_, _ in rows}), TEXT_BANDS - 2):
-        bands[[place for each, place in rows if each == hash_], column] = hash_
+    # Two of texts, the others of vectors.
+    bands = {hash_: band for band, hash_ in enumerate(sorted({hash_ for hash_, _ in rows}), TEXT_BANDS - 2)}
+    sketches = Sketches(
+        hashes=np.array([hash_ for hash_, _ in rows], np.uint64),
+        places=np.array([place for _, place in rows], np.int64),
+        bands=np.array([bands[hash_] for hash_, _ in rows], np.uint8),
+    )
     store = Store(folder, 1, {})
     page = Page(
         start=0,
@@ -66,8 +70,7 @@ def filled(folder: Path, rows: list[tuple[int, int]]) -> Store:
         rank=np.zeros(n),
         size=np.zeros(n, np.int64),
         marks=np.zeros(n, np.uint64),
-        bands=bands,
-        counts=bands != 0,
+        sketches=sketches,
     )
     store.add(page)
     return store
@@ -114,6 +117,8 @@ def test_daft_finds_the_pairs_that_duckdb_finds(tmp_path: Path, monkeypatch: pyt
             "vectors.f32",
             "texts.utf8",
             "texts.i64",
+            "facts.utf8",
+            "facts.i64",
             "temporary",
         }
     assert found[0] == found[1] == found[2]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.jobs.pairs.sketches import VECTOR_BANDS, directions, text_bands, vector_bands
-from vecsieve.proxy.selection.text.tokens import Hashes
+from vecsieve.proxy.jobs.pairs.fingerprints import Hashes
+from vecsieve.proxy.jobs.pairs.sketches import VECTOR_BANDS, directions, vector_bands
 
 DIMENSION = 96
 
@@ -99,19 +99,3 @@ def test_what_cannot_be_paid_for_is_said() -> None:
 def test_the_same_sample_gives_the_same_bands() -> None:
     one, other = (vector_bands(cone(5), directions(cone(50), 100)) for _ in range(2))
     assert (one == other).all()
-
-
-WORDS = [f"word{number}" for number in range(60)]
-
-
-def test_texts_with_nearly_all_words_in_common_meet() -> None:
-    changed = [*WORDS[:30], "other", *WORDS[31:]]
-    bands = text_bands([" ".join(WORDS), " ".join(changed), " ".join(reversed(WORDS))])
-    assert meets(bands[:1], bands[1:2]).all()
-    assert not meets(bands[:1], bands[2:]).any()
-
-
-def test_equal_texts_share_all_bands_and_bands_of_vectors_are_none_of_texts() -> None:
-    one, other = text_bands(["ein Satz", "ein Satz"])
-    assert (one == other).all()
-    assert len(set(one.tolist())) == len(one)

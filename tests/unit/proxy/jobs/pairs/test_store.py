@@ -8,9 +8,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from vecsieve.proxy.jobs.pairs.fingerprints import TEXT_BANDS
 from vecsieve.proxy.jobs.pairs.joining import GROUP, NEAREST
-from vecsieve.proxy.jobs.pairs.store import Page, Store, StoreError
-from vecsieve.proxy.selection.text.signals.minhash import BANDS as TEXT_BANDS
+from vecsieve.proxy.jobs.pairs.store import Page, Sketches, Store, StoreError
 
 OF: dict[str, str | int | float | None] = {"collection": "c", "keep": "first"}
 
@@ -19,6 +19,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
     """Points with these bands, one after the other from ``start`` on; a band of 0 does not count."""
     n = len(hashes)
     bands = np.array(hashes, np.uint64).reshape(n, -1)
+    rows, columns = bands.nonzero()
     return Page(
         start=start,
         vectors=np.arange(start, start + 2 * n, dtype=np.float32).reshape(n, 2),
@@ -29,8 +30,7 @@ def page(start: int, hashes: list[list[int]], *, texts: list[str | None] | None 
         rank=np.zeros(n),
         size=np.full(n, 10),
         marks=np.arange(n, dtype=np.uint64) + np.uint64(2**63),
-        bands=bands,
-        counts=bands != 0,
+        sketches=Sketches(hashes=bands[rows, columns], places=start + rows, bands=columns.astype(np.uint8)),
     )
 
 

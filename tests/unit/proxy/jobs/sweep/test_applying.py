@@ -15,7 +15,8 @@ from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
-from vecsieve.proxy.jobs.sweep.run import Asked, Keep, opened_store, sweep
+from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
+from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 from vecsieve.proxy.writes.journal import Book
 
@@ -90,8 +91,6 @@ def swept(work: Path, there: Sequence[Point]) -> Iterator[Store]:
 def asked(work: Path) -> Asked:
     return Asked(
         collection="c",
-        similarity=0.98,
-        shared=0.92,
         keep=Keep.FIRST,
         text_fields=("text",),
         time_fields=(),
@@ -124,7 +123,7 @@ def test_what_could_go_goes_and_is_in_the_journal_with_its_survivor(tmp_path: Pa
     assert applied(tmp_path, held) == outcomes(deleted=len(COPIED))
     assert sorted(held.there) == list(range(0, FAMILIES * COPIES, COPIES))
     assert journalled(tmp_path) == {
-        b"%d" % place: (b"%d" % (place - place % COPIES), "same_text", b"whole %d" % place) for place in COPIED
+        b"%d" % place: (b"%d" % (place - place % COPIES), "equal", b"whole %d" % place) for place in COPIED
     }
     assert applied(tmp_path, held) == outcomes(deleted=len(COPIED)), "a run that is through does nothing more"
     assert held.deleted == COPIED

@@ -56,7 +56,7 @@ def whole(number: int, payload: object, mark: int = 1) -> Whole:
 
 
 def going(number: int) -> Going:
-    return Going(id=number, survivor=1, evidence="same_text", similarity=None, mark=1, survivor_mark=1)
+    return Going(id=number, survivor=1, evidence="equal", similarity=None, mark=1, survivor_mark=1)
 
 
 def changes(by: United, survivor: Whole, *members: Whole) -> Sequence[LeftOut]:

@@ -13,7 +13,7 @@ HOSTILE = "<script>alert(1)</script> \ud800"
 
 def report(**changed: object) -> Report:
     survivor = Member(id=7, evidence=None, similarity=None, text="grüße")
-    member = Member(id=HOSTILE, evidence="near_text", similarity=0.98761, text=HOSTILE)
+    member = Member(id=HOSTILE, evidence="equal", similarity=0.98761, text=HOSTILE, differs=(HOSTILE,))
     usual = Report(
         format=FORMAT,
         version="1",
@@ -25,19 +25,24 @@ def report(**changed: object) -> Report:
         gone=0,
         with_vector=12345,
         with_text=12000,
-        similarity=0.98,
-        shared=0.92,
         keep="newest",
+        ignored=("at",),
+        united=False,
         candidates=5000,
-        same_text=1111,
-        near_text=222,
-        near_vector=33,
-        forbidden=4,
+        pairs=4000,
+        repeats=1511,
+        redundant=1200,
+        equal=1111,
+        contained=77,
+        equal_vector=12,
+        other_facts=222,
+        fields={"file": 222},
+        searched=89,
         families=999,
         largest=17,
-        redundant=1200,
         redundant_bytes=3_400_000,
         examples=(Family(size=17, survivor=survivor, members=(member,)),),
+        left=(),
     )
     return replace(usual, **changed)  # type: ignore[arg-type]  # - members by name
 
@@ -46,13 +51,17 @@ def test_the_page_has_the_figures_of_the_report() -> None:
     page = as_page(report()).decode()
     for said in (
         "12,345",
+        "1,511",
         "1,200",
         "999",
         "3.4 MB",
         "1,111",
         "222",
+        "89",
+        "equal but for metadata",
+        "left alone though a search would collapse it",
         "nothing was deleted",
-        "near text",
+        "equal, but for",
         "0.9876",
         "grüße",
     ):
@@ -63,7 +72,7 @@ def test_what_is_the_collections_own_is_text_and_nothing_else() -> None:
     page = as_page(report()).decode()
     assert "<script" not in page
     assert "<docs>" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; \\ud800") == 2
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; \\ud800") == 3
     assert "default-src 'none'" in page
 
 

@@ -21,9 +21,9 @@ def refusal(tree: object) -> str:
     return str(caught.value)
 
 
-def cut(profiles: Profiles, collection: str, vector_name: str) -> float | None:
+def similarity(profiles: Profiles, collection: str, vector_name: str) -> float | None:
     found = profiles.profile(collection, vector_name)
-    return None if found is None else found.cut
+    return None if found is None else found.mean_unrelated_similarity
 
 
 def put(directory: Path, name: str, made: Profile) -> None:
@@ -35,13 +35,12 @@ def put(directory: Path, name: str, made: Profile) -> None:
 
 @given(
     st.text(min_size=1).filter(lambda text: text.isprintable()),
-    st.floats(0.0, 2.0),
     st.integers(1, 65_536),
     st.floats(-1.0, 1.0),
 )
-def test_what_is_written_is_read_back(collection: str, cut: float, dimension: int, similarity: float) -> None:
+def test_what_is_written_is_read_back(collection: str, dimension: int, similarity: float) -> None:
     """Decoding an encoded profile gives the same profile."""
-    made = profile(collection=collection, cut=cut, dimension=dimension, mean_unrelated_similarity=similarity)
+    made = profile(collection=collection, dimension=dimension, mean_unrelated_similarity=similarity)
     assert decoded(encoded(made), name="x.json") == made
 
 
@@ -56,19 +55,17 @@ def test_every_wrong_field_is_told_by_name() -> None:
     said = refusal(
         {
             **MEMBERS,
-            "version": 2,
-            "cut": "near",
+            "version": 1,
+            "pools": "many",
             "dimension": 0,
-            "how": "guess",
             "pool_median": {"percentile_1": 0.1, "percentile_50": -1, "percentile_9": 0.3},
             "vector": "",
         }
     )
-    assert len(said.splitlines()) == 8
-    for place in ("version", "cut", "dimension", "how", "vector", "pool_median.percentile_50"):
+    assert len(said.splitlines()) == 7
+    for place in ("version", "pools", "dimension", "vector", "pool_median.percentile_50"):
         assert f"docs.json: {place}: wanted " in said
     assert "pool_median.percentile_9: wanted a known key (did you mean percentile_99?)" in said
-    assert "cut: wanted a number from 0 to 2; saw " in said
 
 
 @pytest.mark.parametrize("tree", [[], "text", 3, None])
@@ -77,18 +74,18 @@ def test_json_that_is_no_object_is_refused(tree: object) -> None:
 
 
 def test_a_directory_is_loaded_and_asked_by_collection_and_vector(tmp_path: Path) -> None:
-    put(tmp_path, "a.json", profile(cut=0.1))
-    put(tmp_path, "b.json", profile(vector_name="title", cut=0.0))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.1))
+    put(tmp_path, "b.json", profile(vector_name="title", mean_unrelated_similarity=0.0))
     (tmp_path / "notes.txt").write_text("no profile")
     profiles = Profiles(tmp_path)
-    assert cut(profiles, "docs", "") is None
+    assert similarity(profiles, "docs", "") is None
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert (reload.profiles, reload.problems) == (2, ())
-    assert cut(profiles, "docs", "") == 0.1
-    assert cut(profiles, "docs", "title") == 0.0
-    assert cut(profiles, "other", "") is None
-    assert profiles.profile("docs", "title") == profile(vector_name="title", cut=0.0)
+    assert similarity(profiles, "docs", "") == 0.1
+    assert similarity(profiles, "docs", "title") == 0.0
+    assert similarity(profiles, "other", "") is None
+    assert profiles.profile("docs", "title") == profile(vector_name="title", mean_unrelated_similarity=0.0)
 
 
 def test_nothing_is_read_again_while_nothing_changed(tmp_path: Path) -> None:
@@ -102,32 +99,32 @@ def test_a_changed_a_new_and_a_removed_file_are_noticed(tmp_path: Path) -> None:
     put(tmp_path, "a.json", profile())
     profiles = Profiles(tmp_path)
     profiles.reload_if_changed()
-    put(tmp_path, "a.json", profile(cut=0.2))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.2))
     put(tmp_path, "b.json", profile(collection="other"))
     assert profiles.reload_if_changed() is not None
-    assert (cut(profiles, "docs", ""), cut(profiles, "other", "")) == (0.2, 0.08)
+    assert (similarity(profiles, "docs", ""), similarity(profiles, "other", "")) == (0.2, 0.05)
     (tmp_path / "a.json").unlink()
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.profiles == 1
-    assert cut(profiles, "docs", "") is None
+    assert similarity(profiles, "docs", "") is None
 
 
 def test_a_broken_file_is_reported_and_what_it_said_before_stays(tmp_path: Path) -> None:
-    put(tmp_path, "a.json", profile(cut=0.2))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.2))
     profiles = Profiles(tmp_path)
     profiles.reload_if_changed()
     (tmp_path / "a.json").write_text('{"cut": ')
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert "a.json" in str(reload.problems[0])
-    assert cut(profiles, "docs", "") == 0.2
+    assert similarity(profiles, "docs", "") == 0.2
     assert profiles.reload_if_changed() is None
-    put(tmp_path, "a.json", profile(cut=0.3))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.3))
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.problems == ()
-    assert cut(profiles, "docs", "") == 0.3
+    assert similarity(profiles, "docs", "") == 0.3
 
 
 def test_a_file_broken_from_the_start_leaves_the_others_alone(tmp_path: Path) -> None:
@@ -143,14 +140,14 @@ def test_a_file_broken_from_the_start_leaves_the_others_alone(tmp_path: Path) ->
 
 
 def test_of_two_files_for_one_vector_the_first_by_name_counts(tmp_path: Path) -> None:
-    put(tmp_path, "b.json", profile(cut=0.2))
-    put(tmp_path, "a.json", profile(cut=0.1))
+    put(tmp_path, "b.json", profile(mean_unrelated_similarity=0.2))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.1))
     profiles = Profiles(tmp_path)
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert "b.json" in str(reload.problems[0])
     assert "a.json" in str(reload.problems[0])
-    assert cut(profiles, "docs", "") == 0.1
+    assert similarity(profiles, "docs", "") == 0.1
 
 
 def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path: Path) -> None:
@@ -166,7 +163,7 @@ def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path
     reload = profiles.reload_if_changed()
     assert reload is not None
     assert reload.profiles == 1
-    assert cut(profiles, "docs", "") == 0.08
+    assert similarity(profiles, "docs", "") == 0.05
     assert profiles.reload_if_changed() is None
     (tmp_path / "elsewhere").rename(directory)
     reload = profiles.reload_if_changed()
@@ -175,11 +172,11 @@ def test_a_directory_that_goes_away_changes_no_cut_and_is_reported_once(tmp_path
 
 
 def test_an_edit_of_the_same_length_within_the_same_second_is_noticed(tmp_path: Path) -> None:
-    put(tmp_path, "a.json", profile(cut=0.1))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.1))
     profiles = Profiles(tmp_path)
     profiles.reload_if_changed()
     before = (tmp_path / "a.json").stat()
-    put(tmp_path, "a.json", profile(cut=0.2))
+    put(tmp_path, "a.json", profile(mean_unrelated_similarity=0.2))
     os.utime(tmp_path / "a.json", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert profiles.reload_if_changed() is not None
-    assert cut(profiles, "docs", "") == 0.2
+    assert similarity(profiles, "docs", "") == 0.2

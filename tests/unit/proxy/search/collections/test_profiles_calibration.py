@@ -32,7 +32,7 @@ def made(registry: CollectorRegistry, clock: ManualClock, **settings: object) ->
 
 
 def scale(calibration: Calibration) -> float | None:
-    return calibration.scaling.of("docs", "", DEFAULT, dimension=384)[1]
+    return calibration.scaling.of("docs", "", DEFAULT, dimension=384)
 
 
 def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:

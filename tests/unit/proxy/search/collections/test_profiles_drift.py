@@ -87,7 +87,7 @@ def test_pools_of_few_candidates_are_not_counted(size: int, *, counted: bool) ->
 def test_a_new_profile_starts_anew() -> None:
     drift = Drift()
     feed(drift, *[STRANGE] * WINDOW)
-    assert drift.observe(profile(cut=0.1), dimension=384, median=FITS, size=40) is None
+    assert drift.observe(profile(sample=1), dimension=384, median=FITS, size=40) is None
     assert drift.drifted("docs", "") is None
 
 

@@ -42,19 +42,13 @@ def taught(scales: Scales, median: float, pools: int = ENOUGH_POOLS) -> Scales:
 
 def test_without_profile_and_learning_the_pool_speaks_for_itself() -> None:
     found = Scaling(None, None, nobody).of("docs", "", DEFAULT, dimension=384)
-    assert found == (DEFAULT, None)
+    assert found is None
 
 
 def test_a_measured_profile_gives_the_typical_distance(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile()), None, nobody)
     found = scaling.of("docs", "", DEFAULT, dimension=384)
-    assert found == (DEFAULT, 0.4)
-
-
-def test_a_profile_fitted_to_labels_is_a_cut(tmp_path: Path) -> None:
-    scaling = Scaling(loaded(tmp_path, profile(how="labelled", cut=0.11)), None, nobody)
-    found = scaling.of("docs", "", DEFAULT, dimension=384)
-    assert found == (replace(DEFAULT, threshold=Fixed(value=0.11)), None)
+    assert found == 0.4
 
 
 @pytest.mark.parametrize(
@@ -65,31 +59,31 @@ def test_a_profile_counts_for_its_collection_vector_and_dimension_alone(
     tmp_path: Path, collection: str, vector: str | None, dimension: int
 ) -> None:
     found = Scaling(loaded(tmp_path, profile()), None, nobody).of(collection, vector, DEFAULT, dimension=dimension)
-    assert found == (DEFAULT, None)
+    assert found is None
 
 
 def test_a_fixed_threshold_stays_as_the_operator_wrote_it(tmp_path: Path) -> None:
     fixed = replace(DEFAULT, threshold=Fixed(value=0.3))
-    scaling = Scaling(loaded(tmp_path, profile(how="labelled")), taught(Scales(), 0.5), nobody)
-    assert scaling.of("docs", "", fixed, dimension=384)[0] == fixed
+    scaling = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.5), nobody)
+    assert scaling.of("docs", "", fixed, dimension=384) is None
 
 
 def test_what_traffic_taught_counts_where_there_is_no_profile(tmp_path: Path) -> None:
     relative = replace(DEFAULT, threshold=Relative(factor=0.2, minimum=0.02, maximum=0.3))
     scaling = Scaling(None, taught(Scales(), 0.5), nobody)
     found = scaling.of("docs", "", relative, dimension=384)
-    assert found == (relative, 0.5)
+    assert found == 0.5
     both = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.5), nobody)
-    assert both.of("docs", "", relative, dimension=384)[1] == 0.4
+    assert both.of("docs", "", relative, dimension=384) == 0.4
 
 
 def test_every_pool_teaches() -> None:
     scaling = Scaling(None, Scales(), nobody)
     for _ in range(ENOUGH_POOLS):
-        assert scaling.of("docs", "", DEFAULT, dimension=4)[1] is None
+        assert scaling.of("docs", "", DEFAULT, dimension=4) is None
         scaling.observe("docs", "", dimension=4, median=0.3, size=40)
         scaling.observe("docs", None, dimension=4, median=0.9, size=40)
-    assert scaling.of("docs", "", DEFAULT, dimension=4)[1] == pytest.approx(0.3)
+    assert scaling.of("docs", "", DEFAULT, dimension=4) == pytest.approx(0.3)
 
 
 def test_a_profile_that_the_pools_have_left_is_told_once_and_does_not_count(tmp_path: Path) -> None:
@@ -98,15 +92,15 @@ def test_a_profile_that_the_pools_have_left_is_told_once_and_does_not_count(tmp_
     for _ in range(2 * WINDOW):
         scaling.observe("docs", "", dimension=384, median=0.05, size=40)
     assert told == [("docs", Event.MEDIANS)]
-    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] is None
+    assert scaling.of("docs", "", DEFAULT, dimension=384) is None
     for _ in range(2 * WINDOW):
         scaling.observe("docs", "", dimension=384, median=0.4, size=40)
     assert told == [("docs", Event.MEDIANS), ("docs", Event.RECOVERED)]
-    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] == 0.4
+    assert scaling.of("docs", "", DEFAULT, dimension=384) == 0.4
 
 
 def test_what_traffic_taught_is_forgotten_and_a_profile_is_not(tmp_path: Path) -> None:
     scaling = Scaling(loaded(tmp_path, profile()), taught(Scales(), 0.3), nobody)
     scaling.forget("docs")
-    assert scaling.of("docs", "", DEFAULT, dimension=384)[1] == 0.4
-    assert scaling.of("docs", "", DEFAULT, dimension=4)[1] is None
+    assert scaling.of("docs", "", DEFAULT, dimension=384) == 0.4
+    assert scaling.of("docs", "", DEFAULT, dimension=4) is None

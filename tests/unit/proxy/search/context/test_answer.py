@@ -64,7 +64,7 @@ def pool_of(chosen: ResolvedPolicy, *payloads: dict[str, Any]) -> Pool:
         ({}, [2, 0, 1]),
         ({"budget": {"tokens": 5, "field": "meta.summary"}}, [0, 3, 0]),
         ({"budget": {"tokens": 5}, "text": None}, [2, 0, 1]),
-        ({"budget": {"tokens": 5}, "text_fields": ("body",)}, [4, 0, 0]),
+        ({"budget": {"tokens": 5}, "text_fields": ("body",)}, [4, 0, 1]),
         ({"budget": {"tokens": 5, "field": "owner"}, "tenant_keys": ("owner",)}, [1, 1, 0]),
     ],
     ids=["the policy's texts", "a field of its own", "no texts compared", "other texts", "a key that is there already"],

@@ -108,8 +108,8 @@ def test_linkage(linkage: Linkage) -> None:
 def test_representative(strategy: Strategy) -> None:
     made = given_headers(("x-vecsieve-representative", strategy.value))
     assert made.selection.representative is strategy
-    without_text = replace(made, selection=replace(made.selection, text=None))
-    assert bool(without_text.fields.text) is (strategy in {Strategy.LONGEST, Strategy.CHAIN})
+    without_text = replace(made, selection=replace(made.selection, texts=None))
+    assert bool(without_text.fields.guesses) is (strategy in {Strategy.LONGEST, Strategy.CHAIN})
 
 
 @pytest.mark.parametrize("order", list(Order))

@@ -25,7 +25,7 @@ from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 DIMENSION = 96
 OPERATION = Operation(backend="qdrant", name="query", collection="c")
-POLICY = Policies(Settings()).resolve("qdrant", "c")
+POLICY = Policies(Settings()).resolve("qdrant", "c").with_texts(("text",))
 VECTORS = np.random.default_rng(0).standard_normal((80, DIMENSION)).astype(np.float32)
 QUERY = np.random.default_rng(1).standard_normal(DIMENSION).astype(np.float32)
 BODY = json.dumps({"query": QUERY.tolist(), "limit": 8}).encode()
@@ -39,7 +39,7 @@ class Database:
         self.refuse = refuse
         self.sent: list[str] = []
 
-    async def fetch(self, body: bytes) -> bytes:
+    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
         asked: dict[str, Any] = json.loads(body)
         having = asked.get("filter", {}).get("must", [])
         has_vectors = bool(asked.get("with_vector"))

@@ -69,7 +69,7 @@ class Upstream:
         self.searched = 0
         self.fails, self.after, self.gone = fails, after, gone
 
-    async def fetch(self, body: bytes) -> bytes:
+    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
         self.searched += 1
         return self.service.answer("records_search", body)
 

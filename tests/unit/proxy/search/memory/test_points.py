@@ -19,7 +19,7 @@ from vecsieve.proxy.search.memory.shelves import POINT_BYTES, Asked, Decided, Ke
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
 from vecsieve.proxy.search.searcher import untouched
-from vecsieve.proxy.selection.text.features import Text, text_of
+from vecsieve.proxy.selection.reading.text import Text, text_of
 
 DIMENSION = 96
 KEY = Key(b"", "", DIMENSION, None)

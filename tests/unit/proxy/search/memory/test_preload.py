@@ -14,6 +14,7 @@ from vecsieve.adapters.contract import Question
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.collections.texts import CollectionTexts
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.memory import preload as module
 from vecsieve.proxy.search.memory.points import FeatureMemory
@@ -81,6 +82,7 @@ def made(
         adapter=QdrantRest(),
         send=database.send,
         policy=lambda collection: policies.resolve("qdrant", collection),
+        texts=CollectionTexts(),
         has_room=lambda: True,
     )
     return memory, Preload(memory, source, points_per_second=1e9)
@@ -153,6 +155,7 @@ async def test_a_memory_that_is_nearly_full_ends_it_and_searches_do_not_rely_on_
 async def test_an_adapter_that_cannot_list_points_reads_nothing() -> None:
     database = Database(10)
     memory, _ = made(database)
-    source = Source(PineconeRest(), database.send, lambda _: Policies(Settings()).resolve("qdrant", "c"), lambda: True)
+    policy = Policies(Settings()).resolve("qdrant", "c")
+    source = Source(PineconeRest(), database.send, lambda _: policy, CollectionTexts(), lambda: True)
     await Preload(memory, source, points_per_second=1.0).read(["c"])
     assert database.sent == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vecsieve.proxy.search.candidates import Kind, Record
 from vecsieve.proxy.search.memory.shelves import POINT_BYTES, Shelf, is_coarse, packed
-from vecsieve.proxy.selection.text.features import complete, text_of
+from vecsieve.proxy.selection.reading.text import text_of
 
 DIMENSION = 8
 
@@ -82,7 +82,8 @@ def test_packed_payload_values_are_recalled_as_they_were_and_take_less() -> None
     slots = list(filled(made, 10).values())
     before = made.recall(slots, unpacks=False)
     assert before is not None
-    complete([each.text.unwrap() for each in before if each.text is not None])
+    read = [each.text.passages() for each in before if each.text is not None]
+    assert read
     held = made.held_bytes
     assert made.pack(4) == 4
     assert made.pack(100) == 6

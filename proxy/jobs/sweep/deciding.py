@@ -1,0 +1,353 @@
+"""Which points of a sweep could go, by what the pairs show; and what stays although it repeats another point. Writes the decision into the store.
+
+Three families of each point are compared: by what may be deleted; by the same texts whatever else they say; and by what a search would collapse. So a
+pair is counted once, under the strictest that holds, and the report and a search say the same of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ...selection.values import FloatMatrix, Indices
+from ...writes.facts import ALL, Facts, differing, unites
+from ..pairs.ids import Ids
+from ..pairs.joining import Runner
+from ..pairs.reading import PAGE
+from ..pairs.store import Going, Held, Places, Store
+from ..source import Shape, shortened
+from .judging import Evidence, Order, are_held, heads_of
+from .report import FORMAT, Family, Member, Report
+
+EXAMPLES = 12  # families shown, largest first
+MEMBERS = 4  # members shown of each
+FIELDS = 20  # fields named in which equal texts differ
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Keep(StrEnum):
+    """Which of equal texts stays; of equal ones the one with the most copies. Of a text and another that holds it, the other stays."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    LONGEST = "longest"
+    FIRST = "first"  # by id
+    CENTRAL = "central"  # with the most copies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """``ignored``: names of payload fields in which copies may differ. ``unites``: whether survivors take what they lack. ``tenants``: payload fields in
+    which copies must agree, whatever is ignored. ``work``: the folder of the sweep.
+    """
+
+    collection: str
+    keep: Keep
+    ignored: tuple[str, ...] = ()
+    unites: bool = False
+    text_fields: tuple[str, ...]
+    time_fields: tuple[str, ...]
+    tenants: tuple[str, ...]
+    work: Path
+    runner: Runner = Runner.LOCAL
+
+
+def disagree(one: Facts, other: Facts, asked: Asked) -> tuple[str, ...]:
+    """The fields that keep two points of one text apart."""
+    names = differing(one, other, asked.ignored)
+    return tuple(name for name in names if not unites(one, other, name)) if asked.unites else names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found: ``held`` (q, 2) places, each with one that holds it; and of each the ``evidence`` (q,), whether the facts agree (``agrees``, q), the
+    ``similarities`` (q,) of the vectors, NaN without both, and the ``sizes`` (q, 2) of the texts in tokens.
+    """
+
+    held: Places
+    evidence: npt.NDArray[np.int8]
+    agrees: Mask
+    similarities: FloatMatrix
+    sizes: Indices
+
+    @classmethod
+    def of(cls, parts: Sequence[Found]) -> Found:
+        """All of them."""
+        return cls(
+            held=np.concatenate([np.empty((0, 2), np.int64), *(each.held for each in parts)]),
+            evidence=np.concatenate([np.empty(0, np.int8), *(each.evidence for each in parts)]),
+            agrees=np.concatenate([np.empty(0, np.bool_), *(each.agrees for each in parts)]),
+            similarities=np.concatenate([np.empty(0, np.float32), *(each.similarities for each in parts)]),
+            sizes=np.concatenate([np.empty((0, 2), np.intp), *(each.sizes for each in parts)]),
+        )
+
+    @property
+    def is_exact(self) -> Mask:
+        """Whether it is a proof (q,), not what a search alone would collapse."""
+        found: Mask = self.evidence != Evidence.SEARCHED
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """Of n places the ``heads`` (n,), itself for a leader, and the first of its equals (``firsts``, n)."""
+
+    heads: Indices
+    firsts: Indices
+
+    @property
+    def leaving(self) -> Mask:
+        """(n,) who is no leader."""
+        found: Mask = self.heads != np.arange(len(self.heads))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sweep:
+    """What a decision is made of."""
+
+    shape: Shape
+    asked: Asked
+    ids: Ids
+    store: Store
+    held: Held
+    found: Found
+
+    def families(self, keys: npt.NDArray[np.int64], which: Mask) -> Families:
+        """``keys``: (m,) of the existing points, equal for equals, 0 for one without. ``which``: (q,) what counts of what was found."""
+        n = len(self.ids)
+        firsts = _first_of_equals(self.held, keys, n)
+        between = firsts[self.found.held]  # equals are one point: a copy of one of them is a copy of all
+        counts = which & (between[:, 0] != between[:, 1])
+        sizes, rank = np.zeros(n, np.intp), np.full(n, -np.inf)
+        np.maximum.at(sizes, between, self.found.sizes)
+        rank[self.held.places] = self.held.rank
+        strength = -self.found.evidence[counts].astype(np.float32)
+        heads = heads_of(between[counts], strength, Order(sizes=sizes, rank=rank))
+        return Families(heads=heads[firsts], firsts=firsts)
+
+    def facts(self, places: Sequence[int]) -> dict[int, Facts]:
+        return {place: json.loads(facts or "{}") for place, facts in self.store.facts(places).items()}
+
+
+def decide(shape: Shape, asked: Asked, ids: Ids, store: Store, held: Held, found: Found) -> Report:
+    """Write what could go into the store, and report it."""
+    swept = _Sweep(shape=shape, asked=asked, ids=ids, store=store, held=held, found=found)
+    keys = _keys(swept)
+    own = swept.families(keys, found.is_exact & found.agrees)
+    same = swept.families(held.numbers, found.is_exact)
+    alike = swept.families(held.numbers, np.ones(len(found.held), np.bool_))
+    going = _verified(swept, _going(swept, own, own.leaving))
+    goes = np.zeros(len(ids), np.bool_)
+    goes[going.places] = True
+    otherwise = _going(swept, same, same.leaving & ~goes)
+    searched = _going(swept, alike, alike.leaving & ~same.leaving & ~goes)
+    report = _report(swept, going, otherwise, searched)
+    store.decide(_batches(swept, going), msgspec.json.encode(report))
+    return report
+
+
+def _keys(swept: _Sweep) -> npt.NDArray[np.int64]:
+    """(m,) equal for points of equal texts and facts, and for points without texts that are equal throughout; 0 for others."""
+    held, asked = swept.held, swept.asked
+    bare = np.where(held.has_vector, held.marks.view(np.int64), 0)
+    _, inverse, counts = np.unique(held.numbers, return_inverse=True, return_counts=True)
+    keys = np.where(held.numbers == 0, bare, held.numbers)
+    if ALL in asked.ignored:
+        return keys
+    several = np.flatnonzero((counts[inverse.reshape(-1)] > 1) & (held.numbers != 0))
+    for start in range(0, len(several), PAGE):
+        rows = several[start : start + PAGE]
+        for row, facts in zip(rows.tolist(), swept.facts(held.places[rows].tolist()).values(), strict=True):
+            counting = [each for each in sorted(facts.items()) if each[0] in differing(facts, {}, asked.ignored)]
+            own = xxhash.xxh64_intdigest(json.dumps(counting).encode(), seed=int(held.numbers[row]) & (2**64 - 1))
+            keys[row] = np.uint64(own or 1).view(np.int64)
+    return keys
+
+
+def _first_of_equals(held: Held, keys: npt.NDArray[np.int64], n: int) -> Indices:
+    """For each of n places the one that leads its equals, often itself."""
+    firsts = np.arange(n, dtype=np.intp)
+    best = np.lexsort((held.places, -held.rank))
+    own = keys[best]
+    _, first, inverse = np.unique(own, return_index=True, return_inverse=True)
+    leading = held.places[best][first[inverse.reshape(-1)]]
+    firsts[held.places[best]] = np.where(own != 0, leading, held.places[best])
+    return firsts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copies:
+    """Points with those that hold them: ``places`` (g,) ascending by survivor, ``survivors`` (g,), the evidence (g,), and the similarities of the vectors
+    (g,).
+    """
+
+    places: Indices
+    survivors: Indices
+    evidence: Indices
+    similarities: FloatMatrix
+
+    def only(self, which: Mask) -> _Copies:
+        return _Copies(
+            places=self.places[which],
+            survivors=self.survivors[which],
+            evidence=self.evidence[which],
+            similarities=self.similarities[which],
+        )
+
+
+def _going(swept: _Sweep, families: Families, which: Mask) -> _Copies:
+    """The copies of ``which`` (n,) places, and why they are copies."""
+    n, found, firsts = np.int64(len(families.heads)), swept.found, families.firsts
+    places = np.flatnonzero(which)
+    places = places[np.lexsort((places, families.heads[places]))]
+    survivors = families.heads[places]
+    between = firsts[found.held]
+    keys = between[:, 0] * n + between[:, 1]
+    by_key = np.lexsort((found.evidence, keys))  # the strongest evidence first
+    at = np.searchsorted(keys[by_key], firsts[places] * n + survivors)
+    is_same = firsts[places] == survivors
+    has_text = np.zeros(n, np.bool_)
+    has_text[swept.held.places] = swept.held.numbers != 0
+    why = np.where(has_text[places], int(Evidence.EQUAL), int(Evidence.EQUAL_VECTOR))
+    alike = np.full(len(places), np.nan, np.float32)
+    chosen = by_key[at[~is_same]]
+    why[~is_same], alike[~is_same] = found.evidence[chosen], found.similarities[chosen]
+    return _Copies(places=places, survivors=survivors, evidence=why, similarities=alike)
+
+
+def _verified(swept: _Sweep, going: _Copies) -> _Copies:
+    """Those of which the survivor's text and facts say all, compared once more: hashes find copies, and prove none."""
+    kept = np.ones(len(going.places), np.bool_)
+    rows = enumerate(zip(going.survivors.tolist(), going.places.tolist(), strict=True))
+    for survivor, members in groupby(rows, key=lambda each: each[1][0]):
+        own = list(members)
+        for start in range(0, len(own), PAGE):
+            part = own[start : start + PAGE]
+            places = [place for _, (_, place) in part]
+            texts, facts = swept.store.texts([survivor, *places]), swept.facts([survivor, *places])
+            proven = are_held([texts[place] for place in places], texts[survivor])
+            for (row, (_, place)), is_proven in zip(part, proven, strict=True):
+                kept[row] = is_proven and not disagree(facts[place], facts[survivor], swept.asked)
+    return going.only(kept)
+
+
+def _batches(swept: _Sweep, going: _Copies) -> Iterator[list[Going]]:
+    marks = np.zeros(len(swept.ids), np.uint64)
+    marks[swept.held.places] = swept.held.marks
+    for start in range(0, len(going.places), PAGE):
+        part = slice(start, start + PAGE)
+        places, survivors = going.places[part].tolist(), going.survivors[part].tolist()
+        rows = zip(
+            swept.ids.at(places),
+            swept.ids.at(survivors),
+            going.evidence[part].tolist(),
+            going.similarities[part].tolist(),
+            marks[places].tolist(),
+            marks[survivors].tolist(),
+            strict=True,
+        )
+        yield [
+            Going(id=one, survivor=other, **_why(code, alike), mark=mark, survivor_mark=its)
+            for one, other, code, alike, mark, its in rows
+        ]
+
+
+def _why(code: int, similarity: float) -> dict[str, Any]:
+    alike = None if np.isnan(similarity) else round(float(similarity), 4)
+    return {"evidence": Evidence(code).name.lower(), "similarity": alike}
+
+
+def _report(swept: _Sweep, going: _Copies, otherwise: _Copies, searched: _Copies) -> Report:
+    held, shape, asked, n = swept.held, swept.shape, swept.asked, len(swept.ids)
+    sizes = np.bincount(going.survivors, minlength=n)
+    families = sizes[sizes > 0] + 1
+    size_of = np.zeros(n, np.int64)
+    size_of[held.places] = held.size
+    counted = np.bincount(going.evidence, minlength=len(Evidence))
+    exact = swept.found.is_exact & swept.found.agrees
+    return Report(
+        format=FORMAT,
+        version=version("vecsieve"),
+        collection=asked.collection,
+        vector_name=shape.vector_name,
+        dimension=shape.dimension,
+        distance=shape.distance,
+        points=n,
+        gone=n - len(held.places),
+        with_vector=int(held.has_vector.sum()),
+        with_text=int((held.numbers != 0).sum()),
+        keep=asked.keep.value,
+        ignored=asked.ignored,
+        united=asked.unites,
+        candidates=swept.store.pairs(),
+        pairs=len(np.unique(np.sort(swept.found.held[exact], axis=1), axis=0)),
+        repeats=len(going.places) + len(otherwise.places) + len(searched.places),
+        redundant=len(going.places),
+        equal=int(counted[Evidence.EQUAL]),
+        contained=int(counted[Evidence.CONTAINED]),
+        equal_vector=int(counted[Evidence.EQUAL_VECTOR]),
+        other_facts=len(otherwise.places),
+        fields=_fields(swept, otherwise),
+        searched=len(searched.places),
+        families=len(families),
+        largest=int(families.max(initial=0)),
+        redundant_bytes=int(size_of[going.places].sum()),
+        examples=_examples(swept, going),
+        left=(*_examples(swept, otherwise), *_examples(swept, searched)),
+    )
+
+
+def _fields(swept: _Sweep, copies: _Copies) -> dict[str, int]:
+    """In how many of these points each field differs, the most frequent first."""
+    counted: Counter[str] = Counter()
+    for start in range(0, len(copies.places), PAGE):
+        part = slice(start, start + PAGE)
+        places, survivors = copies.places[part].tolist(), copies.survivors[part].tolist()
+        facts = swept.facts([*places, *survivors])
+        for place, survivor in zip(places, survivors, strict=True):
+            counted.update(disagree(facts[place], facts[survivor], swept.asked))
+    return dict(sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:FIELDS])
+
+
+def _examples(swept: _Sweep, copies: _Copies) -> tuple[Family, ...]:
+    """The largest families, the first of equal ones."""
+    survivors, starts, counts = np.unique(copies.survivors, return_index=True, return_counts=True)
+    found = []
+    for number in np.lexsort((survivors, -counts))[:EXAMPLES].tolist():
+        survivor, start, count = int(survivors[number]), int(starts[number]), int(counts[number])
+        rows = range(start, start + min(MEMBERS, count))
+        places = copies.places[rows.start : rows.stop].tolist()
+        texts, facts = swept.store.texts([survivor, *places]), swept.facts([survivor, *places])
+        members = (
+            _member(
+                swept,
+                place,
+                texts,
+                differs=disagree(facts[place], facts[survivor], swept.asked),
+                **_why(int(copies.evidence[row]), float(copies.similarities[row])),
+            )
+            for row, place in zip(rows, places, strict=True)
+        )
+        found.append(Family(size=count + 1, survivor=_member(swept, survivor, texts), members=tuple(members)))
+    return tuple(found)
+
+
+def _member(swept: _Sweep, place: int, texts: Mapping[int, str | None], **why: Any) -> Member:
+    (id_,) = swept.ids.at([place])
+    text = texts.get(place)
+    said = {"evidence": None, "similarity": None, "differs": (), **why}
+    return Member(id=id_, text=None if text is None else shortened(text), **said)

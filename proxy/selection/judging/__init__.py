@@ -1,0 +1,9 @@
+"""What would a page miss without a text? The judge, and its walk down a ranking.
+
+covering    runs of common tokens, and how they join
+edits       differences between a long text and its copy that change nothing
+frames      headers and footers
+judge       the verdict on one text
+walk        the verdicts on a ranking
+rewordings  sentences in other words, for the preset `meaning`
+"""

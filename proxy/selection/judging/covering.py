@@ -1,0 +1,313 @@
+"""What kept texts say of a candidate: runs of common tokens, joined where one text goes on.
+
+A candidate is covered if a chain of runs leads from its first token to its last. A run is evidence from six tokens on, or as whole sentences. Two
+runs are joined
+
+- in one kept text, where whole sentences stand between them there, and nothing in the candidate;
+- from one kept text to another where the first ends and the second begins, as the chunks of one document do: with an overlap of eight tokens or
+  more, or none. Never at a mere border of sentences: pieces of three records would recombine to a fourth.
+
+All work is bounded: a gram that stands everywhere is followed only a few times, and a text beyond the bounds is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ..reading.text import OPENERS, Passage
+
+# Tokens of a run from which on it is evidence.
+RUN = 6
+# Tokens by which two chunks overlap where one is continued by the other.
+OVERLAP = 8
+# From this many tokens on a text may be a window, whose ends fall anywhere.
+LONG = 60
+
+# The places of one gram that are followed: more copies of one passage than that on one page are rare, and a text of one word has thousands.
+MOST_PLACES = 48
+MOST_PLACES_OF_TEXT = 6
+# The runs of one candidate, and the tokens compared for it.
+MOST_RUNS = 96
+MOST_COMPARED = 60_000
+
+# The tokens at which one run may be left for another of the same text. Two such runs have more in common only in a text that repeats itself.
+MOST_BORDERS = 32
+
+Gram = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The candidate's tokens from ``start`` to ``end`` are those of kept text ``text`` from ``at`` on. ``edits``: what was passed over within it
+    (edits.py), as ((start, end) in the candidate, (start, end) in the kept text).
+    """
+
+    start: int
+    end: int
+    text: int
+    at: int
+    edits: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
+    last: int = -1  # the end in the kept text; -1: as far from ``at`` as ``end`` from ``start``
+
+    @property
+    def until(self) -> int:
+        """The end in the kept text."""
+        return self.at + self.end - self.start if self.last < 0 else self.last
+
+    def place(self, token: int) -> int:
+        """The token of the kept text at a token of the candidate; -1 within an edit."""
+        shift = self.at - self.start
+        for (start, end), (_, theirs) in self.edits:
+            if token < start:
+                break
+            if token < end:
+                return -1
+            shift = theirs - end
+        return token + shift
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Runs that cover a candidate up to ``reached``, the whole if ``is_whole``. ``joins``: how often the chain goes from one run to another.
+    ``texts``: the kept texts in it, in its order.
+    """
+
+    is_whole: bool
+    reached: int
+    texts: tuple[int, ...] = ()
+    joins: int = 0
+    runs: tuple[Run, ...] = ()
+
+
+Edges = Callable[[int], tuple[int, int]]
+
+
+# A place in a kept text as one number: the text's number, and the token.
+_TOKENS = 1 << 20
+
+
+@dataclass(slots=True)
+class Index:
+    """The passages of kept texts, and where each gram of six tokens and each shorter sentence stands in them. ``texts``: by number."""
+
+    texts: dict[int, Passage] = field(default_factory=dict)
+    whole: dict[Gram, int] = field(default_factory=dict)
+    _first: dict[Gram, int] = field(default_factory=dict)  # the first place of each gram
+    _more: dict[Gram, list[int]] = field(default_factory=dict)  # further places
+
+    def add(self, number: int, passage: Passage) -> None:
+        """Add a kept text. Numbers ascend."""
+        self.texts[number] = passage
+        tokens, base = passage.tokens, (number + 1) * _TOKENS
+        self.whole.setdefault(tokens, number)
+        count = max(len(tokens) - RUN + 1, 0)
+        places = dict(zip(grams_of(tokens), range(base, base + count), strict=True))
+        if len(places) == count:
+            known = self._first.keys() & places.keys()
+            for gram in known:
+                self._add(gram, places.pop(gram))
+            self._first.update(places)
+        else:
+            of_text: dict[Gram, int] = {}
+            for place, gram in enumerate(grams_of(tokens), base):
+                of_text[gram] = of_text.get(gram, 0) + 1
+                if of_text[gram] <= MOST_PLACES_OF_TEXT:
+                    self._add(gram, place)
+        for start, end in short_sentences(passage):
+            self._add(tokens[start:end], base + start)
+
+    def _add(self, gram: Gram, place: int) -> None:
+        if self._first.setdefault(gram, place) != place:
+            more = self._more.setdefault(gram, [])
+            if len(more) < MOST_PLACES:
+                more.append(place)
+
+    def _places(self, gram: Gram, first: int) -> Iterator[tuple[int, int]]:
+        for place in (first, *self._more.get(gram, ())):
+            yield place // _TOKENS - 1, place % _TOKENS
+
+    def runs(self, passage: Passage) -> list[Run] | None:
+        """All longest runs of the candidate's tokens; None beyond the bounds."""
+        tokens = passage.tokens
+        found: list[Run] = []
+        ends: dict[tuple[int, int], int] = {}  # by text and diagonal: up to where it is a run already
+        compared = 0
+        firsts = list(map(self._first.get, grams_of(tokens)))
+        hits = [place for place, first in enumerate(firsts) if first is not None] if any(firsts) else []
+        for place in hits:
+            first = firsts[place]
+            assert first is not None  # noqa: S101 - hits are those that are not
+            for number, at in self._places(tokens[place : place + RUN], first):
+                diagonal = (number, at - place)
+                if ends.get(diagonal, -1) > place:
+                    continue
+                length = _common(tokens, place + RUN, self.texts[number].tokens, at + RUN) + RUN
+                compared += length
+                ends[diagonal] = place + length
+                found.append(Run(place, place + length, number, at))
+                if compared > MOST_COMPARED or len(found) > 8 * MOST_RUNS:
+                    return None
+        for start, end in short_sentences(passage):
+            gram = tokens[start:end]
+            known = self._first.get(gram)
+            for number, at in () if known is None else self._places(gram, known):
+                if ends.get((number, at - start), -1) < end:
+                    found.append(Run(start, end, number, at))
+        if len(found) > MOST_RUNS:
+            found = sorted(found, key=lambda run: (run.start - run.end, run.start, run.text))[:MOST_RUNS]
+        found.sort(key=lambda run: (run.end, run.start, run.text, run.at))
+        return found
+
+
+def grams_of(tokens: Sequence[str]) -> Iterator[Gram]:
+    """The grams of six tokens, in order."""
+    return zip(tokens, tokens[1:], tokens[2:], tokens[3:], tokens[4:], tokens[5:], strict=False)
+
+
+def short_sentences(passage: Passage) -> list[tuple[int, int]]:
+    """The sentences that are shorter than a run, and the whole text if it is."""
+    bounds = passage.bounds
+    found = [(start, end) for start, end in pairwise(bounds) if end - start < RUN]
+    if len(bounds) > 2 and bounds[-1] < RUN:
+        found.append((0, bounds[-1]))
+    return found
+
+
+def _common(tokens: Gram, place: int, theirs: Gram, at: int) -> int:
+    """How many tokens are equal from here on."""
+    length, most = 0, min(len(tokens) - place, len(theirs) - at)
+    step = 16
+    while (
+        length + step <= most
+        and tokens[place + length : place + length + step] == theirs[at + length : at + length + step]
+    ):
+        length += step
+    while length < most and tokens[place + length] == theirs[at + length]:
+        length += 1
+    return length
+
+
+class Cover:
+    """Finds the chain of runs over the tokens ``start`` to ``end`` of a candidate."""
+
+    __slots__ = ("edges", "end", "index", "is_long", "opens_inside", "passage", "start")
+
+    def __init__(self, index: Index, passage: Passage, start: int, end: int, edges: Edges) -> None:
+        """``edges``: between which tokens a kept text stands within its header and footer."""
+        self.index, self.passage, self.start, self.end, self.edges = index, passage, start, end, edges
+        self.is_long = end - start >= LONG
+        self.opens_inside = passage.opens_inside(start)
+
+    def chain(self, runs: Sequence[Run]) -> Chain:
+        """The first chain that covers all, by the order of ``runs`` (by their ends); else the one that reaches farthest."""
+        entries: list[int] = []  # for each run, the first token from which it continues a chain; -1: none
+        before: list[int] = []  # for each run, the run that it continues; -1: it begins the chain
+        farthest, best = self.start, -1
+        for number, run in enumerate(runs):
+            entry, previous = self._entered(number, run, runs, entries)
+            entries.append(entry)
+            before.append(previous)
+            if entry < 0:
+                continue
+            if run.end == self.end and self._may_end(run) and self._is_evidence(entry, run.end):
+                return self._built(runs, before, number, is_whole=True)
+            if run.end > farthest:
+                farthest, best = run.end, number
+        if best < 0:
+            return Chain(is_whole=False, reached=self.start)
+        return self._built(runs, before, best, is_whole=False)
+
+    def _built(self, runs: Sequence[Run], before: Sequence[int], last: int, *, is_whole: bool) -> Chain:
+        path = [last]
+        while before[path[-1]] >= 0:
+            path.append(before[path[-1]])
+        chosen = tuple(runs[number] for number in reversed(path))
+        return Chain(
+            is_whole=is_whole,
+            reached=self.end if is_whole else chosen[-1].end,
+            texts=tuple(dict.fromkeys(run.text for run in chosen)),
+            joins=len(chosen) - 1,
+            runs=chosen,
+        )
+
+    def _entered(self, number: int, run: Run, runs: Sequence[Run], entries: Sequence[int]) -> tuple[int, int]:
+        """The first token from which a run continues a chain, and the run that it continues, -1 for none."""
+        if run.start == self.start and self._may_begin(run):
+            return run.start, -1
+        best = (-1, -1)
+        for earlier in range(number):
+            entry = entries[earlier]
+            if entry < 0:
+                continue
+            at = self._joined(runs[earlier], entry, run)
+            if at >= 0 and (best[0] < 0 or at < best[0]):
+                best = (at, earlier)
+        return best
+
+    def _joined(self, one: Run, entry: int, other: Run) -> int:
+        """The first token from which ``other`` continues ``one``, which is entered at ``entry``; -1: it does not."""
+        if other.end <= one.end or one.end < other.start:
+            return -1
+        if one.text == other.text:
+            return self._skipped(one, entry, other)
+        if not self.is_long:
+            return -1
+        overlap = one.end - other.start
+        if (overlap == 0 or overlap >= OVERLAP) and self._ends_text(one) and self._begins_text(other):
+            return other.start if self._is_evidence(entry, one.end) else -1
+        return -1
+
+    def _ends_text(self, run: Run) -> bool:
+        return run.until == len(self.index.texts[run.text].tokens) or run.until == self.edges(run.text)[1]
+
+    def _begins_text(self, run: Run) -> bool:
+        return run.at == 0 or run.at == self.edges(run.text)[0]
+
+    def _skipped(self, one: Run, entry: int, other: Run) -> int:
+        """Where whole sentences of one kept text are left out between two runs: the candidate's token; -1: nowhere."""
+        text = self.index.texts[one.text]
+        first = max(other.start, entry + 1)
+        for token in range(first, min(one.end, first + MOST_BORDERS) + 1):
+            here, there = one.place(token) if token < one.end else one.until, other.place(token)
+            if here < 0 or there < here or (there >= text.quote and token < self.passage.quote):
+                continue
+            if text.is_bound(here) and text.is_bound(there) and self._is_evidence(entry, token):
+                return token
+        return -1
+
+    def _is_evidence(self, start: int, end: int) -> bool:
+        if end - start >= RUN:
+            return True
+        passage = self.passage
+        return (
+            end > start
+            and (passage.is_bound(start) or start == self.start)
+            and (passage.is_bound(end) or end == self.end)
+        )
+
+    def _may_begin(self, run: Run) -> bool:
+        """Whether nothing that changes the meaning stands before the run in the kept text: a sentence begins there, or a window was cut."""
+        text = self.index.texts[run.text]
+        if run.at >= text.quote and run.start < self.passage.quote:
+            return False  # somebody else says it there
+        if text.is_bound(run.at) or self._begins_text(run):
+            return True
+        if not self.is_long:
+            return False
+        if self.opens_inside:
+            return True
+        # A window that begins with a name begins with a capital, too; but then the name has it inside the kept sentence.
+        return text.origins[run.at].lstrip(OPENERS)[:1].isupper()
+
+    def _may_end(self, run: Run) -> bool:
+        """Whether nothing that changes the meaning follows the run in the kept text."""
+        text, until = self.index.texts[run.text], run.until
+        if (
+            text.is_bound(until)
+            or self._ends_text(run)
+            or (self.passage.is_cut and self.end == len(self.passage.tokens))
+        ):
+            return True
+        return self.is_long and not (self.passage.closes and self.end == len(self.passage.tokens))

@@ -1,0 +1,201 @@
+"""The judge: what would a page miss without this text? Nothing: it leaves, and the verdict names the kept texts that say all of it. Something: it stays.
+
+One judge decides searches, pages by offset, the API, the write gate, sweeps and reports. They differ only in the tier that they allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..policy import Tier
+from ..reading.text import Passage, Text
+from ..values import Link
+from .covering import LONG, Chain, Cover, Index, Run
+from .edits import extended
+from .frames import NO_FRAMES, Frames, has_another_filling
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What the kept texts do not say. ``words``: of the candidate; empty if it only ends where a kept sentence goes on. ``instead``: of the kept text
+    ``text`` at that place; empty if nothing. ``text``: -1 if no kept text has anything in common.
+    """
+
+    words: str
+    instead: str
+    text: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``holders``: the kept texts that hold it, the one with most of it first; () if it stays. ``share``: of its tokens that stand in them as they are.
+    ``missing``: why it stays, None if it leaves. ``passed``: the differences that were passed over, as (candidate's words, kept words).
+    """
+
+    link: Link
+    holders: tuple[int, ...] = ()
+    share: float = 0.0
+    missing: Missing | None = None
+    passed: tuple[tuple[str, str], ...] = ()
+
+
+STAYS = Verdict(Link.NONE)
+# Kept texts that may hold one candidate together. A person can check two, and three windows.
+MOST_HOLDERS = 3
+
+
+@dataclass(slots=True)
+class Judge:
+    """Kept texts, and the verdict on the next. ``frames``: of the pool."""
+
+    tier: Tier
+    frames: Frames = NO_FRAMES
+    kept: dict[int, Text] = field(default_factory=dict)
+    _raw: dict[str, int] = field(default_factory=dict)
+    _plain: Index = field(default_factory=Index)
+    _laid: Index = field(default_factory=Index)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether texts are read without the differences that are none."""
+        return self.tier is Tier.EXACT
+
+    def keep(self, number: int, text: Text) -> None:
+        """Add a text that stays. Numbers ascend."""
+        self.kept[number] = text
+        self._raw.setdefault(text.raw, number)
+        plain, laid = text.passages(exact=self.is_exact)
+        if plain.tokens:
+            self._plain.add(number, plain)
+            if laid is not None:
+                self._laid.add(number, laid)
+
+    def verdict(self, text: Text, *, explain: bool = False) -> Verdict:
+        """Whether a text leaves. ``explain``: name what is missing, or what was passed over."""
+        equal = self._raw.get(text.raw)
+        if equal is not None:
+            return Verdict(Link.EQUAL, (equal,), 1.0)
+        plain, laid = text.passages(exact=self.is_exact)
+        if not plain.tokens:
+            return STAYS  # nothing that can be compared
+        if laid is not None and self._laid.texts:
+            found = self._judged(text, laid, self._laid, frozenset(), explain=explain)
+            if found.holders or (found.missing is not None and found.missing.text >= 0):
+                return found
+        hidden = frozenset(self._laid.texts) if laid is not None else frozenset[int]()
+        return self._judged(text, plain, self._plain, hidden, explain=explain)
+
+    def _judged(self, text: Text, passage: Passage, index: Index, hidden: frozenset[int], *, explain: bool) -> Verdict:
+        """``hidden``: kept texts that do not count, because they are compared laid out."""
+        size = len(passage.tokens)
+        equal = index.whole.get(passage.tokens)
+        if equal is not None and equal not in hidden:
+            return Verdict(Link.EQUAL, (equal,), 1.0)
+        runs = index.runs(passage)
+        if runs is None:
+            return STAYS
+        if hidden:
+            runs = [run for run in runs if run.text not in hidden]
+        if not runs:
+            return self._missing(passage, index, Chain(is_whole=False, reached=0), runs) if explain else STAYS
+        cover = Cover(index, passage, 0, size, self._edges)
+        if self.tier is Tier.EXACT:
+            whole = [run for run in runs if run.end - run.start == size]
+            chain = cover.chain(whole)
+        else:
+            chain = cover.chain(runs)
+        if chain.is_whole and len(chain.texts) <= MOST_HOLDERS:
+            link = Link.CONTAINED if chain.joins == 0 else Link.JOINED
+            return Verdict(link, _by_share(chain), 1.0)
+        if self.tier is not Tier.EXACT:
+            found = self._inside(text, passage, index, runs)
+            if found is None and self.tier is Tier.EDITED:
+                found = self._edited(text, passage, index, runs)
+            if found is not None:
+                return found
+        return self._missing(passage, index, chain, runs) if explain else STAYS
+
+    def _edges(self, number: int) -> tuple[int, int]:
+        """Between which tokens a kept text stands within its header and footer."""
+        text = self.kept[number]
+        return self.frames.inside(text, text.passages()[0])
+
+    def _inside(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
+        """The verdict without header and footer; None if there are none, or something is missing."""
+        start, end = self.frames.inside(text, passage)
+        if end - start == len(passage.tokens):
+            return None
+        chain = Cover(index, passage, start, end, self._edges).chain(_clipped(runs, start, end))
+        if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
+            return None
+        if any(has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts):
+            return None
+        return Verdict(Link.FRAMED, _by_share(chain), (end - start) / len(passage.tokens))
+
+    def _edited(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Verdict | None:
+        """The verdict on an edited copy; None if something is missing."""
+        start, end = self.frames.inside(text, passage)
+        size = end - start
+        if size < LONG:
+            return None
+        prolonged = [extended(run, passage, index.texts[run.text], start, end) for run in _clipped(runs, start, end)]
+        prolonged.sort(key=lambda run: (run.end, run.start, run.text, run.at))
+        chain = Cover(index, passage, start, end, self._edges).chain(prolonged)
+        if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
+            return None
+        if size < len(passage.tokens) and any(
+            has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts
+        ):
+            return None
+        missing = sum(mine[1] - mine[0] for run in chain.runs for mine, _ in run.edits)
+        passed = tuple(
+            (passage.words(*mine), index.texts[run.text].words(*theirs))
+            for run in chain.runs
+            for mine, theirs in run.edits
+        )
+        return Verdict(Link.EDITED, _by_share(chain), (size - missing) / len(passage.tokens), passed=passed)
+
+    def _missing(self, passage: Passage, index: Index, chain: Chain, runs: Sequence[Run]) -> Verdict:
+        """Name the first thing that the kept texts do not say."""
+        size = len(passage.tokens)
+        reached = chain.reached
+        if not runs:
+            return Verdict(Link.NONE, missing=Missing(passage.words(0, size), "", -1))
+        last = chain.runs[-1] if chain.runs else None
+        following = min(
+            (run for run in runs if run.end > reached and run.start >= reached), key=lambda run: run.start, default=None
+        )
+        until = size if following is None else following.start
+        text = last.text if last is not None else following.text if following is not None else -1
+        instead = ""
+        if text >= 0:
+            theirs = index.texts[text]
+            begin = last.until if last is not None else 0
+            stop = following.at if following is not None and following.text == text else len(theirs.tokens)
+            if begin < stop:
+                instead = theirs.words(begin, stop, most=6)
+        share = sum(run.end - run.start for run in chain.runs) / size
+        return Verdict(
+            Link.NONE, share=share, missing=Missing(passage.words(reached, max(until, reached)), instead, text)
+        )
+
+
+def _by_share(chain: Chain) -> tuple[int, ...]:
+    """The texts of a chain, the one with most tokens first; ties by rank."""
+    tokens = dict.fromkeys(chain.texts, 0)
+    for run in chain.runs:
+        tokens[run.text] += run.end - run.start
+    return tuple(sorted(tokens, key=lambda number: (-tokens[number], number)))
+
+
+def _clipped(runs: Sequence[Run], start: int, end: int) -> list[Run]:
+    """The runs within these tokens."""
+    if start == 0:
+        return [run if run.end <= end else Run(run.start, end, run.text, run.at) for run in runs if run.start < end]
+    found: list[Run] = []
+    for run in runs:
+        first, last = max(run.start, start), min(run.end, end)
+        if first < last:
+            found.append(Run(first, last, run.text, run.at + first - run.start))
+    return found

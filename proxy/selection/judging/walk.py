@@ -1,0 +1,177 @@
+"""The walk down a ranking: each text in turn is judged by the texts that were kept before it.
+
+Whether a text stays depends on better-ranked ones only, so the kept results do not depend on how many are asked for, and the walk ends when a page
+is full: of fifty texts nine are read, usually.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..geometry import SCALE_FROM
+from ..policy import Policy, Tier
+from ..reading.bounds import STEP_COST, readable
+from ..reading.text import Text, text_of
+from ..values import Candidates, FloatMatrix, Indices, Link, Steps
+from .frames import Frames
+from .judge import Judge, Verdict
+
+Reword = Callable[[int, list[int]], tuple[int, float] | None]
+"""Of a candidate and the kept ones before it: the one that it repeats in other words, and the doubt; None if none."""
+
+
+@dataclass(slots=True)
+class Walked:
+    """What texts decide; arrays as in Selection. ``judged``: the candidates up to here were judged, the others stay as they are. ``has_text``:
+    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text.
+    """
+
+    representative: Indices
+    also: Indices
+    links: npt.NDArray[np.int8]
+    shares: FloatMatrix
+    has_text: npt.NDArray[np.bool_]
+    judged: int
+
+    def leave(self, place: int, verdict: Verdict) -> None:
+        """A candidate leaves for the first of the holders of its text."""
+        self.representative[place] = verdict.holders[0]
+        self.also[place] = verdict.holders[1] if len(verdict.holders) > 1 else -1
+        self.links[place], self.shares[place] = verdict.link, verdict.share
+
+    def reword(self, place: int, other: int, doubt: float) -> None:
+        """A candidate leaves because another says it in other words."""
+        self.representative[place] = other
+        self.links[place], self.shares[place] = Link.REWORDED, 1.0 - doubt
+
+
+def unjudged(size: int) -> Walked:
+    """The state before the walk: everything stays."""
+    return Walked(
+        representative=np.arange(size, dtype=np.intp),
+        also=np.full(size, -1, np.intp),
+        links=np.zeros(size, np.int8),
+        shares=np.full(size, np.nan, np.float32),
+        has_text=np.zeros(size, np.bool_),
+        judged=0,
+    )
+
+
+class Walk:
+    """Judges the candidates of one pool in their order, as far as they are needed."""
+
+    __slots__ = (
+        "_candidates",
+        "_judges",
+        "_kept",
+        "_policy",
+        "_reword",
+        "_texts",
+        "_tier",
+        "_unread",
+        "found",
+        "frames",
+    )
+
+    def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
+        self._candidates, self._policy, self._reword = candidates, policy, reword
+        self.found = unjudged(candidates.size)
+        given = candidates.metadata.texts
+        self._unread: dict[tuple[int, str], int] = {}
+        self._tier = policy.texts or Tier.EXACT
+        self._texts: list[Text | None] = [None] * candidates.size
+        if policy.texts is not None and given is not None:
+            self._texts = list(readable(given)[0])
+            self.found.has_text = np.array([text is not None for text in given], np.bool_)
+        self.frames = Frames(self._texts[:SCALE_FROM])
+        self._judges: dict[int, Judge] = {}
+        self._kept: list[int] = []
+
+    def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
+        """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
+        spent = 0
+        while self.found.judged < stop and (enough is None or len(self._kept) < enough):
+            place = self.found.judged
+            text = self._texts[place]
+            if text is not None:
+                spent += text.cost() + len(text.raw)
+            if spent > STEP_COST:
+                yield
+                spent = 0
+            self._judge(place, text)
+            self.found.judged = place + 1
+
+    def _judge(self, place: int, text: Text | None) -> None:
+        if text is None:
+            self._judge_unread(place)
+            return
+        judge = self._judge_of(place)
+        if not self._is_held(place):
+            verdict = judge.verdict(text)
+            if verdict.holders and self._says_title(place, verdict.holders):
+                self.found.leave(place, verdict)
+                return
+            repeated = None if self._reword is None else self._reword(place, self._kept)
+            if repeated is not None:
+                self.found.reword(place, *repeated)
+                return
+        judge.keep(place, text)
+        self._kept.append(place)
+
+    def _judge_unread(self, place: int) -> None:
+        """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
+        given, tenants = self._candidates.metadata.texts, self._candidates.tenants
+        text = None if given is None or self._policy.texts is None else given[place]
+        if text is not None and text.raw and not self._is_held(place):
+            first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
+            if first != place and self._says_title(place, (first,)):
+                self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
+                return
+        self._kept.append(place)
+
+    def _says_title(self, place: int, holders: tuple[int, ...]) -> bool:
+        """Whether the holders of a text say its title, too: in their own title or in their text. A title may be all that tells two variants apart."""
+        titles = self._candidates.metadata.titles
+        title = None if titles is None else titles[place]
+        if titles is None or title is None or any(titles[holder] == title for holder in holders):
+            return True
+        judge = Judge(Tier.SAID)
+        for holder in holders:
+            for number, part in enumerate((titles[holder], self._texts[holder])):
+                if part is not None:
+                    judge.keep(2 * holder + number, text_of(part) if isinstance(part, str) else part)
+        said = judge.verdict(text_of(title))
+        return bool(said.holders)
+
+    def _is_held(self, place: int) -> bool:
+        """Whether the candidate's source keeps it on the page."""
+        sources = self._candidates.metadata.sources
+        return bool(self._policy.keep_sources) and sources is not None and sources[place] in self._policy.keep_sources
+
+    def _judge_of(self, place: int) -> Judge:
+        """The judge of the candidate's tenant."""
+        tenants = self._candidates.tenants
+        tenant = 0 if tenants is None else int(tenants[place])
+        found = self._judges.get(tenant)
+        if found is None:
+            found = self._judges[tenant] = Judge(self._tier, self.frames)
+        return found
+
+
+def explained(candidates: Candidates, policy: Policy, kept: Indices) -> dict[int, Verdict]:
+    """Why each candidate with a text stays or leaves, by the results ``kept`` before it, ascending; in words. For people: it reads every text."""
+    walk = Walk(candidates, policy)
+    judge_of, texts, standing = walk._judge_of, walk._texts, set(kept.tolist())  # noqa: SLF001 - of this module
+    found: dict[int, Verdict] = {}
+    for place, text in enumerate(texts):
+        if text is None:
+            continue
+        judge = judge_of(place)
+        found[place] = judge.verdict(text, explain=True)
+        if place in standing:
+            judge.keep(place, text)
+    return found

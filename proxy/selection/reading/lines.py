@@ -1,0 +1,199 @@
+"""The lines of a text: which are prose, which are code or rows of a table, and where one sentence cannot go on into the next line.
+
+Layout says something in code and tables only: the indentation of a statement, the column of a cell, brackets and quotes. A line of prose has
+none, because pipelines wrap it as they like. So a line is code or a row only by what stands in it, never by its length or its blanks alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """What a line is."""
+
+    PROSE = 0
+    CODE = 1
+    ROW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``words``: without bullet, heading marks, quote marks and a table's border. ``breaks``: whether no sentence goes on from the line before.
+    ``indent``: blanks before it, in code. ``cells``: of a row. ``columns``: where each cell begins, in a table by blanks. ``is_quoted``: behind a quote mark.
+    """
+
+    kind: Kind
+    words: str
+    breaks: bool
+    indent: int = 0
+    cells: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    is_quoted: bool = False
+
+
+_FENCE = re.compile("^\\s*(?:```|~~~)")
+# Underlines of headings, rulers, borders of tables: marks only, three or more.
+_RULE = re.compile("^\\s*(?:([=\\-~^*_#+.])(?:\\s?\\1){2,}|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$")
+_HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*?)\\s*#*$")
+_BULLET = re.compile("^\\s*(?:[-*+•‣◦▪–—●○]|\\uf0b7)\\s+(?=\\S)")
+_ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")
+_QUOTED = re.compile("^\\s*(?:>\\s?)+")
+_PAGE = re.compile(
+    "\\s*[|(\\[–-]?\\s*\\b(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*\\d{1,5}(?:\\s*(?:of|von|de|di|sur|из|/)\\s*\\d{1,5})?\\s*[|)\\]–-]?\\s*$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
+    re.IGNORECASE,
+)
+_STATEMENT = re.compile(
+    r"""^\s*(?:
+      (?:def|class|if|elif|else|for|while|try|except|finally|with|switch|case|do|match)\b.*[:{]\s*(?:[#/].*)?$
+    | (?:return|raise|yield|await|import|from|using|package|let|const|var|pub|fn|func|function|static|void|public|private|protected|export|throw|delete|struct|enum|break|continue|pass)\b(?:.*[;(){}=.]|\s*$|\s+\w+;?$)
+    | (?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|FROM|WHERE|GROUP|ORDER|JOIN|LEFT|INNER|VALUES|SET|LIMIT)\b.*[A-Z_*=,();\d']
+    | @\w[\w.]*(?:\(.*\))?\s*$ | \#include | \#! | // | /\*\* | \*/ | \$\s\S | >>>\s | \.\.\s[\w-]+:: | :\w+:\s*$
+    | [\w.\[\]"'$>-]+\s*(?:\+|-|\*|/|%|\||&|:|\?\?)?=\s?\S
+    | .*(?:[{};]|=>|->|\)\s*\{|\\|\(|\[)\s*$
+    | [\])}]+[;,)]*\s*$
+    | [\w.]+\(.*\)\s*[;:,]?\s*$
+    | \{.*"[^"]*"\s*:.*\}\s*,?$ | \[.*[\]}]\s*,?$ | "[^"]*"\s*:\s*\S.*$
+    | <[\w:/!?][^<>]*>.*$ | .*\$\{?[A-Za-z_]
+    )""",
+    re.VERBOSE,
+)
+_SETTING = re.compile("^\\s*(?:-\\s+)?[\\w.\"'/-]+:(?:\\s+\\S.*)?$")
+_CODE_MARK = re.compile("[=(){}\\[\\];:<>@$#\\\\]|^\\s*(?:pass|break|continue|return|else)\\b|SELECT|FROM|WHERE")
+_GAP = re.compile("\\S(?: {3,}| *\\t\\s*)\\S")
+_CELL = re.compile("\\S+(?: {1,2}\\S+)*")
+_WORDY = re.compile("[^\\W\\d_]{2,}\\s+[^\\W\\d_]{2,}\\s+[^\\W\\d_]{2,}\\s+[^\\W\\d_]{2,}")
+
+# From this many characters on a line may have been wrapped, so that a sentence may go on in the next.
+WRAPPED = 36
+# A line with more separators is no row that anybody reads.
+MOST_CELLS = 200
+_CLOSED = tuple(".!?:;。！？।॥۔…")
+
+
+def lines_of(text: str) -> list[Line]:
+    """The lines of a text without its dress (marks.py), without blank ones."""
+    if "\n" not in text:
+        only = _line(text.strip(), "", is_after_blank=True, is_code=False) if text and not text.isspace() else None
+        return [] if only is None else [only]
+    rows = text.split("\n")
+    _number_free(rows)
+    has_settings = sum(_SETTING.match(row) is not None for row in rows) >= 2 and any(
+        row[:2].isspace() and _SETTING.match(row) for row in rows
+    )
+    has_columns = sum(_GAP.search(row) is not None for row in rows) >= 2
+    found: list[Line] = []
+    is_fenced = is_after_blank = False
+    before = ""
+    line: Line | None
+    for row in rows:
+        if not row or row.isspace():
+            is_after_blank = True
+            continue
+        if _FENCE.match(row):
+            is_fenced, is_after_blank = not is_fenced, True
+            continue
+        if not is_fenced and row.strip(" \t=-~^*_#+.|:") == "" and _RULE.match(row):
+            is_after_blank = True
+            continue
+        if has_columns and not is_fenced and _GAP.search(row) is not None and "|" not in row:
+            line = _columned(row)
+        else:
+            line = _line(
+                row, before, is_after_blank=is_after_blank, is_code=is_fenced or (has_settings and _is_setting(row))
+            )
+        if line is None:
+            is_after_blank = True
+            continue
+        found.append(line)
+        before, is_after_blank = line.words, False
+    return found
+
+
+def _columned(row: str) -> Line:
+    """A row of a table whose columns stand at the same places in each line."""
+    spans = [(found.start(), found[0]) for found in _CELL.finditer(row.expandtabs(8))]
+    return Line(
+        Kind.ROW,
+        row.strip(),
+        breaks=True,
+        cells=tuple(cell for _, cell in spans),
+        columns=tuple(start for start, _ in spans),
+    )
+
+
+def _is_setting(row: str) -> bool:
+    return _SETTING.match(row) is not None or row.lstrip()[:2] == "- "
+
+
+def _number_free(rows: list[str]) -> None:
+    """Remove the page number of the first and the last line that are not blank."""
+    for places in (range(len(rows)), range(len(rows) - 1, -1, -1)):
+        place = next((place for place in places if rows[place] and not rows[place].isspace()), None)
+        if place is not None and _PAGE.search(rows[place]):
+            rows[place] = _PAGE.sub("", rows[place])
+
+
+def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line | None:
+    """The line; None for a quote mark alone."""
+    words = row.strip()
+    cells = _cells(words) if "|" in words or ";" in words or "," in words or "\t" in words else ()
+    if cells:
+        return Line(Kind.ROW, words, breaks=True, cells=cells)
+    indent = len(row.expandtabs(4)) - len(row.expandtabs(4).lstrip()) if row[:1].isspace() else 0
+    if is_code or (
+        _CODE_MARK.search(words) is not None and _STATEMENT.match(words) is not None and not _is_prose(words)
+    ):
+        return Line(Kind.CODE, words, breaks=True, indent=indent)
+    is_quoted = words[0] == ">" and _QUOTED.match(words) is not None
+    if is_quoted:
+        words = _QUOTED.sub("", words)
+        if not words:
+            return None
+    heading = _HEADING.match(words) if words[:1] == "#" else None
+    if heading is not None:
+        return Line(Kind.PROSE, _lowered(heading[1]), breaks=True, is_quoted=is_quoted)
+    bare = _BULLET.sub("", words)
+    breaks = is_after_blank or (bare is not words and bare != words) or _breaks(before, words)
+    return Line(Kind.PROSE, _lowered(bare), breaks=breaks, is_quoted=is_quoted)
+
+
+def _is_prose(words: str) -> bool:
+    """Whether a line that looks like a statement is a sentence: words in a row, and no mark of code among them."""
+    return _WORDY.search(words) is not None and not any(
+        mark in words for mark in ("==", "!=", "()", "{", "};", "=>", "->", " = ", "+=", "SELECT ", "FROM ")
+    )
+
+
+def _breaks(before: str, words: str) -> bool:
+    """Whether a line cannot go on from the one before it."""
+    if not before or before.endswith(_CLOSED) or _ITEM.match(words) is not None:
+        return True
+    return not words[0].islower() and len(before) < WRAPPED
+
+
+def _lowered(words: str) -> str:
+    """A line in capitals, as a heading may be, in small letters."""
+    if len(words) >= 8 and words.isupper() and " " in words and sum(map(str.isalpha, words)) * 2 > len(words):
+        return words.lower()
+    return words
+
+
+def _cells(words: str) -> tuple[str, ...]:
+    """The cells of a table's row; () for any other line. Rows: between vertical bars, with two separators that no blank follows, or in columns."""
+    if words.count("|") >= 2 and (words[0] == "|" or words[-1] == "|"):
+        return tuple(cell.strip() for cell in words.strip("|").split("|")) if words.strip("| ") else ()
+    for separator in ("\t", ";", ","):
+        count = words.count(separator)
+        if 2 <= count < MOST_CELLS and (
+            separator == "\t" or separator * 2 in words or _is_dense(words, separator, count)
+        ):
+            return tuple(cell.strip() for cell in words.split(separator))
+    return ()
+
+
+def _is_dense(words: str, separator: str, count: int) -> bool:
+    """Whether no blank follows any separator, and no sentence stands in the line."""
+    return words.count(separator + " ") == 0 and count >= 2 and _WORDY.search(words) is None and words[-1] not in "{}"

@@ -1,0 +1,164 @@
+"""Which marks are formatting, and which markup goes: the text without its dress.
+
+Every printable mark counts unless it stands in one of the lists here. A mark that is taken for formatting makes two different texts equal, so
+an unknown mark counts. Markup is removed only where it is complete: a tag with a known name, a pair of asterisks around words.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+# Dropped wherever they stand, unless the tokens say otherwise (numbers, operators, code): stops, quotes, brackets, dashes.
+STOPS = frozenset(".,;:!…。、，；：！｡､،؛۔।॥¡·")
+QUOTES = frozenset("\"'`“”„‟‘’‚‛«»‹›「」『』《》〈〉＂＇´")
+BRACKETS = frozenset("()[]{}（）［］｛｝【】〔〕〖〗")
+DASHES = frozenset("-‐‑‒–—―－〜")
+FORMATTING = STOPS | QUOTES | BRACKETS | DASHES
+# A sentence ends with one of these, perhaps before quotes and brackets.
+ENDS = ".!?…。！？؟।॥۔｡"
+CLOSERS = "\"'”’»›)]}）】」』*_`"
+
+# Characters that pipelines insert or lose: soft hyphen, joiners, direction marks, byte order mark, variation selectors.
+_INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufe00-\ufe0f"
+# Points of Arabic and Hebrew, and the tatweel: they are written or left out.
+_POINTS = "\u0610-\u061a\u0640\u064b-\u0652\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+_GONE = re.compile(f"[{_INVISIBLE}{_POINTS}]+")
+
+# One character for another: ligatures of fonts, full-width forms, and one sign for each kind of apostrophe, minus and hyphen. Compatibility
+# composition (NFKC) would also turn 10² into 102.
+_SAME = {
+    **{0xFF01 + offset: chr(0x21 + offset) for offset in range(94)},
+    0x3000: " ", 0x2019: "'", 0x02BC: "'", 0x2018: "'", 0x201B: "'", 0x2212: "-", 0x2010: "-", 0x2011: "-", 0xFF0D: "-",
+    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
+    0x00B5: "\u03bc", 0x2126: "\u03a9", 0x212A: "K", 0x212B: "\u00c5",
+}  # fmt: skip
+_HAS_SAME = re.compile("[" + "".join(map(chr, _SAME)) + "]")
+_SUBSCRIPTS = re.compile("(?<=[^\\W\\d_])[₀-₉]+|(?<=[)\\]])[₀-₉]+")
+_SUBSCRIPT_DIGITS = {0x2080 + digit: str(digit) for digit in range(10)}
+
+# Half-width kana and presentation forms of Arabic: the same letters, as some pipelines write them.
+_PRESENTED = re.compile("[\uff61-\uff9f\ufb50-\ufdff\ufe70-\ufefc]+")
+_COLOURS = re.compile("\x1b\\[[0-9;]{0,20}[A-Za-z]")
+
+# Elements whose tags are markup. Others may be placeholders: <user>, <port>.
+_BLOCKS = "p|div|br|li|ul|ol|dl|dt|dd|h[1-6]|table|thead|tbody|tfoot|tr|hr|blockquote|section|article|header|footer|nav|main|pre|figure|figcaption|body|html|head|title|form|fieldset|aside"
+_INLINES = (
+    "span|b|i|em|strong|small|u|font|center|code|kbd|samp|var|tt|abbr|cite|q|mark|label|sub|time|ins|img|big|bdi|bdo"
+)
+# Possessive and bounded: a text of tags that never close takes linear time.
+_ATTRIBUTES = "(?:\\s++[\\w:-]++\\s*+=\\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\\s\"'<>]++))*+\\s*+/?>"
+_BLOCK = re.compile(f"</?(?:{_BLOCKS}){_ATTRIBUTES}", re.IGNORECASE)
+_INLINE = re.compile(f"</?(?:{_INLINES}){_ATTRIBUTES}", re.IGNORECASE)
+_CELL = re.compile(f"<t[dh]{_ATTRIBUTES}", re.IGNORECASE)
+_CELL_END = re.compile("</t[dh]\\s*>", re.IGNORECASE)
+_RAISED = re.compile("<sup>", re.IGNORECASE)
+_RAISED_END = re.compile("</sup>", re.IGNORECASE)
+_COMMENT = re.compile("<!--[^<>]*-->")
+_STRUCK = re.compile("<(del|s|strike)>([^<>]{1,2000})</\\1>|~~([^~\\n]{1,2000})~~", re.IGNORECASE)
+_ANCHOR = re.compile(
+    "<a\\s[^<>]{0,300}?href\\s*+=\\s*+(?:\"([^\"<>]{0,2000})\"|'([^'<>]{0,2000})'|([^\\s\"'<>]{1,2000}+))[^<>]{0,300}+>([^<>]{0,2000}+)</a>",
+    re.IGNORECASE,
+)
+_ANCHOR_TAG = re.compile(f"</?a{_ATTRIBUTES}", re.IGNORECASE)
+_LINK = re.compile('!?\\[([^\\[\\]\\n]{0,500})\\]\\(([^()\\s]{1,2000})(?:\\s+"[^"\\n]{0,200}")?\\)')
+_ABSOLUTE = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*:")
+_EMPHASIS = re.compile("(?<![\\w*\\\\])(\\*{1,3})(?=[^\\s*])([^*\\n]{1,500}?)(?<=[^\\s*])\\1(?![\\w*])")
+_UNDERSCORED = re.compile("(?<![\\w\\\\])(_{1,2})(?=[^\\s_])([^_\\n]{1,500}?)(?<=[^\\s_])\\1(?!\\w)")
+_BOX = re.compile("^(\\s*(?:[-*+]\\s+)?)\\[([ xX])\\](?=\\s)", re.MULTILINE)
+_BREAK = re.compile("(?<=[^\\W\\d_])-[^\\S\\n]*+\\n[^\\S\\n]*+(?=[^\\W\\d_A-Z])")
+
+# The brackets of an interval say whether its ends belong to it. They become marks that are no formatting.
+_INTERVAL = re.compile(
+    "([\\[(\\]])([-+]?[\\d.]+ ?[,;] ?[-+]?[\\d.]+|[-+]?[\\d.]+ ?[,;] ?[-+]?∞|-∞ ?[,;] ?[-+]?[\\d.]+)([\\])\\[])"
+)
+_ACCOUNTED = re.compile("\\d{1,3}(?:,\\d{3})+")
+_OPEN, _CLOSED = {"[": "⟦", "(": "⦅", "]": "⟧"}, {"]": "⟧", ")": "⦆", "[": "⟦"}
+
+STRUCK = "\u232b"  # before each word that is struck out: it makes another word
+TICKED, UNTICKED = "\u2611", "\u2610"
+
+
+def undressed(text: str) -> str:
+    """The text composed (NFC), without invisible characters, points, HTML and inline Markdown; its lines are kept.
+
+    Relative link targets go, absolute ones stand behind the text of their link.
+    """
+    if not text.isascii():
+        text = _composed(text)
+    if "\x1b" in text:
+        text = _COLOURS.sub("", text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "<" in text and ">" in text:
+        text = _without_tags(text)
+    if "&" in text and ";" in text:
+        text = html.unescape(text)
+        if not text.isascii():
+            text = _composed(text)
+    if "," in text or ";" in text:
+        text = _INTERVAL.sub(_interval, text)
+    text = _without_markdown(text)
+    if "-" in text and "\n" in text:
+        text = _BREAK.sub("", text)
+    return text
+
+
+def _without_markdown(text: str) -> str:
+    """Inline Markdown: struck words are marked, links have their target behind them, emphasis goes."""
+    if "~~" in text:
+        text = _STRUCK.sub(_struck, text)
+    if "](" in text:
+        text = _LINK.sub(lambda found: _with_target(found[1], found[2]), text)
+    if "*" in text:
+        text = _EMPHASIS.sub(r"\2", text)
+    if "_" in text:
+        text = _UNDERSCORED.sub(_plain, text.replace("\\_", "_"))
+    if "[" in text:
+        text = _BOX.sub(lambda found: found[1] + (UNTICKED if found[2] == " " else TICKED), text)
+    return text
+
+
+def _composed(text: str) -> str:
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    text = _GONE.sub("", text)
+    if _HAS_SAME.search(text) is not None:  # str.translate() takes 100 µs for a text of a hundred words
+        text = text.translate(_SAME)
+    if _PRESENTED.search(text) is not None:
+        text = _PRESENTED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    if not unicodedata.is_normalized("NFC", text):  # marks that an invisible character kept apart
+        text = unicodedata.normalize("NFC", text)
+    return _SUBSCRIPTS.sub(lambda found: found[0].translate(_SUBSCRIPT_DIGITS), text)
+
+
+def _without_tags(text: str) -> str:
+    text = _COMMENT.sub("", text)
+    text = _STRUCK.sub(_struck, text)
+    text = _ANCHOR.sub(lambda found: _with_target(found[4], found[1] or found[2] or found[3] or ""), text)
+    for pattern, replacement in (
+        (_CELL, "| "), (_CELL_END, " "), (_RAISED, "^"), (_RAISED_END, " "), (_ANCHOR_TAG, ""), (_INLINE, ""), (_BLOCK, "\n"),
+    ):  # fmt: skip
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _struck(found: re.Match[str]) -> str:
+    return " ".join(STRUCK + word for word in (found[2] or found[3] or "").split())
+
+
+def _with_target(words: str, target: str) -> str:
+    return f"{words} {target}" if _ABSOLUTE.match(target) and target != words else words
+
+
+def _interval(found: re.Match[str]) -> str:
+    if _ACCOUNTED.fullmatch(found[2]):
+        return found[0]
+    return f"{_OPEN[found[1]]}{found[2]}{_CLOSED[found[3]]}"
+
+
+def _plain(found: re.Match[str]) -> str:
+    """What stands between underscores, unless it is an identifier such as __init__."""
+    words = found[2]
+    return words if " " in words or (len(found[1]) == 1 and words.isalpha()) else found[0]

@@ -1,0 +1,360 @@
+"""The reading of one text: its tokens, where sentences begin, and what it says beside them by layout. It depends on the text alone.
+
+A text has up to two passages: plain, and laid out, if it has code or rows of a table. Two texts are compared laid out if both are; else plain.
+Final deletions read exactly: without the differences that are none for a reader of a page (articles, spelling, errors of OCR).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from .bounds import LONGEST, UNPRICED, cost
+from .lines import Kind, Line, lines_of
+from .marks import CLOSERS, undressed
+from .memo import Memo
+from .words import Run, known_run, run_of, word_set
+
+# Function words of English, and of languages in which "a" is no article but a verb or a preposition.
+_ENGLISH = word_set("the of and is to for with this that from you your are it be not")
+_FOREIGN = word_set(
+    "le la les un une des du et est il elle el los las una y que lo gli di che per um uma os der das und den dem ein eine nicht ist och att en "
+    "ett het een van jest się nie na"
+)
+# After an article these make another statement: a few and few.
+_NOT_BARE = word_set("few little lot")
+_ASKING = word_set(
+    "who whom whose what which why how where when wer wie was wo warum wann welche qui que quoi où pourquoi comment quand quel quién qué cómo "
+    "dónde cuándo chi che come dove quando perché"
+)
+_AUXILIARIES = word_set(
+    "is are was were am do does did can could will would shall should may might must has have had ist sind war kann hat habe muss soll wird est "
+    "sont peut puis es está puede può è sono posso"
+)
+_ATTRIBUTION = re.compile(
+    "^.{0,120}\\b(?:wrote|writes|said|schrieb|a écrit|écrit|escribió|ha scritto|написал[аи]?)\\s*:\\s*$|^-{2,}\\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht)"
+    "|^(?:Begin forwarded message:)",
+    re.IGNORECASE,
+)
+# Quotes and brackets before a word.
+OPENERS = "(\"'“„«[*_"
+# A word, a mark, or a blank that tells two names from one: .card .warning and .card.warning.
+_LEXEME = re.compile("\\w+|[^\\w\\s]|(?<=[\\w)\\]])\\s+(?=[.#\\[(:&*-]\\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """``tokens``: (n,). ``origins``: (n,) the run that each token was read from. ``bounds``: where sentences begin, ascending, with 0 and n.
+    ``rows``: where lines begin, with n. ``quote``: from which token on somebody else is quoted; n if nobody is. ``closes``: whether it ends with a sentence. ``is_cut``: whether it ends with an ellipsis.
+    """
+
+    tokens: tuple[str, ...]
+    origins: tuple[str, ...]
+    bounds: tuple[int, ...]
+    rows: tuple[int, ...]
+    quote: int
+    closes: bool
+    is_cut: bool
+
+    def is_bound(self, place: int) -> bool:
+        """Whether a sentence begins, or the text ends, at this token."""
+        at = bisect_left(self.bounds, place)
+        return at < len(self.bounds) and self.bounds[at] == place
+
+    def opens_inside(self, place: int) -> bool:
+        """Whether the text from this token on may begin inside a sentence: with a small letter."""
+        first = self.origins[place].lstrip(OPENERS)[:1] if place < len(self.origins) else ""
+        return first.islower()
+
+    def words(self, start: int, end: int, *, most: int = 12) -> str:
+        """The tokens from ``start`` to ``end`` as they were written, at most ``most`` runs of them."""
+        runs: list[str] = []
+        for origin in self.origins[start : min(end, start + 4 * most)]:
+            if not runs or origin is not runs[-1]:
+                runs.append(origin)
+        shown = runs[:most]
+        is_longer = len(runs) > most or end > start + 4 * most
+        glue = "" if shown and max(map(len, shown)) == 1 and not shown[0].isascii() else " "
+        return glue.join(shown).rstrip(",;") + (" …" if is_longer else "")
+
+
+Essence = tuple[str, int]
+
+
+class Text:
+    """One text. ``raw``: as in the database. Read when first needed, and kept with it."""
+
+    __slots__ = ("_exact", "_readings", "edges", "known_cost", "raw")
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        self.known_cost = UNPRICED
+        self.edges: tuple[Any, ...] | None = (
+            None  # set and typed by the judge, which reads texts: this module may not import it
+        )
+        self._readings: tuple[Passage, Passage | None] | None = None
+        self._exact: tuple[Passage, Passage | None] | None = None
+
+    def cost(self) -> int:
+        """The cost of reading it (bounds.py); -1 for a text that is not read."""
+        if self.known_cost == UNPRICED:
+            price = cost(self.raw)
+            self.known_cost = -1 if price is None else price
+        return self.known_cost
+
+    def passages(self, *, exact: bool = False) -> tuple[Passage, Passage | None]:
+        """Plain, and laid out if it has a layout. Only for a text that is read."""
+        if exact:
+            if self._exact is None:
+                self._exact = read(self.raw, exact=True)
+            return self._exact
+        if self._readings is None:
+            self._readings = read(self.raw)
+        return self._readings
+
+    @property
+    def essence(self) -> Essence:
+        """What is kept of it beside a point: the text and its cost."""
+        return self.raw, self.known_cost
+
+    @classmethod
+    def of_essence(cls, essence: Essence) -> Text:
+        """Restore a Text from its essence. Returns a cached one if there is one."""
+        found = text_of(essence[0])
+        found.known_cost = essence[1]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate memory use."""
+        taken = 250 + sys.getsizeof(self.raw)
+        for passages in (self._readings, self._exact):
+            taken += sum(
+                24 * len(each.tokens) + 16 * len(each.bounds) + 250 for each in passages or () if each is not None
+            )
+        return taken
+
+
+# Popular texts occur in many searches. 24 MB hold some eight thousand texts of a hundred words.
+TEXTS: Memo[str, Text] = Memo(24 << 20, lambda raw, _text: 900 + 5 * sys.getsizeof(raw))
+
+
+def text_of(raw: str) -> Text:
+    """The Text of ``raw``; the same object while it is cached."""
+    found = TEXTS.get(raw)
+    if found is None:
+        found = Text(raw)
+        if len(raw) <= LONGEST:
+            TEXTS.keep(raw, found)
+    return found
+
+
+# In place of a text that is too long, or beyond what is read of a pool: it may say anything, so it stays, and vectors do not decide about it.
+UNREAD = Text("")
+UNREAD.known_cost = -1
+
+
+def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
+    """The passages of a text whose cost is known to be bounded."""
+    text = undressed(raw)
+    lines = lines_of(text)
+    is_english = not exact and _is_english(text[:_SHOWN])
+    is_cut = text.rstrip(CLOSERS + " \n").endswith(("...", "…"))
+    plain = _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=False)
+    if all(line.kind is Kind.PROSE for line in lines):
+        return plain, None
+    return plain, _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=True)
+
+
+# The characters of a text that show its language.
+_SHOWN = 2048
+_BEYOND_ENGLISH = re.compile("[^\\W\\d_a-zA-Z]")
+
+
+def _is_english(text: str) -> bool:
+    """Whether nothing shows that a text is in another language."""
+    words = set(text.lower().split())
+    if len(words & _FOREIGN) > len(words & _ENGLISH):
+        return False
+    return text.isascii() or len(_BEYOND_ENGLISH.findall(text)) * 50 <= len(text)
+
+
+class _Reader:
+    """Collects the tokens of one passage."""
+
+    __slots__ = ("bounds", "exact", "following", "is_english", "origins", "pending", "rows", "tokens", "was_number")
+
+    def __init__(self, *, is_english: bool, exact: bool) -> None:
+        self.tokens: list[str] = []
+        self.origins: list[str] = []
+        self.bounds: list[int] = [0]
+        self.rows: list[int] = []
+        self.is_english, self.exact = is_english, exact
+        self.pending = False  # the last run may have ended a sentence
+        self.was_number = False
+        self.following: list[str] = []
+
+    def bound(self) -> None:
+        """A sentence begins here."""
+        self.pending = False
+        if self.bounds[-1] != len(self.tokens):
+            self.bounds.append(len(self.tokens))
+
+    def prose(self, words: str, following: str = "") -> None:
+        """Read a line of prose. ``following``: the line in which its sentence goes on."""
+        runs = words.split()
+        self.following = following.split(None, 1)[:1] if following else []
+        tokens, origins = self.tokens, self.origins
+        for place, run in enumerate(runs):
+            known = known_run(run) or run_of(run)
+            if self.pending:
+                if not run[:1].islower():
+                    self.bound()
+                self.pending = False
+            if known.__class__ is str:
+                if known in ("the", "a", "an") and self._is_article(known, run, runs, place):
+                    continue
+                if self.was_number:
+                    self.was_number = False
+                    if len(run) <= 4 and run.isalpha():
+                        known = run  # a unit: mW and MW
+                elif (
+                    len(run) <= 3
+                    and known != run
+                    and run.isalpha()
+                    and self.bounds[-1] != len(tokens)
+                    and not (len(self.rows) == 2 and self.rows[-1] == len(tokens))
+                ):
+                    known = (
+                        run  # Sie and sie; at the beginning of a sentence, or behind a header, the capital says nothing
+                    )
+                tokens.append(known)
+                origins.append(run)
+            else:
+                self._several(run, known, runs, place)  # type: ignore[arg-type]  # a Run, by its class
+
+    def _is_article(self, token: str, run: str, runs: list[str], place: int) -> bool:
+        """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""
+        if not self.is_english:
+            return False
+        if token != "a":  # noqa: S105 - a word of a text
+            return True
+        behind = runs[place + 1 : place + 2] or self.following
+        if not behind or (not behind[0][0].isalpha() and place + 1 == len(runs)):
+            return run == "a"  # a window was cut behind it
+        if not behind[0][0].isalpha() or behind[0].lower() in _NOT_BARE:
+            return False
+        return run == "a" or (self.bounds[-1] == len(self.tokens) and behind[0].islower() and len(behind[0]) > 2)
+
+    def _several(self, run: str, known: Run, runs: list[str], place: int) -> None:
+        start = len(self.tokens)
+        tokens = known.tokens if known.exact is None or not self.exact else known.exact
+        if (
+            not tokens
+            and run in ("-", "–", "—", "−")
+            and self.was_number
+            and runs[place + 1 : place + 2]
+            and runs[place + 1][0].isdigit()
+        ):
+            tokens = ("-",)
+        if self.was_number and len(tokens) == 1 and len(tokens[0]) <= 4 and tokens[0].isalpha():
+            written = run.strip(".,;:!?()[]\"'")
+            tokens = (written,) if written.isalpha() else tokens
+        self.tokens += tokens
+        self.origins += [run] * len(tokens)
+        self.was_number = known.is_number
+        for inner in known.inner:
+            if start + inner > self.bounds[-1]:
+                self.bounds.append(start + inner)
+        if known.asks and not self._is_question():
+            self.tokens.append("?")
+            self.origins.append(run)
+        if known.ends:
+            self.pending = True
+
+    def _is_question(self) -> bool:
+        """Whether the sentence begins as a question, so that its mark says nothing new."""
+        start = self.bounds[-1]
+        return (
+            len(self.tokens) > start + 1
+            and self.tokens[start].lower() in _ASKING
+            and self.tokens[start + 1].lower() in _AUXILIARIES
+        )
+
+    def add(self, token: str, origin: str) -> None:
+        self.tokens.append(token)
+        self.origins.append(origin)
+
+
+def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, is_laid: bool) -> Passage:
+    reader = _Reader(is_english=is_english, exact=exact)
+    quote = -1
+    unit = _indentation(lines) if is_laid else 0
+    before: Line | None = None
+    for line, behind in zip(lines, (*lines[1:], None), strict=False):  # of a text without lines there is none behind
+        if line.breaks:
+            reader.bound()
+        if quote < 0 and _quotes(line):
+            quote = len(reader.tokens)
+        if not reader.rows or reader.rows[-1] != len(reader.tokens):
+            reader.rows.append(len(reader.tokens))
+        following = behind.words if behind is not None and not behind.breaks else ""
+        _line(reader, line, before, following, unit=unit if is_laid else -1)
+        if line.kind is not Kind.PROSE:
+            reader.pending = True
+        before = line
+    closes = reader.pending and not is_cut and (before is None or before.kind is Kind.PROSE)
+    tokens = reader.tokens
+    size = len(tokens)
+    if reader.bounds[-1] != size:
+        reader.bounds.append(size)
+    return Passage(
+        tokens=tuple(tokens),
+        origins=tuple(reader.origins),
+        bounds=tuple(reader.bounds),
+        rows=(*reader.rows, size) if not reader.rows or reader.rows[-1] != size else tuple(reader.rows),
+        quote=size if quote < 0 else quote,
+        closes=closes,
+        is_cut=is_cut,
+    )
+
+
+def _line(reader: _Reader, line: Line, before: Line | None, following: str, *, unit: int) -> None:
+    """Read one line. ``unit``: blanks of one level of indentation; -1: not laid out."""
+    reader.was_number = False
+    if unit >= 0 and line.kind is Kind.CODE:
+        _code(reader, line, before, unit)
+    elif unit >= 0 and line.kind is Kind.ROW:
+        for place, cell in enumerate(line.cells):
+            reader.add(f"\u00a6{line.columns[place]}" if line.columns else "\u00a6", "|")
+            reader.prose(cell)
+    else:
+        reader.prose(" ".join(line.cells) if line.kind is Kind.ROW else line.words, following)
+
+
+def _quotes(line: Line) -> bool:
+    """Whether somebody else is quoted from this line on."""
+    if line.is_quoted:
+        return True
+    return (line.words[-1] == ":" or line.words[0] == "-") and _ATTRIBUTION.match(line.words) is not None
+
+
+def _indentation(lines: list[Line]) -> int:
+    """The blanks of one level: the smallest step between lines of code."""
+    indents = [line.indent for line in lines if line.kind is Kind.CODE]
+    steps = [abs(one - other) for one, other in pairwise(indents) if one != other]
+    return min(steps, default=0)
+
+
+def _code(reader: _Reader, line: Line, before: Line | None, unit: int) -> None:
+    """Every mark of a line of code counts, and how much deeper it stands than the line of code before it."""
+    if before is not None and before.kind is Kind.CODE:
+        deeper = (line.indent - before.indent) // unit if unit else 0
+        reader.add(f"\n{deeper:+d}" if deeper else "\n", "⏎")
+        reader.bounds.append(len(reader.tokens) - 1) if reader.bounds[-1] != len(reader.tokens) - 1 else None
+    for lexeme in _LEXEME.findall(line.words):
+        reader.add("\u2423" if lexeme.isspace() else lexeme, lexeme)

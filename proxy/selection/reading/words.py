@@ -1,0 +1,294 @@
+"""The tokens of a run without blanks: words, numbers, identifiers, links and marks.
+
+Runs are read once and kept, because a language has few of them: of a hundred words of a new text, ninety-five were seen before.
+
+Case is folded in plain words only (Xxxx, xxxx, and XXXX of four letters or more): mW and MW, Mb and MB, Config and config as code are
+different things. A number is one token with its sign, and so is an identifier, a version, a date, an address and a link. A mark that is no
+formatting is a token.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from .marks import CLOSERS, ENDS, FORMATTING
+
+
+def word_set(words: str) -> frozenset[str]:
+    """The words of a string, as they are listed in this package."""
+    return frozenset(words.split())
+
+
+class Run(NamedTuple):
+    """A run without blanks. ``tokens``: in order. ``exact``: the same without any folding but that of case; None: the same tokens. ``ends``:
+    whether a sentence may end behind it. ``asks``: whether it ends with a question mark, which is not among the tokens. ``is_number``: whether the
+    last token is a number, so that a unit may follow. ``inner``: the number of tokens before each sentence that begins inside (scripts without
+    blanks).
+    """
+
+    tokens: tuple[str, ...]
+    exact: tuple[str, ...] | None
+    ends: bool
+    asks: bool
+    is_number: bool
+    inner: tuple[int, ...]
+
+
+# First and last code points of scripts without blanks: one character is one token.
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302f\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
+_ARE_SPACELESS = re.compile(f"[{_SPACELESS}]+")
+
+
+def _marks_of_letters() -> str:
+    """Combining marks below U+AC00, as a character class: they belong to the word that they stand in, and are no letters to a pattern."""
+    codes = [
+        code for code in (*range(0x300, 0x2100), *range(0xA000, 0xAC00)) if unicodedata.category(chr(code))[0] == "M"
+    ]
+    firsts = [code for code in codes if code - 1 not in set(codes)]
+    lasts = [code for code in codes if code + 1 not in set(codes)]
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
+
+
+_LETTER = f"[\\w{_marks_of_letters()}]"
+# In the order of trial: a link or address; a number with its sign; a flag; a word or identifier whose parts are joined by one mark, perhaps with
+# a sign behind it (C++, A-, F#); a struck word; any other mark.
+_TOKEN = re.compile(
+    f"""
+    (?P<link>(?:[a-zA-Z][a-zA-Z0-9+.-]{{1,15}}://|www\\.)[^\\s<>"]+|{_LETTER}[\\w.+-]{{0,63}}@{_LETTER}[\\w.-]+)
+  | (?P<number>(?:(?<![\\w)\\]])[-+])?\\d+(?:[.,:/'’–-]\\d+)*+(?!{_LETTER}))
+  | (?P<flag>(?<![\\w)\\]-])--?(?=[^\\W\\d]){_LETTER}+(?:[-.=:/]{_LETTER}+)*+)
+  | (?P<word>(?:(?<![\\w)\\].])[./])?{_LETTER}+(?:(?:[.\\-_/@:\\\\'+·]|://){_LETTER}+)*+(?:\\+\\+|[+#](?!\\w)|-(?![\\w>-]))?)
+  | (?P<mark>\\S)
+    """,
+    re.VERBOSE,
+)
+_THOUSANDS = re.compile("\\d{1,3}(?:,\\d{3})+(?:\\.\\d+)?")
+_PLAIN = re.compile("[^\\W\\d_]+")
+_COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
+_ANSWERS = word_set("no, yes, nein, ja, non, oui, si, sí, não, sim, nee, nej, нет, да,")
+_OPERATOR = re.compile(
+    "[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
+)
+_TRAILING = ".,;:!?…\"'”’»›)]}>*_`。，、；：！？」』）】"
+
+# Before a point, these are abbreviations: no sentence ends there.
+_ABBREVIATED = word_set(
+    "mr mrs ms dr prof st no nr fig figs sec ch vol vs al etc e.g i.e z.b d.h bzw ca approx inc ltd co corp dept est art abs p pp ed eds jr sr "
+    "gen col rev hon u.s u.k a.m p.m cf esp resp usw evtl ggf inkl sog str tel av no núm sr sra dra ej pág p.ej"
+)
+
+# Spellings of British English: stems that end with -our, and words that end with -re.
+_OUR = re.compile(
+    "^((?:un|dis|mis)?(?:col|fav|hon|lab|behavi|neighb|flav|harb|hum|rum|vap|arm|od|parl|rig|sav|vig|endeav|cand|clam|splend|ferv|val|glam))our"
+)
+_ISE = re.compile("^(.{3,})is(e|ed|es|ing|er|ers|ation|ations|able)$")
+_YSE = re.compile("^((?:an|par|cat|electrol|hydrol|dial)al|paral|anal|catal|dial)ys(e|ed|es|ing|er|ers)$")
+_WORDS = {
+    "centre": "center", "centres": "centers", "metre": "meter", "metres": "meters", "litre": "liter", "litres": "liters", "theatre": "theater",
+    "theatres": "theaters", "fibre": "fiber", "fibres": "fibers", "kilometre": "kilometer", "kilometres": "kilometers", "centimetre": "centimeter",
+    "centimetres": "centimeters", "millimetre": "millimeter", "millimetres": "millimeters", "defence": "defense", "offence": "offense",
+    "licence": "license", "licences": "licenses", "grey": "gray", "programme": "program", "programmes": "programs", "catalogue": "catalog",
+    "catalogues": "catalogs", "dialogue": "dialog", "dialogues": "dialogs", "cheque": "check", "cheques": "checks", "tyre": "tire", "tyres": "tires",
+    "travelled": "traveled", "travelling": "traveling", "traveller": "traveler", "travellers": "travelers", "cancelled": "canceled",
+    "cancelling": "canceling", "modelled": "modeled", "modelling": "modeling", "labelled": "labeled", "labelling": "labeling", "fulfil": "fulfill",
+    "enrol": "enroll", "enrolment": "enrollment", "instalment": "installment", "instalments": "installments", "aluminium": "aluminum",
+    "judgement": "judgment", "jewellery": "jewelry", "mould": "mold", "sceptical": "skeptical", "storey": "story", "storeys": "stories",
+}  # fmt: skip
+# What is meant by a digit within the letters of a word: an error of OCR. No word has digits inside, so nothing else can be meant.
+_MISREAD = re.compile("[^\\W\\d_]*[01][^\\W\\d_01]*(?:[01][^\\W\\d_]*)*")
+_MISREAD_DIGITS = {ord("1"): "l", ord("0"): "o"}
+# rn for m, in words of six letters or more; these exist with both.
+_BOTH_WITH_M = word_set("modern modem corner comer churns chums burned bumed")
+
+_REPEATED = 64  # longer runs are read again each time: they hardly come twice
+_MOST_RUNS = 1 << 16
+# Longer runs are one token: no word, link or formula is that long.
+LONGEST_RUN = 1_000
+
+_RUNS: dict[str, Run | str] = {}
+
+
+def run_of(run: str) -> Run | str:
+    """What a run says: a single plain word as its token, everything else as a Run."""
+    found = _RUNS.get(run)
+    if found is None:
+        found = _read(run)
+        if len(run) <= _REPEATED:
+            if len(_RUNS) >= _MOST_RUNS:
+                _RUNS.clear()
+            _RUNS[run] = found
+    return found
+
+
+known_run = _RUNS.get
+
+
+def _read(run: str) -> Run | str:
+    if run.isascii() and run.isalpha():
+        folded = fold(run)
+        token = spelled(folded)
+        return token if token == folded else Run((token,), (folded,), False, False, False, ())
+    if run[:-1].isalpha() and run[-1] in ",;:." and run.isascii() and run.lower() not in _ANSWERS:
+        folded = fold(run[:-1])
+        ends = run[-1] == "." and run[:-1].lower() not in _ABBREVIATED
+        token = spelled(folded)
+        return (
+            Run((token,), None if token == folded else (folded,), ends, False, False, ())
+            if ends or token != folded
+            else token
+        )
+    if len(run) > LONGEST_RUN and not _IS_SPACELESS.search(run):
+        return Run((run,), None, False, False, False, ())  # encoded data: whatever differs in it counts
+    bare = run.rstrip(CLOSERS)
+    ends = bool(bare) and bare[-1] in ENDS and bare.rstrip(ENDS).lstrip("(\"'“„").lower() not in _ABBREVIATED
+    tokens, exact, inner, is_number = _tokens(run)
+    asks = False
+    if run[-1] == "," and run.lower() in _ANSWERS:
+        tokens, exact = [*tokens, ","], [*exact, ","]  # an answer: "No, refunds are possible" is no ban
+    if tokens and tokens[-1] == "?" and bare[-1:] in "?？":
+        tokens, exact, asks = tokens[:-1], exact[:-1], True
+    if not ends and not inner and not is_number and len(tokens) == 1 and tokens == exact and not asks:
+        return tokens[0]
+    return Run(tuple(tokens), None if tokens == exact else tuple(exact), ends, asks, is_number, tuple(inner))
+
+
+def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
+    """The tokens of a run, the same in exact spelling, where sentences begin inside, and whether the last token is a number."""
+    tokens: list[str] = []
+    exact: list[str] = []
+    inner: list[int] = []
+    is_number = False
+    is_code = len(run) > 2 and "`" in run
+    place, end = 0, len(run)
+    while place < end:
+        operator = _OPERATOR.match(run, place) if run[place] in "!:-<.'" else None
+        if operator is not None and not _ends_there(run, operator):
+            tokens.append(operator[0])
+            exact.append(operator[0])
+            place, is_number = operator.end(), False
+            continue
+        found = _TOKEN.match(run, place)
+        if found is None:
+            place += 1
+            continue
+        kind, text = found.lastgroup, found[0]
+        place = found.end()
+        if kind == "mark":
+            if text == "？":
+                text = "?"
+            if text in ENDS and tokens and place < end and _IS_SPACELESS.match(run[place]):
+                if text == "?":
+                    tokens.append("?")
+                    exact.append("?")
+                inner.append(len(tokens))
+                is_number = False
+            elif text not in FORMATTING:
+                tokens.append(text)
+                exact.append(text)
+                is_number = False
+            continue
+        is_number = kind == "number"
+        for token in _split(text, kind or "", is_code=is_code):
+            exact.append(token)
+            tokens.append(token if is_number or is_code else spelled(token))
+    return _brackets(run, tokens, exact, inner, is_number=is_number)
+
+
+def _ends_there(run: str, operator: re.Match[str]) -> bool:
+    """Whether what looks like an operator is the end of a sentence before a quote or bracket."""
+    return operator[0] == "!" and run[operator.end() : operator.end() + 1] == "("
+
+
+_INTERVAL = re.compile("[\\[(]\\s?[-+]?[\\d.]+[^\\s]*?[\\])\\[(]")
+_ACCOUNTING = re.compile("^\\W?\\([\\d.,]+\\)\\W?$")
+
+
+def _brackets(
+    run: str, tokens: list[str], exact: list[str], inner: list[int], *, is_number: bool
+) -> tuple[list[str], list[str], list[int], bool]:
+    """Brackets that belong to a number: (1,200) is a loss."""
+    if len(tokens) == 1 and run[:1] in "($€£-" and _ACCOUNTING.match(run) is not None:
+        tokens, exact = [f"({tokens[0]})"], [f"({exact[0]})"]
+    return tokens, exact, inner, is_number
+
+
+def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
+    """The tokens of one match."""
+    if kind == "link":
+        return [text.rstrip(_TRAILING)] if text.rstrip(_TRAILING) else []
+    if kind == "number":
+        digits = _ascii_digits(text)
+        sign, bare = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
+        if _THOUSANDS.fullmatch(bare):
+            bare = bare.replace(",", "")
+        return [sign + bare.replace("–", "-").replace("’", "'")]
+    if _IS_SPACELESS.search(text):
+        return _spaceless(text)
+    if not text.isascii():
+        text = _ascii_digits(text)
+    if is_code or kind == "flag":
+        return [text]
+    if _COMPOUND.fullmatch(text):
+        text = "".join(part if place == 0 else part.lower() for place, part in enumerate(text.split("-")))
+    return [fold(text)]
+
+
+def _spaceless(text: str) -> list[str]:
+    """Characters of scripts without blanks one by one; other runs within as they are."""
+    if _ARE_SPACELESS.fullmatch(text):
+        return list(text)
+    found: list[str] = []
+    start = 0
+    for place, character in enumerate(text):
+        if _IS_SPACELESS.match(character):
+            if start < place:
+                found.append(fold(_ascii_digits(text[start:place])))
+            found.append(character)
+            start = place + 1
+    if start < len(text):
+        found.append(fold(_ascii_digits(text[start:])))
+    return found
+
+
+def _ascii_digits(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(character)) if character.isdecimal() else character for character in text)
+
+
+def fold(word: str) -> str:
+    """A word without the case that a sentence, a heading or emphasis gives it."""
+    if word.islower():
+        return word
+    tail = word[1:]
+    if tail and (tail.islower() or (len(word) >= 4 and word.isupper())) and _PLAIN.fullmatch(word.replace("'", "")):
+        return word.lower()
+    return word
+
+
+def spelled(word: str) -> str:
+    """A folded word in American spelling, without the usual errors of OCR."""
+    if len(word) < 4:
+        return word
+    if not word.isalpha():
+        if len(word) >= 4 and _MISREAD.fullmatch(word) and word.islower() and sum(map(str.isalpha, word)) >= 3:
+            return spelled(word.translate(_MISREAD_DIGITS))
+        return word
+    known = _WORDS.get(word)
+    if known is not None:
+        return known
+    if "our" in word:
+        word = _OUR.sub(r"\1or", word)
+    if "is" in word and len(word) >= 7:
+        word = _ISE.sub(r"\1iz\2", word)
+    elif "ys" in word:
+        word = _YSE.sub(r"\1yz\2", word)
+    if "rn" in word and len(word) >= 6 and word not in _BOTH_WITH_M:
+        word = word.replace("rn", "m")
+    return word

@@ -1,0 +1,49 @@
+"""No result that must stay is lost through the running proxy, whatever the layout of its payload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from quality.proxied_cases import FIRST, LAYOUTS, STEP, WAYS, judged, losses, scored
+
+from support.eval_data import NEEDS_CASES, cases
+from support.labelled_folders import write_lines
+from vecsieve.proxy.jobs.evaluate.cases import read_cases
+
+EVERY = 12  # of the cases in the file, so that all layouts take some ten seconds
+APART = ["The gate opens at nine in the morning.", "A train to the coast leaves from platform two."]
+
+
+def test_a_score_ranks_a_point_and_hardly_moves_it() -> None:
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 4)))[0].T.astype(np.float32)
+    points = np.array([scored(vector, rank) for rank, vector in enumerate(vectors)])
+    assert np.allclose(points[:, -1], FIRST - STEP * np.arange(4))
+    assert np.allclose(np.linalg.norm(points, axis=1), 1.0)
+    assert np.abs(points @ points.T - vectors @ vectors.T).max() < 0.011
+
+
+def test_what_the_proxy_leaves_is_seen_in_every_way(tmp_path: Path) -> None:
+    write_lines(tmp_path / "cases.jsonl", [{"texts": APART}, {"texts": [*APART, APART[0]], "groups": [[0, 2]]}])
+    write_lines(tmp_path / "fillers.jsonl", [{"text": f"Filler {chr(97 + place) * 9}"} for place in range(20)])
+    seen = judged(read_cases(tmp_path / "cases.jsonl"), ["text"])
+    assert [(each.is_beside, each.is_reversed) for each in seen[::2]] == list(WAYS)
+    assert losses(seen) == []
+    assert {each.lacking for each in seen} == {0}
+    assert not any(each.stayed for each in seen if each.is_beside)
+    gone = replace(seen[0], lost=(0,))
+    assert losses([gone, replace(gone, case=replace(gone.case, either=True))]) == [gone]
+
+
+@NEEDS_CASES
+@pytest.mark.timeout(120)
+def test_no_result_that_must_stay_is_lost_through_the_proxy() -> None:
+    path = cases()
+    assert path is not None
+    file = read_cases(path)
+    seen = judged(replace(file, cases=file.cases[::EVERY]), list(LAYOUTS))
+    lost = {f"{each.layout}: {each.case.kind}, {each.case.name}" for each in losses(seen)}
+    assert not lost
+    assert not [f"{each.layout}: {each.case.name}" for each in seen if each.lacking and not each.case.copies]

@@ -1,0 +1,40 @@
+"""Texts as the judge reads them, and its verdict on one text by others."""
+
+from __future__ import annotations
+
+from vecsieve.proxy.selection.judging.frames import Frames
+from vecsieve.proxy.selection.judging.judge import Judge, Verdict
+from vecsieve.proxy.selection.policy import Tier
+from vecsieve.proxy.selection.reading.text import Passage, text_of
+
+
+def plain(raw: str, *, exact: bool = False) -> Passage:
+    """What a text says beside its layout."""
+    return text_of(raw).passages(exact=exact)[0]
+
+
+def laid(raw: str) -> Passage:
+    """What a text says with its layout; it must have one."""
+    found = text_of(raw).passages()[1]
+    assert found is not None, raw
+    return found
+
+
+def tokens(raw: str, *, exact: bool = False) -> tuple[str, ...]:
+    """The tokens of a text, layout included if it has one."""
+    one, other = text_of(raw).passages(exact=exact)
+    return (one if other is None else other).tokens
+
+
+def verdict(*texts: str, tier: Tier = Tier.EDITED, explain: bool = False, pool: tuple[str, ...] = ()) -> Verdict:
+    """On the last text, by the others, all of them kept. ``pool``: further texts that only show headers and footers."""
+    known = [text_of(raw) for raw in texts]
+    judge = Judge(tier, Frames([*known, *map(text_of, pool)]))
+    for number, text in enumerate(known[:-1]):
+        judge.keep(number, text)
+    return judge.verdict(known[-1], explain=explain)
+
+
+def leaves(*texts: str, tier: Tier = Tier.EDITED, pool: tuple[str, ...] = ()) -> bool:
+    """Whether the last text leaves because the others say all of it."""
+    return bool(verdict(*texts, tier=tier, pool=pool).holders)

@@ -1,0 +1,161 @@
+"""The verdict: the tiers, what is missing in words, and which texts hold a candidate."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.judged import leaves, verdict
+from support.texts import ANY_TEXT, ODD_TEXT, passages
+from vecsieve.proxy.selection.judging.judge import MOST_HOLDERS, Judge
+from vecsieve.proxy.selection.policy import Tier
+from vecsieve.proxy.selection.reading.text import text_of
+from vecsieve.proxy.selection.values import Link
+
+DOSE = "Take one tablet in the morning of each day, of 20 mg, with a glass of water."
+
+
+def missing(*texts: str) -> tuple[str, str, int]:
+    found = verdict(*texts, explain=True)
+    assert found.holders == ()
+    assert found.link is Link.NONE
+    assert found.missing is not None
+    return found.missing.words, found.missing.instead, found.missing.text
+
+
+def test_what_differs_is_named_with_what_stands_there_instead() -> None:
+    words, instead, text = missing(DOSE, DOSE.replace("20 mg", "40 mg"))
+    assert words.startswith("40")
+    assert instead.startswith("20")
+    assert text == 0
+
+
+def test_what_is_added_is_named() -> None:
+    words, instead, text = missing(DOSE, f"{DOSE} Never take two.")
+    assert words.startswith("Never take two")
+    assert (instead, text) == ("", 0)
+
+
+def test_where_a_kept_sentence_goes_on_its_words_are_named() -> None:
+    words, instead, text = missing("Returns are free within 30 days, unless worn.", "Returns are free within 30 days.")
+    assert (words, text) == ("", 0)
+    assert instead.startswith("unless")
+
+
+def test_a_text_of_its_own_has_nothing_in_common() -> None:
+    words, instead, text = missing(DOSE, "The bridge is closed.")
+    assert words.startswith(("The bridge", "bridge"))
+    assert (instead, text) == ("", -1)
+
+
+@given(st.lists(passages(smallest=1), min_size=2, max_size=6), st.sampled_from(list(Tier)))
+def test_a_verdict_in_words_is_the_same_verdict(texts: list[str], tier: Tier) -> None:
+    """Naming what is missing changes no verdict, and a text stays exactly if something is named."""
+    plain, explained = verdict(*texts, tier=tier), verdict(*texts, tier=tier, explain=True)
+    assert (plain.link, plain.holders) == (explained.link, explained.holders)
+    assert (explained.missing is None) == bool(explained.holders)
+
+
+@given(st.lists(passages(smallest=1), min_size=2, max_size=8), st.sampled_from(list(Tier)))
+def test_holders_are_kept_texts_and_few(texts: list[str], tier: Tier) -> None:
+    """Holders are kept texts, each once; more than one only where pieces are joined; never one that was not kept."""
+    found = verdict(*texts, tier=tier)
+    assert len(set(found.holders)) == len(found.holders) <= MOST_HOLDERS
+    assert all(0 <= holder < len(texts) - 1 for holder in found.holders)
+    assert bool(found.holders) == (found.link is not Link.NONE)
+    if tier is Tier.EXACT:
+        assert len(found.holders) <= 1
+    if found.link in {Link.EQUAL, Link.CONTAINED}:
+        assert len(found.holders) == 1
+
+
+@given(st.lists(passages(smallest=1), min_size=1, max_size=6), passages(smallest=1), st.sampled_from(list(Tier)))
+def test_a_further_kept_text_lets_no_text_stay_that_left(texts: list[str], more: str, tier: Tier) -> None:
+    """What is said by some kept texts is said by these and one more."""
+    if leaves(*texts, tier=tier):
+        assert leaves(*texts[:-1], more, texts[-1], tier=tier)
+
+
+@given(ANY_TEXT | ODD_TEXT, ANY_TEXT | ODD_TEXT, st.sampled_from(list(Tier)))
+def test_judging_never_raises(one: str, other: str, tier: Tier) -> None:
+    """Whatever two texts are, there is a verdict, and a text is said by itself if it says anything."""
+    verdict(one, other, tier=tier, explain=True)
+    found = verdict(one, one, tier=tier)
+    assert found.link is Link.EQUAL
+
+
+@pytest.mark.parametrize("raw", ["", "   ", "\n\n", "...", "***"])
+def test_a_text_that_says_nothing_is_held_by_its_equal_alone(raw: str) -> None:
+    assert not leaves(DOSE, raw)
+    assert not leaves("---", raw)
+    assert leaves(raw, raw)
+
+
+# Differences that are none for a reader of a page, and count in a final deletion.
+LENIENT = {
+    "articles": ("Open the valve at the end of the pipe.", "Open valve at end of the pipe."),
+    "spelling": ("The colour of the centre is grey today.", "The color of the center is gray today."),
+    "ocr": ("The final report of the modern council.", "The fina1 report of the modern council."),
+    "ocr rn": ("The government of the town met at noon.", "The govemment of the town met at noon."),
+    "ocr 0": ("The school of the town opens at noon.", "The sch0ol of the town opens at noon."),
+    "joined": (
+        "The first page tells of the harbour. The second page tells of the mill. The third page tells of the inn.",
+        "The first page tells of the harbour. The third page tells of the inn.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LENIENT)
+def test_a_final_deletion_passes_over_less(name: str) -> None:
+    one, other = LENIENT[name]
+    assert leaves(one, other, tier=Tier.SAID)
+    assert leaves(one, other, tier=Tier.EDITED)
+    assert not leaves(one, other, tier=Tier.EXACT)
+
+
+def test_a_final_deletion_needs_one_text_that_says_all() -> None:
+    words = [
+        f"Line {n} of the log tells what the {w} did in that hour."
+        for n, w in enumerate(["crane", "pump", "lift", "saw", "drill"])
+    ]
+    first, last, middle = " ".join(words[:4]), " ".join(words[2:]), " ".join(words[1:5])
+    assert leaves(first, last, " ".join(words), middle, tier=Tier.EXACT)
+    assert not leaves(first, last, middle, tier=Tier.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Liability is limited to EUR 250,000 per claim under this clause.", "Liability is limited to EUR 2,000,000 per claim under this clause."),
+        ("The service answers within 24 hours.", "The service answers within 15 minutes."),
+        ("Article 5 applies to resellers.", "Article 5 does not apply to resellers."),
+        ("Die Anlage l\u00e4uft mit 400 V.", "Die Anlage l\u00e4uft mit 230 V."),
+        ("\u00d6\u011frenci gelir.", "\u00d6\u011frenci gelmez."),
+        ("\u6cf5\u5728\u4e09\u70b9\u542f\u52a8", "\u6cf5\u5728\u4e94\u70b9\u542f\u52a8"),
+        ("\u05d4\u05e9\u05e2\u05e8 \u05e4\u05ea\u05d5\u05d7 \u05d1\u05d9\u05d5\u05dd \u05e9\u05e0\u05d9", "\u05d4\u05e9\u05e2\u05e8 \u05e1\u05d2\u05d5\u05e8 \u05d1\u05d9\u05d5\u05dd \u05e9\u05e0\u05d9"),
+        ("\u0e1b\u0e31\u0e4a\u0e21\u0e17\u0e33\u0e07\u0e32\u0e19", "\u0e1b\u0e31\u0e4a\u0e21\u0e44\u0e21\u0e48\u0e17\u0e33\u0e07\u0e32\u0e19"),
+        ("\u0938\u092d\u093e \u0938\u094b\u092e\u0935\u093e\u0930 \u0915\u094b \u0939\u0948", "\u0938\u092d\u093e \u092e\u0902\u0917\u0932\u0935\u093e\u0930 \u0915\u094b \u0939\u0948"),
+        ("\ud68c\uc758\ub294 \uc138 \uc2dc\uc5d0 \uc788\ub2e4", "\ud68c\uc758\ub294 \ub124 \uc2dc\uc5d0 \uc788\ub2e4"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("padding", ["", "long"])
+@pytest.mark.parametrize("tier", list(Tier))
+def test_a_fact_that_differs_keeps_a_result_in_any_language_and_length(
+    one: str, other: str, padding: str, tier: Tier
+) -> None:
+    rest = " ".join(
+        f"This is the text of paragraph {n}, which is the same in all of the documents that we have." for n in range(6)
+    )
+    if padding:
+        one, other = f"{rest} {one} {rest[:-1]}", f"{rest} {other} {rest[:-1]}"
+    assert not leaves(one, other, tier=tier)
+    assert not leaves(other, one, tier=tier)
+
+
+def test_a_kept_text_is_known_by_its_number() -> None:
+    judge = Judge(Tier.EDITED)
+    judge.keep(3, text_of("The red door is open."))
+    judge.keep(7, text_of("The blue door is shut."))
+    assert judge.verdict(text_of("Blue door is shut")).holders == (7,)
+    assert judge.verdict(text_of("The red door is open.")).holders == (3,)

@@ -1,0 +1,153 @@
+"""Lines: prose, code and rows of tables; where a sentence cannot go on; page numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from support.judged import leaves, tokens
+from support.texts import ANY_TEXT, ODD_TEXT
+from vecsieve.proxy.selection.policy import Tier
+from vecsieve.proxy.selection.reading.lines import Kind, lines_of
+
+
+def kinds(text: str) -> list[Kind]:
+    return [line.kind for line in lines_of(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The pump runs all night, and nobody minds.",
+        "Return the form to the office (see below).",
+        "Note: the pump runs all night.",
+        "If the pump stops, call the office; it is open.",
+        "Warning! Do not open.",
+        "    An indented line of prose is prose.",
+        "Die Pumpe l\u00e4uft die ganze Nacht; niemand st\u00f6rt sich daran.",
+        "\u041d\u0430\u0441\u043e\u0441 \u0440\u0430\u0431\u043e\u0442\u0430\u0435\u0442 \u0432\u0441\u044e \u043d\u043e\u0447\u044c.",
+        "\u6cf5\u6574\u591c\u8fd0\u884c\uff0c\u6ca1\u6709\u4eba\u4ecb\u610f\u3002",
+    ],
+)
+def test_a_line_of_prose_has_no_layout(text: str) -> None:
+    assert kinds(text) == [Kind.PROSE]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["def f(x):", "x = f(y)", "if (a) {", "}", "SELECT a, b FROM t WHERE c = 1;", "$ make test", "#include <stdio.h>"],
+)  # fmt: skip
+def test_a_statement_is_code(text: str) -> None:
+    assert kinds(text) == [Kind.CODE]
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("| a | b |", ("a", "b")),
+        ("| a | | b |", ("a", "", "b")),
+        ("a\tb\tc", ("a", "b", "c")),
+        ("a;b;;c", ("a", "b", "", "c")),
+        ("a,b,,c", ("a", "b", "", "c")),
+    ],
+)
+def test_a_row_has_cells_and_empty_ones_count(text: str, cells: tuple[str, ...]) -> None:
+    (line,) = lines_of(text)
+    assert (line.kind, line.cells) == (Kind.ROW, cells)
+
+
+LAID_OUT = {
+    "a return inside and after the loop": (
+        "def f(rows):\n    for row in rows:\n        g(row)\n        return row",
+        "def f(rows):\n    for row in rows:\n        g(row)\n    return row",
+    ),
+    "a key one level deeper": ("server:\n  port: 80\n  tls:\n    on: true", "server:\n  port: 80\n  tls:\n  on: true"),
+    "a cell one column further": ("| a | b | c |\n| 1 |   | 2 |", "| a | b | c |\n| 1 | 2 |   |"),
+    "brackets": ("x = (a + b) * c", "x = a + (b * c)"),
+    "quotes": ("x = 'a' + b", "x = a + 'b'"),
+    "empty values": ("name;street;town\nBerg;;Oslo", "name;street;town\nBerg;Oslo;"),
+    "columns of blanks": (
+        "item        May     June\nboats        3\nnets                 4",
+        "item        May     June\nboats                3\nnets                 4",
+    ),
+    "a shell pipe": ("$ cat a.log | sort > b.log", "$ cat a.log > sort b.log"),
+}
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_layout_counts_where_both_have_one(name: str, tier: Tier) -> None:
+    one, other = LAID_OUT[name]
+    assert not leaves(one, other, tier=tier)
+    assert not leaves(other, one, tier=tier)
+
+
+WRAPPED = "The pump of the upper mill runs all night and is only stopped for cleaning when the lake is low."
+
+
+@pytest.mark.parametrize("width", [12, 30, 45, 70])
+def test_prose_may_be_wrapped_and_indented_anywhere(width: int) -> None:
+    rows: list[str] = [""]
+    for word in WRAPPED.split():
+        rows[-1:] = [rows[-1], word] if len(rows[-1]) + len(word) > width else [f"{rows[-1]} {word}".strip()]
+    assert leaves(WRAPPED, "\n".join(rows))
+    assert leaves("\n".join(rows), WRAPPED)
+    assert leaves(WRAPPED, "\n".join("   " + row for row in rows))
+
+
+def test_indentation_by_two_and_by_four_blanks_is_the_same_nesting() -> None:
+    two = "if a:\n  b()\n  if c:\n    d()"
+    assert leaves(two, two.replace("  ", "    "))
+
+
+@pytest.mark.parametrize(
+    "number", ["Page 3", "- 3 -", "Page 3 of 12", "Seite 3 von 12", "p. 3", "\u0441\u0442\u0440. 3"]
+)
+def test_a_page_number_in_the_first_or_last_line_goes(number: str) -> None:
+    text = "The mill was built of stone.\nIt stands by the lake."
+    assert leaves(text, f"{text}\n{number}")
+    assert leaves(text, f"{number}\n{text}")
+    assert not leaves(text, text.replace("\n", f"\n{number}\n"))
+
+
+@pytest.mark.parametrize(
+    "sentence", ["For refunds see page {}", "The rule stands on p. {}", "Die Regel steht auf Seite {}"]
+)
+def test_a_page_that_a_sentence_refers_to_counts(sentence: str) -> None:
+    """A page number is a line of its own."""
+    texts = [f"The terms are in the manual.\n{sentence.format(number)}" for number in (3, 4)]
+    for tier in Tier:
+        assert not leaves(*texts, tier=tier)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["return row + 1", "return [row]", "return not row", "return -1", "yield row", "raise ValueError", "assert row", "del row", "i++", "print row"],
+)  # fmt: skip
+def test_the_indentation_of_any_statement_counts(statement: str) -> None:
+    head = "def f(rows):\n    for row in rows:\n        g(row)\n"
+    inside, after = f"{head}        {statement}", f"{head}    {statement}"
+    for tier in Tier:
+        assert not leaves(inside, after, tier=tier)
+
+
+def test_a_quote_mark_a_bullet_and_a_border_are_no_words() -> None:
+    assert tokens("> The mill stands.\n> It is old.") == tokens("The mill stands.\nIt is old.")
+    assert tokens("+-----+-----+\n| a | b |\n+-----+-----+") == tokens("| a | b |")
+
+
+def test_a_fence_is_no_line_and_its_lines_are_code() -> None:
+    assert kinds("```python\nthe words here\n```") == [Kind.CODE]
+
+
+def test_where_a_line_cannot_go_on_a_sentence_begins() -> None:
+    assert [
+        line.breaks for line in lines_of("A short heading\nThe text begins here and goes on\nin the next line")
+    ] == [True, True, False]
+    assert [line.breaks for line in lines_of("One.\n\ntwo")] == [True, True]
+
+
+@given(ANY_TEXT | ODD_TEXT)
+def test_lines_never_raise_and_none_is_blank(text: str) -> None:
+    """Whatever the text, each line has words."""
+    assert all(line.words.strip() for line in lines_of(text))
