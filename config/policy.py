@@ -140,10 +140,6 @@ class MetadataSettings(Model):
     """Payload fields for chunk spans, ties and caps, as keys or dotted paths. The first field that is present is used."""
 
     document: Names = setting(also_nested("doc_id", "document_id"), "for spans and caps.per_document")
-    title: Names = setting(
-        also_nested("title"),
-        "what a result is about; results with different titles are different, unless the one that stays says the title",
-    )
     source: Names = setting(also_nested("source"), "for authority, keep_sources and caps.per_source")
     span_start: Names = setting(("token_start",), "first token or character of the chunk")
     span_end: Names = setting(("token_end",), "the position after the chunk's last token or character")

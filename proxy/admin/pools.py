@@ -86,10 +86,7 @@ class KeptPool:
         known = self.bare.metadata
         texts = sum(sys.getsizeof(text) + 8 for text in self.texts or () if text is not None)
         names = sum(
-            len(name) + 60
-            for each in (known.titles, known.documents, known.sources)
-            for name in each or ()
-            if name is not None
+            len(name) + 60 for each in (known.documents, known.sources) for name in each or () if name is not None
         )
         return 1500 + texts + names + self.vectors.nbytes + 100 * len(self.scales)
 

@@ -157,8 +157,6 @@ def verdicts(candidates: Candidates, policy: Policy, standing: Mask) -> dict[int
     found, kept = explained(candidates, policy, np.flatnonzero(standing)), list[_Wording]()
     for place, verdict in found.items():
         text = texts[place]
-        if standing[place] and verdict.holders:
-            found[place] = _titled(place, verdict, candidates.metadata.titles)
         own = None if text is None else _wording(place, text)
         if own is None:
             continue
@@ -168,16 +166,6 @@ def verdicts(candidates: Candidates, policy: Policy, standing: Mask) -> dict[int
         if standing[place]:
             kept.append(own)
     return found
-
-
-def _titled(place: int, verdict: Verdict, titles: Sequence[str | None] | None) -> Verdict:
-    """The verdict on a text that others say, but that stays: because of its title, if it has one of its own."""
-    holder = verdict.holders[0]
-    if titles is None or titles[place] is None or titles[place] == titles[holder]:
-        return verdict  # its source is always kept
-    return replace(
-        verdict, link=Link.NONE, holders=(), missing=Missing(titles[place] or "", titles[holder] or "", holder)
-    )
 
 
 def _of_tenant(kept: Sequence[_Wording], tenants: npt.NDArray[np.int64], place: int) -> list[_Wording]:

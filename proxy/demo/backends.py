@@ -67,7 +67,7 @@ class QdrantCollection:
 
 
 def qdrant_instructions(at: Addresses, /, *, row: int, question: int, limit: int) -> str:
-    body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "name"]}}'
+    body = f'{{"query": {row}, "limit": {limit}, "with_payload": ["document", "title"]}}'
     return f"""\
 Still running until Ctrl-C:
 

@@ -43,9 +43,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     position: int
 
     def payload(self) -> dict[str, object]:
-        """The title is stored as `name`: every docstring has its own, and a field called `title` counts as part of what a result says."""
-        found = msgspec.structs.asdict(self)
-        return {"name" if key == "title" else key: value for key, value in found.items()}
+        return msgspec.structs.asdict(self)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

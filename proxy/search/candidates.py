@@ -238,7 +238,6 @@ class Record(NamedTuple):
     text: Text | None = None
     text_bytes: int = 0
     is_cut: bool = False
-    title: str | None = None
     document: str | None = None
     source: str | None = None
     start: float | None = None
@@ -260,7 +259,7 @@ class Record(NamedTuple):
     def nbytes(self) -> int:
         """Approximate memory use after a comparison: the text and its tokens."""
         taken = 250 if self.text is None else 750 + self.text_bytes * 9 // 2
-        for each in (self.title, self.document, self.source):
+        for each in (self.document, self.source):
             if each is not None:
                 taken += len(each) + 60
         return taken
@@ -269,17 +268,16 @@ class Record(NamedTuple):
         """A compact form from which the record can be restored without parsing its text. Only for records without a tenant."""
         moment = None if self.updated is None else (int(self.updated[0]), self.updated[1])
         text = None if self.text is None else self.text.essence
-        names = (self.title, self.document, self.source)
+        names = (self.document, self.source)
         return marshal.dumps((text, self.text_bytes, names, (self.start, self.end, self.chunk), moment, self.citations))
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Record:
         """The record that ``packed`` encoded in this process."""
-        text, text_bytes, (title, document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
+        text, text_bytes, (document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
         return cls(
             text=None if text is None else Text.of_essence(text),
             text_bytes=text_bytes,
-            title=title,
             document=document,
             source=source,
             start=start,
@@ -344,7 +342,6 @@ def records_of(
             Record._make,
             zip(
                 *_texts(columns, fields.text),
-                _firsts(columns, fields.title, string),
                 _firsts(columns, fields.document, name),
                 _firsts(columns, fields.source, name),
                 _firsts(columns, fields.span_start, position),
@@ -387,12 +384,9 @@ def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
     if not records or not fields.top_level():
         return Metadata()
-    texts, spent, _, titles, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(
-        *records, strict=True
-    )
+    texts, spent, _, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(*records, strict=True)
     return Metadata(
         texts=_any(_afforded(texts, spent, allowance)),
-        titles=_any(titles),
         documents=_any(documents),
         sources=_any(sources),
         spans=_spans(starts, ends, chunks, fields),

@@ -57,7 +57,6 @@ class Fields:
     """
 
     text: tuple[str, ...]
-    title: tuple[str, ...]
     document: tuple[str, ...]
     source: tuple[str, ...]
     span_start: tuple[str, ...]
@@ -80,7 +79,6 @@ def _top_level(fields: Fields) -> tuple[str, ...]:
     paths = (
         *fields.text,
         *fields.guesses,
-        *fields.title,
         *fields.document,
         *fields.source,
         *fields.span_start,
@@ -194,7 +192,6 @@ class ResolvedPolicy:
             text=text,
             guesses=guesses,
             budget=() if {*text, *guesses}.issuperset(counted) else counted,
-            title=known.title if chosen.texts is not None else (),
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
             span_start=known.span_start if needs_span else (),

@@ -34,13 +34,12 @@ class Metric(StrEnum):
 class Metadata:
     """Metadata of n candidates; None for what was not requested.
 
-    ``texts``, and ``titles``, ``documents``, ``sources`` as strings: n of each, None for a candidate without one. ``spans``: (n, 2)
+    ``texts``, and ``documents``, ``sources`` as strings: n of each, None for a candidate without one. ``spans``: (n, 2)
     float64, [start, end) within the document in any unit, NaN if unknown. ``recency``: (n,) float64, larger is newer, NaN if unknown.
     ``citations``: (n,) int64, the number of filled citation fields, -1 if unknown.
     """
 
     texts: tuple[Text | None, ...] | None = None
-    titles: tuple[str | None, ...] | None = None
     documents: tuple[str | None, ...] | None = None
     sources: tuple[str | None, ...] | None = None
     spans: FloatVector | None = None

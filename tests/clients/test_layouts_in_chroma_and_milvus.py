@@ -18,6 +18,7 @@ from support.layouts import Layout, first_of_each, open_webui_row, recorded
 from support.milvus_server import NEEDS_MILVUS
 from support.passages import DIMENSION, DISTINCT, QUERY, passages
 from support.stack import serve
+from vecsieve.proxy.demo.backends import chroma_server
 
 LIMITS = (10, 20, DISTINCT)
 EVERYTHING = len(passages())
@@ -35,7 +36,7 @@ def lost(direct: list[int], through: list[int]) -> list[str]:
 @pytest.fixture(scope="module")
 def chroma_urls() -> Iterator[tuple[str, str]]:
     """The server's and the proxy's."""
-    with chroma.chroma_server() as direct:
+    with chroma_server() as direct:
         for layout in CHROMA.values():
             chroma.create(direct, layout.name, "cosine")
             records: dict[str, Any] = {

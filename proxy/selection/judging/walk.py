@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..geometry import SCALE_FROM
 from ..policy import Policy, Tier
 from ..reading.bounds import STEP_COST, readable
-from ..reading.text import Text, text_of
+from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
 from .frames import Frames
 from .judge import Judge, Verdict
@@ -112,7 +112,7 @@ class Walk:
         judge = self._judge_of(place)
         if not self._is_held(place):
             verdict = judge.verdict(text)
-            if verdict.holders and self._says_title(place, verdict.holders):
+            if verdict.holders:
                 self.found.leave(place, verdict)
                 return
             repeated = None if self._reword is None else self._reword(place, self._kept)
@@ -128,24 +128,10 @@ class Walk:
         text = None if given is None or self._policy.texts is None else given[place]
         if text is not None and text.raw and not self._is_held(place):
             first = self._unread.setdefault((0 if tenants is None else int(tenants[place]), text.raw), place)
-            if first != place and self._says_title(place, (first,)):
+            if first != place:
                 self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
                 return
         self._kept.append(place)
-
-    def _says_title(self, place: int, holders: tuple[int, ...]) -> bool:
-        """Whether the holders of a text say its title, too: in their own title or in their text. A title may be all that tells two variants apart."""
-        titles = self._candidates.metadata.titles
-        title = None if titles is None else titles[place]
-        if titles is None or title is None or any(titles[holder] == title for holder in holders):
-            return True
-        judge = Judge(Tier.SAID)
-        for holder in holders:
-            for number, part in enumerate((titles[holder], self._texts[holder])):
-                if part is not None:
-                    judge.keep(2 * holder + number, text_of(part) if isinstance(part, str) else part)
-        said = judge.verdict(text_of(title))
-        return bool(said.holders)
 
     def _is_held(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""

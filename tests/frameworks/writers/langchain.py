@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 
-class Planned(Embeddings):  # type: ignore[misc] - the library is not installed where types are checked
+class Planned(Embeddings):  # type: ignore[misc]  # - the library is not installed where types are checked
     """The vectors of the plan, in its order: two passages have one text."""
 
     def __init__(self, vectors: list[list[float]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,11 +150,3 @@ def test_texts_of_another_tenant_are_like_nothing() -> None:
     texts = ("Take 20 mg of the drug in the morning.", "Take 40 mg of the drug in the morning.")
     pool = kept(pool_of(*texts, tenants=np.array([1, 2])), top_k=2)
     assert in_words(pool, selected(pool), has_words=True) == {}
-
-
-def test_a_text_that_stays_because_of_its_title_names_both_titles() -> None:
-    text = "Insert item x in list a and keep it sorted."
-    pool = pool_of(text, text)
-    titled = kept(replace(pool, metadata=replace(pool.metadata, titles=("insort", "insort_right"))), top_k=2)
-    assert in_words(titled, selected(titled), has_words=True) == {1: "stays: 'insort_right' for 'insort' in 1"}
-    assert in_words(titled, selected(titled), has_words=False) == {1: "stays: says something else than 1"}

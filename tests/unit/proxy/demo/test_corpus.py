@@ -119,8 +119,7 @@ def test_the_data_stays_small() -> None:
 
 def test_a_payload_names_where_the_text_comes_from(corpus: Corpus) -> None:
     payload = corpus.chunks[0].payload()
-    assert list(payload) == ["text", "source", "document", "name", "position"]
-    payload["title"] = payload.pop("name")
+    assert list(payload) == ["text", "source", "document", "title", "position"]
     assert msgspec.convert(payload, Chunk) == corpus.chunks[0]
 
 

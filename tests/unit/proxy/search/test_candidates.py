@@ -22,7 +22,6 @@ NOTHING = fields()
 TEXT = fields(text=("text", "body"))
 EVERYTHING = Fields(
     text=("text", "m.text"),
-    title=("title",),
     document=("doc", "m.doc"),
     source=("m.source.name", "source"),
     span_start=("start",),
