@@ -21,14 +21,9 @@ from ..selection.judging.judge import Judge, Verdict
 from ..selection.judging.walk import explained
 from ..selection.policy import Caps, Distance, Fixed, Linkage, Order, Policy, Short, Strategy, Tier, When
 from ..selection.reading.bounds import LONGEST, POOL_COST
-from ..selection.reading.lines import lines_of
-from ..selection.reading.marks import undressed
 from ..selection.reading.text import Text
 from ..selection.single import links_of
 from ..selection.values import Candidates, FloatMatrix, FloatVector, Indices, Link, Metadata, Metric, finished
-
-# Characters of a text that may have nothing but markup and invisible ones.
-SHORT = 256
 
 
 class Stage(StrEnum):
@@ -108,11 +103,8 @@ class Repeat:
 
 
 def text_of(raw: str) -> Text | None:
-    """None for a text of blanks, of invisible characters or of nothing but markup. Not the cached one of searches, because the API works in a thread of
-    its own.
-    """
-    is_empty = not raw.strip() or (len(raw) <= SHORT and not lines_of(undressed(raw)))
-    return None if is_empty else Text(raw)
+    """None for a text of blanks. Not the cached one of searches, because the API works in a thread of its own."""
+    return Text(raw) if raw.strip() else None
 
 
 def matrix_of(vectors: Sequence[FloatMatrix | None], dimension: int | None) -> FloatMatrix:
