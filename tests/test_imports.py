@@ -31,7 +31,7 @@ LAZY_IN_SELECTION = {"pyversity", "rapidfuzz"}
 ALLOWED = {
     "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
     "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
-    "proxy/selection": NUMERIC | {"fastcluster", "xxhash", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
+    "proxy/selection": NUMERIC | {"fastcluster", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
 }
 # The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
 # server load the official client and the engine inside functions, so that `serve` starts without them.
@@ -48,6 +48,7 @@ SHELL = NUMERIC | {
     "typer",
     "uvloop",
     "vecsieve",
+    "xxhash",
     "yarl",
 }
 LAZY = {

@@ -421,13 +421,7 @@ class Searcher:
         return Read(pool, records)
 
     async def _select_one(
-        self,
-        attempt: Attempt,
-        search: Search,
-        read: Read,
-        allowance: Allowance,
-        *,
-        exhausted: bool,
+        self, attempt: Attempt, search: Search, read: Read, allowance: Allowance, *, exhausted: bool
     ) -> Selection:
         pool, records, metric, squares = read
         with attempt.watch.stage(Stage.DECODE):
@@ -440,8 +434,11 @@ class Searcher:
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
             return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
         laps = attempt.watch.laps()
-        whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
-        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
+        whole, top_k = (
+            attempt.policy.demotes,
+            search.top_k,
+        )  # results that were shown make room for any other of the pool
+        steps = selecting(candidates, top_k=top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
@@ -465,9 +462,7 @@ class Searcher:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
                 if (asked := attempt.asked) is not None:  # its rows may not have been read
                     vector, dimension = asked.key.vector, asked.key.dimension
-                if selection.median:
-                    size, median = pool.size, selection.median
-                    self._scaling.observe(collection, vector, dimension=dimension, median=median, size=size)
+                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

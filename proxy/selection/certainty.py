@@ -1,18 +1,19 @@
 """The calibrated rule for vectors: the probability that a candidate repeats a better-ranked result, from their distance.
 
 For results without texts, in the presets `vectors` and `meaning`. A logistic model over the distance, fitted to labelled sets in several
-embedding models (calibrated.py). It removes nothing below VECTORS_LEAST.
+embedding models. It removes nothing below VECTORS_LEAST.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from .calibrated import VECTORS
 from .policy import Certain
 from .values import FloatMatrix
 
@@ -28,6 +29,24 @@ VECTORS_LEAST = 0.8
 NEAREST, FARTHEST = 0.02, 2.0
 # The logarithm of the relative distance at which "far" ends and "near" begins: 0.37 of the typical distance.
 KNEE = -1.0
+
+# The constants of the logistic models, fitted to 790,008 pairs of 12 labelled sets (argkp, banking77, clinc150, dirty, docs_versions, hotpot, numpydoc,
+# perspectrum, xquad_multi, xquad_ov12, xquad_ov25, xquad_ov50) in 3 embeddings, each set with the same weight. By vectors alone: a constant, and the
+# logarithm of the relative distance beyond and below the knee.
+VECTORS: Mapping[str, float] = MappingProxyType({"one": -5.118, "far": -3.827, "near": -1.421})
+# Of two sentences (judging/rewordings.py): the same; the weight of rare words that both have, as a share of all and of the lighter sentence; how much
+# the pool's sentences repeat one another; and the share of the shorter one with which both begin.
+SENTENCES: Mapping[str, float] = MappingProxyType(
+    {
+        "one": -5.814,
+        "far": -2.977,
+        "near": -1.125,
+        "rare_shared": 3.180,
+        "rare_contained": 0.926,
+        "repetition": 15.279,
+        "opening": -1.149,
+    }
+)
 
 Pairs = npt.NDArray[np.float64]
 

@@ -105,7 +105,7 @@ def _walked(
     A candidate is compared only with leaders close to it. ``led``: the number of earlier leaders, those in ``met``. ``number``: the type of
     a distance.
     """
-    borders, later, apart = meetings
+    borders, later, apart = meetings.borders, meetings.later, meetings.apart
     heads = list(range(len(borders) - 1))
     cut = cuts[led] + slack
     for i in range(len(heads)):

@@ -203,16 +203,6 @@ class _View:
         np.putmask(distance, distance <= floors, 0.0)
         return np.maximum(distance, self.least, out=distance) if self.least else distance
 
-    def half_squares_of(self, first: Indices, second: Indices) -> Reals:
-        """The same for p pairs of rows (p,). A pair's distance does not depend on the other pairs."""
-        products: Reals = np.einsum("ij,ij->i", self.rows[first], self.rows[second])
-        if self.factors is not None:
-            products *= self.factors[first] * self.factors[second]
-        halves, floors = self.halves, self.floors
-        distance: Reals = (halves[first] + halves[second] if isinstance(halves, np.ndarray) else 2 * halves) - products
-        least = floors[first] + floors[second] if isinstance(floors, np.ndarray) else 2 * floors
-        return np.where(distance <= least, self.least, distance)
-
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
@@ -285,13 +275,6 @@ class RelativeDistances:
     def back(self, start: int, stop: int, others: Indices) -> FloatMatrix:
         """The candidates from ``start`` to ``stop`` against each of ``others`` (m,): (stop - start, m), infinite if one side is not usable."""
         return self._between(slice(start, stop), others)
-
-    def of_pairs(self, first: Indices, second: Indices) -> Reals:
-        """The distances of p pairs (p,), infinite if one side is not usable."""
-        of_kinds = [kind.view.half_squares_of(first, second) / (kind.unit or 1.0) for kind in self.kinds]
-        found: Reals = np.maximum.reduce(of_kinds)
-        found[~(self.usable[first] & self.usable[second])] = np.inf
-        return found
 
     def narrowed(self, vectors: FloatMatrix, chance: float | None) -> RelativeDistances:
         """The same with a lower ``largest`` if the vectors span fewer dimensions than they have numbers."""

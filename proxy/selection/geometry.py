@@ -108,10 +108,7 @@ def across(left: Rows, right: Rows, *, magnitude: bool) -> FloatMatrix:
 
 def pairs(square: FloatMatrix) -> FloatMatrix:
     """The entries (m * (m - 1) / 2,) of ``square`` (m, m) above the diagonal, row by row, as a copy."""
-    m = len(square)
-    if m <= REMEMBERED:
-        return square.ravel().take(_ahead(m)[2])
-    return square[above(m)]
+    return square[above(len(square))]
 
 
 def below(m: int) -> Mask:
@@ -132,19 +129,6 @@ def _above(m: int) -> Mask:
 @lru_cache(maxsize=REMEMBERED + 1)
 def _below(m: int) -> Mask:
     return np.tri(m, k=-1, dtype=np.bool_)
-
-
-def ahead(m: int) -> tuple[Indices, Indices, Indices, Indices]:
-    """The pairs of m candidates, the better-ranked first: rows, columns (p,), and their places in the flattened square, above the diagonal
-    and below it. Read-only.
-    """
-    return _ahead(m) if m <= REMEMBERED else _ahead.__wrapped__(m)
-
-
-@lru_cache(maxsize=REMEMBERED + 1)
-def _ahead(m: int) -> tuple[Indices, Indices, Indices, Indices]:
-    rows, columns = np.triu_indices(m, 1)
-    return rows, columns, rows * m + columns, columns * m + rows
 
 
 def _as_they_are(vectors: FloatMatrix, squares: FloatMatrix) -> Rows:

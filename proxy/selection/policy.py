@@ -159,13 +159,3 @@ class Policy:
     chain: tuple[Tie, ...]
     authority: tuple[str, ...]
     caps: Caps
-
-    @property
-    def reads_vectors(self) -> bool:
-        """Whether vectors are needed even where every candidate has a text."""
-        return (
-            self.texts is None
-            or self.rewordings is not None
-            or self.diversifier is not None
-            or self.representative in (Strategy.CENTROID, Strategy.HYBRID, Strategy.QUERY_CLOSEST, Strategy.AUTO)
-        )

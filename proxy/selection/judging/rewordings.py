@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ..calibrated import SENTENCES
-from ..certainty import KNEE, logarithm
+from ..certainty import KNEE, SENTENCES, logarithm
 from ..reading.text import Passage, Text
 from ..reading.words import word_set
 from ..values import FloatMatrix

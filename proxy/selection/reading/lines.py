@@ -7,6 +7,7 @@ none, because pipelines wrap it as they like. So a line is code or a row only by
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -41,8 +42,10 @@ _HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*?)\\s*#*$")
 _BULLET = re.compile("^\\s*(?:[-*+•‣◦▪–—●○]|\\uf0b7)\\s+(?=\\S)")
 _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")
 _QUOTED = re.compile("^\\s*(?:>\\s?)+")
+# A page number, alone in its line or set apart from a running title.
 _PAGE = re.compile(
-    "\\s*[|(\\[–-]?\\s*\\b(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*\\d{1,5}(?:\\s*(?:of|von|de|di|sur|из|/)\\s*\\d{1,5})?\\s*[|)\\]–-]?\\s*$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
+    "(?:^|\\s{2,}|\\s*[|·•(\\[–—-])\\s*(?:page|seite|página|pagina|pag\\.|p\\.|стр\\.)\\s*\\d{1,5}"
+    "(?:\\s*(?:of|von|de|di|sur|из|/)\\s*\\d{1,5})?\\s*[|)\\]–—-]?\\s*$|^\\s*[-–]\\s*\\d{1,4}\\s*[-–]\\s*$",
     re.IGNORECASE,
 )
 _STATEMENT = re.compile(
@@ -102,7 +105,10 @@ def lines_of(text: str) -> list[Line]:
             line = _columned(row)
         else:
             line = _line(
-                row, before, is_after_blank=is_after_blank, is_code=is_fenced or (has_settings and _is_setting(row))
+                row,
+                before,
+                is_after_blank=is_after_blank,
+                is_code=is_fenced or (has_settings and _is_setting(row)) or _goes_on(found, row, is_after_blank),
             )
         if line is None:
             is_after_blank = True
@@ -110,6 +116,13 @@ def lines_of(text: str) -> list[Line]:
         found.append(line)
         before, is_after_blank = line.words, False
     return found
+
+
+def _goes_on(before: Sequence[Line], row: str, is_after_blank: bool) -> bool:
+    """Whether a line stands in a block of code: it is indented, or the line of code before it is."""
+    if is_after_blank or not before or before[-1].kind is not Kind.CODE:
+        return False
+    return (row[:1].isspace() or before[-1].indent > 0) and _WORDY.search(row) is None
 
 
 def _columned(row: str) -> Line:

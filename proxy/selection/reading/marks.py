@@ -76,6 +76,10 @@ _INTERVAL = re.compile(
 _ACCOUNTED = re.compile("\\d{1,3}(?:,\\d{3})+")
 _OPEN, _CLOSED = {"[": "⟦", "(": "⦅", "]": "⟧"}, {"]": "⟧", ")": "⦆", "[": "⟦"}
 
+_INCHES = re.compile('(?<=\\d)"(?=[\\s.,;:)x×]|$)')
+_FEET = re.compile("(?<=\\d)'(?=[\\s\\d.,;:)x×]|$)")
+_OPENED = re.compile("(?:^|[\\s(])'\\w")
+
 STRUCK = "\u232b"  # before each word that is struck out: it makes another word
 TICKED, UNTICKED = "\u2611", "\u2610"
 
@@ -97,12 +101,21 @@ def undressed(text: str) -> str:
         text = html.unescape(text)
         if not text.isascii():
             text = _composed(text)
+    if "'" in text or '"' in text:
+        text = _primed(text)
     if "," in text or ";" in text:
         text = _INTERVAL.sub(_interval, text)
     text = _without_markdown(text)
     if "-" in text and "\n" in text:
         text = _BREAK.sub("", text)
     return text
+
+
+def _primed(text: str) -> str:
+    """Feet and inches, minutes and seconds as primes: a quote behind a digit that closes nothing."""
+    if text.count('"') % 2:
+        text = _INCHES.sub("″", text)
+    return text if _OPENED.search(text) is not None else _FEET.sub("′", text)
 
 
 def _without_markdown(text: str) -> str:

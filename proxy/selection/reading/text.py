@@ -162,7 +162,7 @@ def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
     """The passages of a text whose cost is known to be bounded."""
     text = undressed(raw)
     lines = lines_of(text)
-    is_english = not exact and _is_english(text[:_SHOWN])
+    is_english = not exact and _is_english(" ".join(line.words for line in lines)[:_SHOWN])
     is_cut = text.rstrip(CLOSERS + " \n").endswith(("...", "…"))
     plain = _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=False)
     if all(line.kind is Kind.PROSE for line in lines):
@@ -235,7 +235,7 @@ class _Reader:
                 tokens.append(known)
                 origins.append(run)
             else:
-                self._several(run, known, runs, place)  # type: ignore[arg-type]  # a Run, by its class
+                self._several(run, known, runs, place)  # type: ignore[arg-type]  # - a Run, by its class
 
     def _is_article(self, token: str, run: str, runs: list[str], place: int) -> bool:
         """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""

@@ -72,6 +72,7 @@ _THOUSANDS = re.compile("\\d{1,3}(?:,\\d{3})+(?:\\.\\d+)?")
 _PLAIN = re.compile("[^\\W\\d_]+")
 _COMPOUND = re.compile("[^\\W\\d_]{3,}(?:-[^\\W\\d_]{3,})+|[eE]-[^\\W\\d_]{3,}")
 _ANSWERS = word_set("no, yes, nein, ja, non, oui, si, sí, não, sim, nee, nej, нет, да,")
+_GREEK = re.compile("[\u0370-\u03ff]")  # its question mark is a semicolon
 _OPERATOR = re.compile(
     "[!:]=|::|->|<-|\\.\\.(?=/)|!(?=[\\w(=])|(?<![^\\W\\d_]{2})(?<=[\\w)])!(?![!?])|(?<=\\w)'{1,3}(?=\\()"
 )
@@ -148,7 +149,8 @@ def _read(run: str) -> Run | str:
     bare = run.rstrip(CLOSERS)
     ends = bool(bare) and bare[-1] in ENDS and bare.rstrip(ENDS).lstrip("(\"'“„").lower() not in _ABBREVIATED
     tokens, exact, inner, is_number = _tokens(run)
-    asks = False
+    asks = bare[-1:] == ";" and _GREEK.search(run) is not None
+    ends = ends or asks
     if run[-1] == "," and run.lower() in _ANSWERS:
         tokens, exact = [*tokens, ","], [*exact, ","]  # an answer: "No, refunds are possible" is no ban
     if tokens and tokens[-1] == "?" and bare[-1:] in "?？":

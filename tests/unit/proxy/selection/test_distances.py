@@ -35,22 +35,6 @@ def test_any_pool_has_relative_distances(rows: FloatMatrix, metric: Metric) -> N
     assert np.isinf(found.distance[apart]).all()
 
 
-@given(damaged(largest=40), st.sampled_from(Metric), st.data())
-def test_pairs_have_the_distances_of_the_matrix(rows: FloatMatrix, metric: Metric, data: st.DataObject) -> None:
-    """A pair's distance is that of the matrix but for rounding, infinite where that is, and the same bits whatever pairs stand beside it."""
-    measured = relative_distances(rows, metric, chance=CHANCE)
-    matrix = measured.inside(0, len(rows)).distance
-    places = st.integers(0, max(len(rows) - 1, 0))
-    pairs = data.draw(st.lists(st.tuples(places, places), max_size=12 if len(rows) else 0))
-    first, second = np.array(pairs, np.intp).reshape(-1, 2).T
-    found = measured.of_pairs(first, second)
-    assert np.array_equal(np.isinf(found), ~(measured.usable[first] & measured.usable[second]))
-    differ = np.isfinite(found) & (first != second)
-    assert np.allclose(np.minimum(found[differ], FARTHEST), matrix[first, second][differ], rtol=1e-2, atol=1e-2)
-    alone = [measured.of_pairs(first[at : at + 1], second[at : at + 1]).item() for at in range(len(first))]
-    assert alone == found.tolist()
-
-
 @pytest.mark.parametrize("dimensions", [3, FEW_DIMENSIONS + 1, 384])
 @pytest.mark.parametrize("metric", [Metric.EUCLIDEAN, Metric.MANHATTAN])
 def test_positions_are_squared_distances_over_their_median(dimensions: int, metric: Metric) -> None:
