@@ -23,7 +23,7 @@ NEAR = replace(DEFAULT, threshold=Fixed(value=0.1))
 
 
 def with_texts(candidates: Candidates, *texts: str | None, **more: object) -> Candidates:
-    return replace(candidates, metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # the other members of Metadata, by name
+    return replace(candidates, metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # - members of Metadata, by name
 
 
 def grouped(candidates: Candidates, policy: Policy, top_k: int | None = None) -> Grouped:

@@ -18,7 +18,7 @@ from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
 
 
 def candidates(*texts: str | None, **more: object) -> Candidates:
-    return pool(np.eye(max(len(texts), 1))[: len(texts)], metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # members of Metadata by name
+    return pool(np.eye(max(len(texts), 1))[: len(texts)], metadata=Metadata(texts=as_texts(texts), **more))  # type: ignore[arg-type]  # - members of Metadata, by name
 
 
 def walked(given_: Candidates, policy: Policy = DEFAULT, enough: int | None = None) -> Walked:
