@@ -10,7 +10,7 @@ import re
 import sys
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from .bounds import LONGEST, UNPRICED, cost
