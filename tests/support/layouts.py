@@ -101,13 +101,12 @@ def _dify(passage: Passage) -> dict[str, Any]:
 
 def _anythingllm(passage: Passage) -> dict[str, Any]:
     """Each chunk begins with a header that names its document; a copy is of the same document, embedded from another folder."""
-    of = passages()[passage.family]
-    published = f"{of.date}, 10:15:00 AM"
-    header = f"<document_metadata>\nsourceDocument: {of.title}\npublished: {published}\n</document_metadata>\n\n"
+    published = f"{passages()[passage.family].date}, 10:15:00 AM"
+    header = f"<document_metadata>\nsourceDocument: {passage.title}\npublished: {published}\n</document_metadata>\n\n"
     return {
         "id": passage.identifier,
         "url": f"file:///app/collector/hotdir/{passage.file}",
-        "title": of.title,
+        "title": passage.title,
         "docAuthor": "no author found",
         "description": "No description found.",
         "docSource": passage.file,
@@ -128,7 +127,7 @@ def _open_webui(passage: Passage) -> dict[str, Any]:
             "page": passage.page,
             "creationdate": passage.date,
             "file_id": _digest(passage.file)[:32],
-            "hash": _digest(passage.title),
+            "hash": _digest(passage.file),
             "embedding_config": '{"engine": "", "model": "sentence-transformers/all-MiniLM-L6-v2"}',
         },
         "tenant_id": "knowledge-1",

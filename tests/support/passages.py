@@ -36,7 +36,7 @@ class Passage:
 
     @property
     def vector(self) -> list[float]:
-        return list(embedding(f"{self.title}. {self.text}"))
+        return list(embedding(f"{self.title} {self.file} {self.text}"))
 
 
 # No quotation marks and nothing beyond ASCII: a text is then the same in a JSON string in a JSON string.
@@ -138,14 +138,14 @@ _DOCUMENTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-# Number of the passage -> title, file and date of its copy.
-_COPIES: tuple[tuple[int, str, str, str], ...] = (
-    (0, "Pump manual, second edition", "pumps/manual-2.pdf", "2026-01-15"),
-    (5, "Leaflet for pharmacies", "leaflet-print.pdf", "2025-12-01"),
-    (13, "Claims at a glance", "claims.html", "2025-05-05"),
-    (21, "Travel policy of the branches", "branches.docx", "2025-08-08"),
-    (27, "Notes of the night shift", "night-shift.txt", "2025-09-13"),
-    (37, "Visit the old town", "old-town.pdf", "2024-09-30"),
+# Number of the passage -> file, page and date of its copy. The title is that of the passage: with another one it is another result.
+_COPIES: tuple[tuple[int, str, int, str], ...] = (
+    (0, "pumps-2.pdf", 7, "2026-01-15"),
+    (5, "leaflet-print.pdf", 3, "2025-12-01"),
+    (13, "claims.html", 1, "2025-05-05"),
+    (21, "branches.docx", 12, "2025-08-08"),
+    (27, "night-shift.txt", 4, "2025-09-13"),
+    (37, "old-town.pdf", 9, "2024-09-30"),
 )
 
 
@@ -156,8 +156,9 @@ def passages() -> tuple[Passage, ...]:
     for title, file, date, texts in _DOCUMENTS:
         for page, text in enumerate(texts, 1):
             made.append(Passage(len(made), len(made), text, title, file, page, date))
-    for family, title, file, date in _COPIES:
-        made.append(Passage(len(made), family, made[family].text, title, file, 1, date))
+    for family, file, page, date in _COPIES:
+        of = made[family]
+        made.append(Passage(len(made), family, of.text, of.title, file, page, date))
     return tuple(made)
 
 
@@ -167,7 +168,7 @@ DISTINCT = sum(len(texts) for *_, texts in _DOCUMENTS)
 @cache
 def embedding(text: str) -> tuple[float, ...]:
     """Words and pairs of neighbouring words, hashed. Unit length, as float32."""
-    words = text.lower().replace(".", " ").replace(",", " ").split()
+    words = text.lower().replace(". ", " ").replace(",", " ").split()
     total = sum((_direction(word) for word in words), np.zeros(DIMENSION))
     for one, other in pairwise(words):
         total += _ORDER * _direction(f"{one} {other}")
