@@ -88,6 +88,10 @@ def test_no_passage_that_the_database_finds_is_lost_from_the_first_search_on(
         assert len(through) == limit
 
 
+# The client selects another part of the object that holds the text, so the text is not fetched and nothing leaves (docs/limits.md).
+UNSEEN_TEXTS = {("kernel-memory", "other-field")}
+
+
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("name", QDRANT)
@@ -100,6 +104,8 @@ def test_equal_texts_leave_and_what_stays_is_the_databases_own(
     direct = page(world.engine, layout, selection, EVERYTHING)
     distinct = first_of_each(families(layout, direct))
     assert len(distinct) == DISTINCT
+    if (name, selection) in UNSEEN_TEXTS:
+        distinct = list(range(EVERYTHING))
     for limit in LIMITS:
         expected = [shown(direct[place]) for place in distinct[:limit]]
         assert [shown(point) for point in page(client, layout, selection, limit)] == expected

@@ -20,7 +20,7 @@ def shelf(capacity: int = 64) -> Shelf:
 
 def record(number: int) -> Record:
     return Record(
-        text=text_of(f"a text of point {number}"), text_bytes=20, title=f"Title {number}", updated=(Kind.NUMBER, 2.0)
+        text=text_of(f"a text of point {number}"), text_bytes=20, source=f"Title {number}", updated=(Kind.NUMBER, 2.0)
     )
 
 
@@ -98,9 +98,9 @@ def test_payload_values_without_a_text_stay_as_they_are() -> None:
     made, owner = shelf(), dict[bytes, int]()
     slot = made.take(owner, b"1")
     assert slot is not None
-    made.keep([slot], [Record(title="a title")])
+    made.keep([slot], [Record(source="a title")])
     assert made.pack(10) == 0
-    assert made.recall([slot], unpacks=False) == (Record(title="a title"),)
+    assert made.recall([slot], unpacks=False) == (Record(source="a title"),)
 
 
 def test_the_first_that_were_read_are_packed_first() -> None:
