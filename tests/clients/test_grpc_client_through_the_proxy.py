@@ -43,7 +43,7 @@ rules:
   - collection: "*-off"
     policy: {mode: off}
   - collection: texts
-    policy: {threshold: {fixed: 0.01}, text: {containment: 0.8}}
+    policy: {threshold: {fixed: 0.01}, texts: said}
 """
 COLLECTIONS = ("tenants", "longest", "short", "in-mmr-order", "ghost", "switched-off", "plain")
 FAMILIES, COPIES = 12, 4

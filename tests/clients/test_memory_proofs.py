@@ -41,8 +41,7 @@ POLICIES: dict[str, dict[str, object]] = {
     "default": {},
     "a distance": {"threshold": {"fixed": 0.1}},
     "of the pool": {"threshold": {"relative": 0.3}},
-    "no texts": {"text": None},
-    "single linkage": {"threshold": {"relative": 0.2}, "linkage": "single"},
+    "no texts": {"texts": "none"},
     "always, by centroid": {"threshold": {"relative": 0.2}, "when": "always", "representative": "centroid"},
     "newest first": {"chain": ("recency",)},
     "diverse": {"diversify": "dpp", "diversity": 0.5},
@@ -200,7 +199,7 @@ async def test_tenants_that_a_reload_names_are_kept_apart_at_once(tenant_keys: t
     """What was learnt before knows of no tenants."""
     corpus = Corpus(200)
     questions = [asked(each) for each in corpus.questions(6)]
-    policies: tuple[dict[str, object], ...] = ({}, {"text": None})
+    policies: tuple[dict[str, object], ...] = ({}, {"texts": "none"})
     for policy in policies:
         async with shadowed(policy=policy) as sides:
 

@@ -21,7 +21,7 @@ policy:
   metadata: {document: [metadata.doc], updated: [metadata.release]}
 rules:
   - collection: releases
-    policy: {representative: chain, chain: [recency], guards: {numbers: false, versions: false}}
+    policy: {representative: chain, chain: [recency]}
   - collection: documents
     policy: {caps: {per_document: 1}}
 """

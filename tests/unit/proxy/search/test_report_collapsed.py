@@ -29,7 +29,7 @@ from vecsieve.proxy.selection.values import Fate
 
 ASK = b"x-vecsieve-collapsed: header\r\n"
 IN_PAYLOADS = b"x-vecsieve-collapsed: payload\r\n"
-BY_VECTORS = {"text": None}
+BY_VECTORS = {"texts": "none"}
 
 
 def told(head: bytes) -> dict[str, Any] | None:

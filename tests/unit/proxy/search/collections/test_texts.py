@@ -62,7 +62,7 @@ def test_a_setting_comes_first_and_what_is_known_is_added() -> None:
     assert learned(reading("passage")).applied(own, "c").fields.text == ("body_md", "text", "passage")
 
 
-@pytest.mark.parametrize("members", [{"text": None}, {"text_fields": ()}], ids=str)
+@pytest.mark.parametrize("members", [{"texts": "none"}, {"text_fields": ()}], ids=str)
 def test_a_policy_without_texts_learns_nothing_and_asks_for_nothing(members: dict[str, object]) -> None:
     texts = learned(reading("passage"))
     assert texts.applied(policy(**members), "c").fields.text == ()

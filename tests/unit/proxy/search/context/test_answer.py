@@ -63,7 +63,7 @@ def pool_of(chosen: ResolvedPolicy, *payloads: dict[str, Any]) -> Pool:
     [
         ({}, [2, 0, 1]),
         ({"budget": {"tokens": 5, "field": "meta.summary"}}, [0, 3, 0]),
-        ({"budget": {"tokens": 5}, "text": None}, [2, 0, 1]),
+        ({"budget": {"tokens": 5}, "texts": "none"}, [2, 0, 1]),
         ({"budget": {"tokens": 5}, "text_fields": ("body",)}, [4, 0, 1]),
         ({"budget": {"tokens": 5, "field": "owner"}, "tenant_keys": ("owner",)}, [1, 1, 0]),
     ],
@@ -73,7 +73,7 @@ def test_each_result_costs_the_field_that_counts(members: dict[str, Any], tokens
     chosen = policy(**{"budget": {"tokens": 5}, **members})
     payloads: tuple[dict[str, Any], ...] = (
         {"text": "six six", "body": "x" * 16, "owner": "me"},
-        {"meta": {"summary": "y" * 10}, "text": None, "owner": "you"},
+        {"meta": {"summary": "y" * 10}, "texts": "none", "owner": "you"},
         {"page_content": "abc"},
     )
     pool = pool_of(chosen, *payloads)
