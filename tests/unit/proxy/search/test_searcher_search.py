@@ -208,11 +208,11 @@ def test_the_vector_a_policy_names_is_kept_apart_from_the_one_learned_from_repli
 
 
 def test_tenant_keys_must_come_along_and_whatever_else_the_policy_reads_may() -> None:
-    wanted = policy(tenant_keys=("t",), text={"span": None}, text_fields=("m.text", "t", "body"))
+    wanted = policy(tenant_keys=("t",), text_fields=("m.text", "t", "body"))
     needs = needs_of(wanted.with_texts(("page_content",)), None)
     assert (needs.payload_fields, needs.optional_fields) == (
         ("t",),
-        ("m", "body", "page_content", "title", "metadata", "meta", "metadatas"),
+        ("m", "body", "page_content"),
     )
 
 

@@ -177,10 +177,10 @@ def pool(*payloads: dict[str, str], fields: tuple[tuple[bytes | None, ...], ...]
 
 
 def test_the_fields_of_a_reply_follow_the_policy_and_new_ones_come_from_the_payloads() -> None:
-    needs = Needs(payload_fields=("tenant",), optional_fields=("text", "title"))
-    own = policy(tenant_keys=("tenant",), text={"span": None}, metadata={"title": ("title",)})
+    needs = Needs(payload_fields=("tenant",), optional_fields=("text", "source"))
+    own = policy(tenant_keys=("tenant",), metadata={"source": ("source",)}, keep_sources=("a",))
     had = ((b'"t"', None, b'"T"'), (b'"t"', None, None))
-    before = pool({"passage": "one", "title": "T"}, {"passage": "two"}, fields=had)
+    before = pool({"passage": "one", "source": "T"}, {"passage": "two"}, fields=had)
     (after,) = with_fields(Reply(pools=(before,), document=None), needs, own.with_texts(("passage",))).pools
     assert after.fields == ((b'"t"', b'"one"', b'"T"'), (b'"t"', b'"two"', None))
     assert after.payloads is None

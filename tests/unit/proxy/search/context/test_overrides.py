@@ -160,7 +160,7 @@ def test_no_other_header_is(name: str) -> None:
         ("mmr-lambda", "a number from 0 to 1"),
         ("representative", "one of rank, centroid, hybrid, query_closest, longest, auto, chain"),
         ("order", "one of backend, mmr"),
-        ("fetch-k", "a whole number from 1 to 200"),
+        ("fetch-k", "a whole number from 1 to 256"),
         ("collapsed", "one of off, header, payload"),
         ("across", "one of off, batch"),
         ("token-budget", "a whole number from 1 to 999999999"),
@@ -233,15 +233,6 @@ def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
     made = given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5")).selection
     assert (made.order, made.diversifier) == (Order.MMR, replace(default, weight=0.5))
     assert given_headers(("x-vecsieve-order", "backend")).selection.diversifier is None
-
-
-@pytest.mark.parametrize("linkage", [Linkage.SINGLE, Linkage.COMPLETE, Linkage.AVERAGE])
-def test_a_linkage_that_knows_no_growing_cut_takes_the_relative_default(linkage: Linkage) -> None:
-    assert isinstance(policy().selection.threshold, Certain)
-    made = given_headers(("x-vecsieve-linkage", linkage.value)).selection
-    assert made.threshold == Relative(factor=0.20, minimum=0.0, maximum=0.30)
-    fixed = given_headers(("x-vecsieve-linkage", linkage.value), threshold={"fixed": 0.1}).selection
-    assert fixed.threshold == Fixed(value=0.1)
 
 
 def test_the_longest_needs_text_fields() -> None:
