@@ -377,8 +377,8 @@ def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[n
 
 
 def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
-    """(n,) characters, -1 without a text."""
-    return np.array([-1 if text is None else len(text.raw) for text in texts], dtype=np.int64)
+    """(n,) characters, -1 without a text or with one that is not read."""
+    return np.array([-1 if text is None or text is UNREAD else len(text.raw) for text in texts], dtype=np.int64)
 
 
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:

@@ -14,7 +14,7 @@ from vecsieve.proxy.search.policy import Fields
 from vecsieve.proxy.selection.values import Candidates
 
 SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, dtype=np.float32))
-PATHS = ("text", "title", "document", "source", "span_start", "span_end", "chunk_index", "updated", "citations")
+PATHS = ("text", "document", "source", "span_start", "span_end", "chunk_index", "updated", "citations")
 
 
 def fields(*, chunk_size: int | None = None, chunk_overlap: int = 0, **paths: tuple[str, ...]) -> Fields:

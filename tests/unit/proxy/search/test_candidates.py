@@ -15,7 +15,7 @@ from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, from_pool, moment
 from vecsieve.proxy.search.policy import Fields
-from vecsieve.proxy.selection.reading.text import Text, text_of
+from vecsieve.proxy.selection.reading.text import UNREAD, Text, text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
 NOTHING = fields()
@@ -36,7 +36,7 @@ EVERYTHING = Fields(
 
 def raw(known: Metadata) -> tuple[str | None, ...]:
     """The texts as the database has them; none where there are none."""
-    return tuple(None if text is None else text.raw for text in known.texts or ())
+    return tuple(None if text is None or text is UNREAD else text.raw for text in known.texts or ())
 
 
 def known(looked_at: Fields, *payloads: dict[str, Any]) -> Metadata:
@@ -274,13 +274,14 @@ def test_the_best_ranked_texts_of_a_pool_are_decoded() -> None:
 
 
 def test_the_searches_of_a_call_share_what_is_decoded() -> None:
-    pool = raw_pool(((b'"%s"' % (b"a" * (CALL_BYTES // 8)),),))
+    row = (b'"%s"' % (b"a" * (CALL_BYTES // 80)),)
+    pool = raw_pool((row,) * 10)
     allowance = Allowance(CALL_BYTES)
     read = [
         from_pool(pool, SEARCH, tenant_keys=(), fields=fields(text=("text",)), allowance=allowance).metadata.texts
         for _ in range(9)
     ]
-    assert [texts is not None for texts in read] == [True] * 7 + [False] * 2
+    assert [UNREAD not in (texts or (UNREAD,)) for texts in read] == [True] * 7 + [False] * 2
 
 
 def test_the_length_of_a_text_that_is_not_read_is_unknown() -> None:
@@ -302,7 +303,6 @@ RECORDS = st.builds(
     text_bytes=st.integers(0, 500),
     is_cut=st.just(False),
     tenant=st.just(()),
-    title=st.none() | st.text(max_size=9),
     document=st.none() | st.text(max_size=9),
     source=st.none() | st.text(max_size=9),
     start=st.none() | st.floats(0, 9),

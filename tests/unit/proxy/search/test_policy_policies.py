@@ -177,12 +177,22 @@ def test_the_settings_mode_beats_every_policys() -> None:
         ({"texts": "none", "keep_sources": ("a",)}, ("source", *INSIDE)),
         ({"texts": "none", "representative": "chain", "chain": ("recency",)}, ("updated_at", *INSIDE)),
         ({"texts": "none", "representative": "chain", "chain": ("authority",)}, ()),
-        ({"texts": "none", "representative": "chain", "chain": ("authority",), "authority": ("a",)}, ("source", *INSIDE)),
+        (
+            {"texts": "none", "representative": "chain", "chain": ("authority",), "authority": ("a",)},
+            ("source", *INSIDE),
+        ),
         ({"texts": "none", "representative": "chain", "chain": ("citations",)}, ("citations", "url", "title")),
         ({"texts": "none", "chain": ("citations",)}, ()),
-        ({"texts": "none", "representative": "chain", "chain": ("shorter",)}, ("t", "token_start", "token_end", "chunk_index")),
         (
-            {"texts": "none", "metadata": {"source": ("metadata.source", "metadata.origin")}, "caps": {"per_source": 2}},
+            {"texts": "none", "representative": "chain", "chain": ("shorter",)},
+            ("t", "token_start", "token_end", "chunk_index"),
+        ),
+        (
+            {
+                "texts": "none",
+                "metadata": {"source": ("metadata.source", "metadata.origin")},
+                "caps": {"per_source": 2},
+            },
             ("metadata",),
         ),
     ],

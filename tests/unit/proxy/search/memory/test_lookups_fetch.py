@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -32,14 +33,12 @@ def operation() -> Operation:
 
 
 def text(rank: int, family: int) -> str:
-    """The text of a record, as JSON: the second half of its words is its family's. Such texts alone show no copies, and equal vectors of
-    short texts without a common word are a copy with too low a probability for the second result.
-    """
+    """The text of a record, as JSON: the second half of its words is its family's. By words such texts are no copies."""
     return json.dumps(f"{json.loads(WORDS[rank])} {json.loads(WORDS[-1 - family])}")
 
 
-def policy(integrated: str = "fetch") -> ResolvedPolicy:
-    made = Settings.model_validate({"backend": "pinecone", "policy": {"fetch": {"integrated": integrated}}})
+def policy(integrated: str = "fetch", **members: Any) -> ResolvedPolicy:
+    made = Settings.model_validate({"backend": "pinecone", "policy": {"fetch": {"integrated": integrated}, **members}})
     return Policies(made).resolve("pinecone", "docs")
 
 
@@ -85,10 +84,10 @@ class Upstream:
 
 
 async def answered(
-    upstream: Upstream, *, top_k: int = 3, look: SendVectorFetch | None = None
+    upstream: Upstream, *, top_k: int = 3, look: SendVectorFetch | None = None, **members: Any
 ) -> tuple[list[str], int, Attempt]:
     """The ids, the read units that the client is told of, and what the attempt came to."""
-    searcher, chosen = Searcher(PineconeRest()), policy()
+    searcher, chosen = Searcher(PineconeRest()), policy(**members)
     body = json.dumps({"query": {"top_k": top_k, "inputs": {"text": "a"}}}).encode()
     call = searcher.read(operation(), body, needs_of(chosen, None))
     sizes = plan(call, chosen, None)
@@ -99,6 +98,7 @@ async def answered(
     return [hit["_id"] for hit in told["result"]["hits"]], told["usage"]["read_units"], attempt
 
 
+BY_VECTORS: dict[str, Any] = {"texts": "none", "threshold": {"fixed": 0.1}}
 COPIES = [0, 0, 1, 1, 2, 2, 3, 3]
 FIRSTS = ["r0", "r1", "r2"]
 DISTINCT = ["r0", "r2", "r4"]
@@ -107,7 +107,7 @@ OWN_UNITS = 5  # what the model of the service charges for a search
 
 async def test_vectors_that_are_looked_up_show_the_copies_and_are_charged() -> None:
     upstream = Upstream(COPIES)
-    ids, units, attempt = await answered(upstream)
+    ids, units, attempt = await answered(upstream, **BY_VECTORS)
     assert (ids, units) == (DISTINCT, OWN_UNITS + 3)
     assert upstream.asked == [tuple(f"r{rank}" for rank in range(len(COPIES)))]
     assert attempt.lookups is not None
@@ -141,7 +141,7 @@ async def test_when_a_lookup_fails_the_texts_decide_and_nobody_is_charged(failur
 
 
 async def test_records_that_are_gone_by_then_stand_for_themselves() -> None:
-    ids, _, attempt = await answered(Upstream(COPIES, gone=["r1"]), top_k=4)
+    ids, _, attempt = await answered(Upstream(COPIES, gone=["r1"]), top_k=4, **BY_VECTORS)
     assert ids == ["r0", "r1", "r2", "r4"]
     assert attempt.reply is not None
     assert attempt.reply.pools[0].unusable == 1
@@ -161,7 +161,7 @@ FLOOD = [0] * FLOOR + [1, 2, 3]
 
 async def test_a_grown_pool_asks_only_for_what_is_new_and_charges_both() -> None:
     upstream = Upstream(FLOOD)
-    ids, units, _ = await answered(upstream)
+    ids, units, _ = await answered(upstream, **BY_VECTORS)
     assert ids == ["r0", "r24", "r25"]
     assert [len(asked) for asked in upstream.asked] == [FLOOR, 3]
     assert units == OWN_UNITS + 6
@@ -169,7 +169,7 @@ async def test_a_grown_pool_asks_only_for_what_is_new_and_charges_both() -> None
 
 async def test_when_only_the_grown_pool_cannot_be_looked_up_the_smaller_one_stands() -> None:
     upstream = Upstream(FLOOD, fails=VectorFetchOutcome.TIMEOUT, after=1)
-    ids, units, attempt = await answered(upstream)
+    ids, units, attempt = await answered(upstream, **BY_VECTORS)
     assert ids == FIRSTS  # filled up with copies
     assert units == OWN_UNITS + 3
     assert attempt.rounds == 1
