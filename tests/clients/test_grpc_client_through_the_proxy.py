@@ -29,6 +29,7 @@ from support.stack import exchange
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """
 explain: {keep: 20}
+policy: {texts: none, threshold: {fixed: 0.01}}
 rules:
   - collection: tenants
     policy: {tenant_keys: [tenant]}
