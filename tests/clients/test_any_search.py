@@ -240,7 +240,7 @@ def test_a_batch_item_too_large_to_widen_comes_back_as_its_own_bytes_beside_one_
 ) -> None:
     on, admin = on_admin
     vector = planted.query_vector(1)
-    for large in ({"limit": 230}, {"limit": 4, "offset": 2_000}, {"limit": 2, "offset": 238, "with_vector": [""]}):
+    for large in ({"limit": 300}, {"limit": 4, "offset": 2_000}, {"limit": 2, "offset": 298, "with_vector": [""]}):
         searches = ({"query": vector, **large}, {"query": vector, "limit": 5})
         request = Request("query", searches, is_batch=True, indent=None)
         direct, through = (

@@ -48,7 +48,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
 
 def point(identifier: int, axis: int, text: str, *, tilt: float = 0.0) -> dict[str, Any]:
     vector = [1.0 if each == axis else tilt for each in range(SIZE)]
-    return {"id": identifier, "vector": vector, "payload": {"text": text}}
+    return {"id": identifier, "vector": vector, "payload": {"text": f"this is the letter {text}"}}
 
 
 def told(url: str, path: str, **body: Any) -> tuple[int, dict[str, Any]]:

@@ -29,14 +29,16 @@ from support.stack import exchange
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """
 explain: {keep: 20}
-policy: {texts: none, threshold: {fixed: 0.01}}
+policy: {threshold: {fixed: 0.01}}
 rules:
   - collection: tenants
     policy: {tenant_keys: [tenant]}
   - collection: longest
     policy: {representative: longest, text_fields: [body]}
   - collection: short
-    policy: {short: allow}
+    policy: {texts: none, short: allow}
+  - collection: filled
+    policy: {texts: none}
   - collection: in-mmr-order
     policy: {order: mmr, mmr: {lambda: 0.7}}
   - collection: ghost
@@ -44,9 +46,9 @@ rules:
   - collection: "*-off"
     policy: {mode: off}
   - collection: texts
-    policy: {threshold: {fixed: 0.01}, texts: said}
+    policy: {texts: said}
 """
-COLLECTIONS = ("tenants", "longest", "short", "in-mmr-order", "ghost", "switched-off", "plain")
+COLLECTIONS = ("tenants", "longest", "short", "filled", "in-mmr-order", "ghost", "switched-off", "plain")
 FAMILIES, COPIES = 12, 4
 QUERY_VECTOR = [float(value) for value in planted.bases()[:6].sum(axis=0)]
 SELECTIONS: tuple[Any, ...] = (
@@ -86,7 +88,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) -> None:
-    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies hold longer texts."""
+    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies have more blanks in the same text."""
     shape = models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE)
     client.create_collection(collection, shape, **more)
     rng = np.random.default_rng(planted.RNG_SEED)
@@ -97,7 +99,7 @@ def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) ->
             vector=(vector + rng.normal(scale=noise, size=planted.DIMENSION)).tolist(),
             payload={
                 "tenant": copy // 2,
-                "body": f"{SECRET} {' '.join(words[family * 30 : family * 30 + 30])}{'x' * copy}",
+                "body": f"{SECRET} {(' ' * (copy + 1)).join(words[family * 30 : family * 30 + 30])}",
                 "n": 2**62 + family,
             },
         )
@@ -137,7 +139,8 @@ def test_rules_go_by_the_collection_that_the_message_names(world: World) -> None
     assert max(Counter(family for family, _ in owners).values()) == 2
     assert {int(point.id) % 10 for point in found(world.proxy, "longest")} == {COPIES - 1}
     assert len(found(world.proxy, "short", limit=30)) == FAMILIES
-    assert len(found(world.proxy, "plain", limit=30)) == 30
+    assert len(found(world.proxy, "plain", limit=30)) == FAMILIES, "a proven copy fills no page"
+    assert len(found(world.proxy, "filled", limit=30)) == 30
     ranking = [point.id for point in found(world.engine, "in-mmr-order", limit=100)]
     places = [ranking.index(point.id) for point in found(world.proxy, "in-mmr-order", limit=FAMILIES)]
     assert places[0] == 0
