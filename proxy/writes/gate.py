@@ -480,10 +480,10 @@ class WriteGate:
         )
         points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
         near, is_cosine = await self._reads.near(exchange, points, policy, until)
-        verdicts = await self._work.finished(
+        verdicts, texts = await self._work.finished(
             judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=is_long(exchange)
         )
-        judged = Judged(points, verdicts)
+        judged = Judged(points, verdicts, texts)
         if counts:
             self._count(judged, write)
         return judged

@@ -72,9 +72,11 @@ class _Pair(NamedTuple):
     link: Link
 
 
-def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cosine: bool) -> Steps[list[Verdict]]:
-    """One verdict for each point, in steps. ``is_cosine``: whether the neighbours' scores are cosine similarities; else their
-    vectors are compared, length included.
+def judge(
+    points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cosine: bool
+) -> Steps[tuple[list[Verdict], tuple[str, ...]]]:
+    """One verdict for each point, in steps, and the paths of the texts that were compared. ``is_cosine``: whether the neighbours' scores are cosine
+    similarities; else their vectors are compared, length included.
     """
     judging = _Judge(points, near, policy, is_cosine=is_cosine)
     verdicts: list[Verdict] = []
@@ -89,7 +91,7 @@ def judge(points: NewPoints, near: Neighbours, policy: ResolvedPolicy, *, is_cos
                 continue
             yield  # its texts and those of its neighbours are read: a millisecond, usually
             verdicts.append(judging.verdict(row, similarities))
-    return verdicts
+    return verdicts, judging.paths
 
 
 class _Judge:
@@ -106,6 +108,7 @@ class _Judge:
         self._stays = [last[identifier] == row for row, identifier in enumerate(points.ids)]
         self._ids = frozenset(last)
         self._holders: dict[int, Holder] = {}
+        self.paths: tuple[str, ...] = ()
         keys = policy.tenant_keys
         self._tenants = [tenant_of(keys, fields) for fields in (*points.fields, *near.fields)]
 
@@ -122,6 +125,7 @@ class _Judge:
         """Of the points, then of the neighbours."""
         fields = fields_of(self.policy)
         texts = self._texts() if fields.guesses else ()
+        self.paths = (*fields.text, *texts)
         each = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
         found: list[Record] = []
         for start in range(0, len(each), READ_POINTS):

@@ -30,10 +30,11 @@ TOLD = 5  # copies that the message of a refusal names
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A write with one verdict per point."""
+    """A write with one verdict per point. ``texts``: the paths of the texts that were compared."""
 
     points: NewPoints
     verdicts: Sequence[Verdict]
+    texts: Sequence[str] = ()
 
     def notes(self) -> Mapping[int, bytes]:
         """The notes for each copy, by its place in the write."""
@@ -106,7 +107,7 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
     """
     points, ignored = judged.points, ignored_of(policy.write)
     places = {identifier: row for row, identifier in enumerate(points.ids)}
-    payloads = _Payloads(verbs, points, policy.fields.text)
+    payloads = _Payloads(verbs, points, judged.texts)
     found: dict[int, bytes] = {}
     for row in judged.copies():
         if points.ids[row] in known.own:
@@ -240,7 +241,7 @@ def merged(
     removed: dict[bytes, bytes] = {}
     unheld = 0
     for family in _families(verbs, judged, known, policy):
-        found = settled(family, policy.write, policy.text_paths)
+        found = settled(family, policy.write, judged.texts)
         if not found.gone or not _is_possible(found, judged, known.own, waits=waits):
             continue
         if not _is_held(verbs, points, found):

@@ -2,8 +2,8 @@
 With `RUNNERS="local ray"` what is read once is joined by each of them, and all must find the same. With `KILLS=4` the
 sweep is killed four times first; each run continues the one before.
 
-The collection is in memory, so that the figures are of the sweep and not of a database. A fifth of the points are copies of others:
-equal ones, with a word more, with a word changed, and without a text.
+The collection is in memory, so that the figures are of the sweep and not of a database. A sixth of the points are copies of others:
+equal texts, parts of texts, and equal vectors without a text. As many have one word changed, and are no copies.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from vecsieve.proxy.jobs.sweep.report import Report
 from vecsieve.proxy.jobs.sweep.run import lines, opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
 
-DIMENSION, WORDS = 384, 40
-COPIED = 5  # one point in so many is a copy
+DIMENSION, WORDS, SENTENCE = 384, 40, 8
+COPIED = 5  # one point in so many is made of another
+BARE = 10  # one in so many has no text
+NOISE = 0.15
+CHANGED = 2
 LIFE_SECONDS = 45e-6  # of a process that is killed, for each point: a fifth of what the sweep takes on two cores
 
 
 def planted(count: int) -> tuple[list[Point], npt.NDArray[np.intp]]:
-    """So many points in any order, and whose copy each is."""
+    """So many points in any order, and what each says: copies have one label."""
     draw = np.random.default_rng(1)
     vocabulary = np.array([f"word{number}" for number in range(5000)])
     originals = count - count // COPIED
@@ -50,16 +53,25 @@ def planted(count: int) -> tuple[list[Point], npt.NDArray[np.intp]]:
         own = np.random.default_rng((2, label))
         vector = middle + own.normal(size=DIMENSION)
         words = own.choice(vocabulary, WORDS).tolist()
-        if number >= originals:
-            noise, edit = ((0.0, ""), (0.15, "more"), (0.18, "change"), (0.12, "none"))[number % 4]
-            vector = vector + noise * np.linalg.norm(vector) / np.sqrt(DIMENSION) * draw.normal(size=DIMENSION)
-            words = {"": words, "more": [*words, "more"], "change": [*words[:9], "other", *words[10:]], "none": []}[
-                edit
-            ]
-        payload = {"text": " ".join(words)} if words else {}
+        if label % BARE == 0:
+            words = []
+        elif number >= originals:
+            vector = vector + NOISE * np.linalg.norm(vector) / np.sqrt(DIMENSION) * draw.normal(size=DIMENSION)
+            edit = number % 3
+            words = (words, words[SENTENCE:], [*words[:9], "other", *words[10:]])[edit]
+            if edit == CHANGED:
+                labels[number] = count + label
+        payload = {"text": written(words)} if words else {}
         made.append(Point(id=int(order[number]), vector=vector.astype(np.float32), payload=payload))
     by_id = np.argsort(order)
     return [made[place] for place in by_id.tolist()], labels[by_id]
+
+
+def written(words: Sequence[str]) -> str:
+    """The words in sentences."""
+    return " ".join(
+        f"{' '.join(words[start : start + SENTENCE])}.".capitalize() for start in range(0, len(words), SENTENCE)
+    )
 
 
 @contextmanager

@@ -144,10 +144,10 @@ def test_the_shell_can_complete(refused: Refused) -> None:
 
 
 def test_a_shell_completes_the_options_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = {"_VECSIEVE_COMPLETE": "complete_bash", "COMP_WORDS": "vecsieve sweep --simi", "COMP_CWORD": "2"}
+    words = {"_VECSIEVE_COMPLETE": "complete_bash", "COMP_WORDS": "vecsieve sweep --ignore-m", "COMP_CWORD": "2"}
     for name, value in words.items():
         monkeypatch.setenv(name, value)
-    assert vecsieve(before="sys.argv[0] = 'vecsieve'").stdout.strip() == "--similarity"
+    assert vecsieve(before="sys.argv[0] = 'vecsieve'").stdout.strip() == "--ignore-metadata"
 
 
 def test_the_defaults_that_help_shows_are_those_of_the_settings(

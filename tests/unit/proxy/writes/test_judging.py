@@ -68,7 +68,8 @@ def judged(
         vectors=np.array([vectors[i] for _, i, _, _ in near] if vectors else np.empty((len(near), 0)), np.float32),
         fields=tuple(told(payload, keys) for *_, payload in near),
     )
-    return finished(judge(points, neighbours, by, is_cosine=vectors is None if is_cosine is None else is_cosine))
+    verdicts, _ = finished(judge(points, neighbours, by, is_cosine=vectors is None if is_cosine is None else is_cosine))
+    return verdicts
 
 
 def text(words: str) -> dict[str, object]:

@@ -44,7 +44,7 @@ def told(*each: tuple[dict[str, Any], int | None]) -> Judged:
         earlier = [b"%d" % made["id"] for made, other in each[:row] if other == of]
         same = dict.fromkeys([] if of is None else [b"%d" % of, *earlier])
         verdicts.append(Verdict(WriteTier.EXACT, 0.99, b"%d" % of, holders=tuple(same)) if of is not None else UNIQUE)
-    return Judged(written(*(made for made, _ in each)), verdicts)
+    return Judged(written(*(made for made, _ in each)), verdicts, ("text",))
 
 
 def judged(*each: tuple[int, int | None]) -> Judged:
