@@ -309,24 +309,22 @@ class WriteGate:
     async def _known_of(
         self, verbs: LeavesPointsOut, exchange: Questioner, judged: Judged, until: float, policy: ResolvedPolicy
     ) -> Known:
-        """What is stored under the ids of the copies; and the points that hold them, unless nothing but texts counts. Asked for together."""
+        """What is stored under the ids of the copies; and the points that hold them, unless nothing but texts counts. One read."""
         points, write, is_merging = judged.points, exchange.operation, policy.write.mode == "merge"
         own, holders = judged.own_ids(is_merging=is_merging), judged.stored_holders()
         needs_holders = is_merging or ALL not in ignored_of(policy.write)
-        questions = [*(verbs.ask_stored(write, points, own, whole=is_merging) if own else ())]
-        asked = len(questions)
-        if holders and needs_holders:
-            questions += verbs.ask_stored(write, points, holders, whole=True)
+        ids = list(dict.fromkeys([*own, *(holders if needs_holders else ())]))
+        questions = verbs.ask_stored(write, points, ids, whole=needs_holders) if ids else ()
         bodies = await self._reads.answers(exchange, questions, until) if questions else []
 
-        def read(which: Sequence[bytes]) -> dict[bytes, bytes]:
-            return {identifier: point for body in which for identifier, point in verbs.stored(points, body).items()}
+        def read() -> Known:
+            found = {identifier: point for body in bodies for identifier, point in verbs.stored(points, body).items()}
+            return Known(
+                own={each: found[each] for each in own if each in found},
+                holders={each: found[each] for each in holders if each in found} if needs_holders else None,
+            )
 
-        return await self._reads.done(
-            exchange,
-            lambda: Known(own=read(bodies[:asked]), holders=read(bodies[asked:]) if needs_holders else None),
-            bodies,
-        )
+        return await self._reads.done(exchange, read, bodies)
 
     def _stored(self, change: Change, write: Operation) -> None:
         """Tell of a write that was carried out."""

@@ -127,7 +127,7 @@ async def test_pools_begin_at_the_factor_and_follow_what_pages_reach_within_the_
         await raw_exchange(proxy.port, request(search(8)))
         proxy.process.egress.resize(int(extra_bytes(proxy)) + 100)
         await raw_exchange(proxy.port, request(search(8)))
-        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [16, 64, 200, 41, 16]
+        assert [json.loads(received.content)["limit"] for received in upstream.requests] == [16, 64, 256, 41, 16]
 
 
 async def test_without_a_budget_the_gauge_is_infinite() -> None:

@@ -20,7 +20,7 @@ UPSERT = "/qdrant.Points/Upsert"
 
 def upsert(*ids: int) -> bytes:
     vectors = pb.Vectors(vector=pb.Vector(dense=pb.DenseVector(data=[1.0, 0.0, 0.5])))
-    payload = {"text": pb.Value(string_value="the same words")}
+    payload = {"text": pb.Value(string_value="it has all the same words")}
     points = [pb.PointStruct(id=pb.PointId(num=each), vectors=vectors, payload=payload) for each in ids]
     message: bytes = pb.UpsertPoints(collection_name="c", points=points).SerializeToString()
     return message
@@ -42,7 +42,7 @@ DESCRIBED = pb.GetCollectionInfoResponse(
 
 
 def near(score: float) -> Any:
-    hit = pb.ScoredPoint(id=pb.PointId(num=9), score=score, payload={"text": pb.Value(string_value="the same words")})
+    hit = pb.ScoredPoint(id=pb.PointId(num=9), score=score, payload={"text": pb.Value(string_value="it has all the same words")})
     return pb.QueryBatchResponse(result=[pb.BatchResult(result=[hit])])
 
 

@@ -23,11 +23,12 @@ DESCRIBED: Any = {
         "indexes": [{"fieldName": "vec", "indexName": "vec", "metricType": "COSINE"}],
     },
 }
-NEAR: Any = {"code": 0, "topks": [1], "data": [{"distance": 0.99, "id": 9, "text": "the same words"}]}
+NEAR: Any = {"code": 0, "topks": [1], "data": [{"distance": 0.99, "id": 9, "text": "it has all the same words"}]}
+HOLDER: Any = {"code": 0, "data": [{"id": "9", "vec": [1.0, 0.5], "text": "it has all the same words"}]}
 STORED: Any = {"code": 0, "data": {"insertCount": 1, "insertIds": [1]}}
 LIMITED: Any = {"code": 8, "message": "rate limit exceeded[rate=0.1]"}
 INSERT = "/v2/vectordb/entities/insert"
-BODY = b'{"collectionName": "docs", "data": [{"id":1, "vec":[1.0,0.50], "text":"the same words"}]}'
+BODY = b'{"collectionName": "docs", "data": [{"id":1, "vec":[1.0,0.50], "text":"it has all the same words"}]}'
 Came = list[tuple[str, bytes]]
 
 
@@ -39,7 +40,7 @@ async def gated(near: Any, *, described: Any = DESCRIBED, **write: object) -> As
         "collections/describe": described,
         "entities/search": near,
         "entities/insert": write.pop("stored", STORED),
-        "entities/query": write.pop("queried", {"code": 0, "data": []}),
+        "entities/query": write.pop("queried", HOLDER),
         "entities/delete": {"code": 0, "data": {}},
     }
     more = {"journal": {"path": str(write.pop("journal"))}} if "journal" in write else {}
@@ -178,7 +179,7 @@ async def test_what_the_database_refuses_with_a_success_was_not_left_out(
         assert [name for name, _ in came].count("entities/query") == 1
     with closing(sqlite3.connect(tmp_path / "j.db")) as journal:
         rows = journal.execute("SELECT state, collection, id, point FROM points").fetchall()
-    assert rows == [(state, "default/docs", b"1", b'{"id":1, "vec":[1.0,0.50], "text":"the same words"}')]
+    assert rows == [(state, "default/docs", b"1", b'{"id":1, "vec":[1.0,0.50], "text":"it has all the same words"}')]
 
 
 async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> None:
@@ -189,11 +190,11 @@ async def test_a_write_of_which_nothing_is_left_is_not_sent(tmp_path: Path) -> N
 
 FIELDS: Any = [
     *DESCRIBED["data"]["fields"],
-    {"name": "text", "type": "VarChar", "params": [{"key": "max_length", "value": "20"}]},
+    {"name": "text", "type": "VarChar", "params": [{"key": "max_length", "value": "30"}]},
     {"name": "n", "type": "Int64", "nullable": True},
 ]
 TYPED: Any = {"code": 0, "data": {**DESCRIBED["data"], "fields": FIELDS}}
-OLD: Any = {"id": "9", "vec": [1.0, 0.5], "text": "The same words!", "n": "5", "tag": "t"}
+OLD: Any = {"id": "9", "vec": [1.0, 0.5], "text": "It has all the same words!", "n": "5", "tag": "t"}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ OLD: Any = {"id": "9", "vec": [1.0, 0.5], "text": "The same words!", "n": "5", "
         ({"n": None, "tag": None}, {"tag": None}),
         # A query shows decimals of 64 bits for these, in which other numbers are the same.
         ({"tag": 2**60}, None),
-        ({"text": "The same words, as a longer text"}, None),
+        ({"text": "It has all the same words. And a second sentence."}, None),
     ],
 )
 async def test_a_row_gets_what_a_stored_one_has_in_the_types_of_its_fields_or_is_stored_as_it_came(
@@ -221,5 +222,5 @@ async def test_a_row_gets_what_a_stored_one_has_in_the_types_of_its_fields_or_is
         assert (body, names.count("entities/delete")) == (BODY, 0)
         return
     (row,) = json.loads(body)["data"]
-    assert row == {"id": 1, "vec": [1.0, 0.5], "text": "The same words!", **sent}
+    assert row == {"id": 1, "vec": [1.0, 0.5], "text": "It has all the same words!", **sent}
     assert names[-3:] == ["entities/insert", "entities/query", "entities/delete"]

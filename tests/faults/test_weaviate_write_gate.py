@@ -23,7 +23,7 @@ SCHEMA: Any = {
     "vectorIndexConfig": {"distance": "cosine"},
     "properties": [{"name": name, "dataType": ["text"]} for name in ("text", "_vecsieve")],
 }
-NEAR: Any = {"data": {"Get": {"a0": [{"text": "the same words", "_additional": {"id": "b", "distance": 0.01}}]}}}
+NEAR: Any = {"data": {"Get": {"a0": [{"text": "it has all the same words", "_additional": {"id": "b", "distance": 0.01}}]}}}
 STORED = b"\x0d\x00\x00\x80\x3e"
 KEY = (
     ("authorization", "Bearer sesame"),
@@ -37,7 +37,7 @@ Came = list[tuple[str, Mapping[str, str]]]
 
 def batch() -> bytes:
     made = message_type("BatchObjectsRequest")()
-    properties = {"non_ref_properties": {"text": "the same words"}}
+    properties = {"non_ref_properties": {"text": "it has all the same words"}}
     made.objects.add(uuid="a", collection="Docs", vector_bytes=packed([1, 0.5]), properties=properties)
     return bytes(made.SerializeToString())
 
@@ -169,7 +169,7 @@ class Objects:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"_vecsieve": "kept"}, {"text": "the same words", "_vecsieve": "kept"}),
+        ({"_vecsieve": "kept"}, {"text": "it has all the same words", "_vecsieve": "kept"}),
         # A property that the server does not describe, such as one that was removed, and one of another type.
         ({"gone": "a"}, None),
         ({"_vecsieve": 5}, None),
@@ -179,7 +179,7 @@ async def test_an_object_gets_what_its_properties_hold_and_is_stored_as_it_came_
     tmp_path: Path, more: dict[str, Any], expected: dict[str, Any] | None
 ) -> None:
     """The copy stays beside it then, and the write counts as unsupported."""
-    server = Objects({"text": "the same words", **more})
+    server = Objects({"text": "it has all the same words", **more})
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app)

@@ -32,7 +32,9 @@ def states(path: Path) -> dict[bytes, str]:
 
 
 class Database(FaultyUpstream):
-    """Finds point 9, a copy, near the first point of each write, and nothing near the others. ``stored``: which ids it has."""
+    """Finds point 9, a copy, near the first point of each write, and nothing near the others. ``stored``: which further ids it
+    has.
+    """
 
     def __init__(self, *stored: int, answer: bytes = STORED) -> None:
         self.stored = stored
@@ -52,8 +54,10 @@ class Database(FaultyUpstream):
             body["result"] += [{"points": []}] * (count - 1)
             return reply(json.dumps(body).encode(), headers=[JSON])
         if received.line.startswith(b"POST"):
-            ids = [{"id": each} for each in json.loads(received.content)["ids"] if each in self.stored]
-            return reply(json.dumps({"result": ids, "status": "ok", "time": 0}).encode(), headers=[JSON])
+            payload = json.loads(upsert(1))["points"][0]["payload"]
+            ids = [each for each in json.loads(received.content)["ids"] if each in (9, *self.stored)]
+            result = [{"id": each, "payload": payload} for each in ids]
+            return reply(json.dumps({"result": result, "status": "ok", "time": 0}).encode(), headers=[JSON])
         return self.answer
 
     @property

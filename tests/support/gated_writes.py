@@ -21,7 +21,7 @@ Neighbours = Callable[[Talk, Received], Awaitable[bool]]
 
 def upsert(*ids: int, vector: Sequence[float] = (1.0, 0.0, 0.0, 0.5)) -> bytes:
     """Points that all are the same but for their ids."""
-    points = [{"id": each, "vector": list(vector), "payload": {"text": "the same words"}} for each in ids]
+    points = [{"id": each, "vector": list(vector), "payload": {"text": "it has all the same words"}} for each in ids]
     return json.dumps({"points": points}, separators=(",", ":")).encode()
 
 
@@ -35,7 +35,7 @@ def put(body: bytes, *, headers: bytes = b"", target: bytes = TARGET, method: by
 
 def found(*each: tuple[int, float]) -> bytes:
     """One list of neighbours with the same words."""
-    points = [{"id": i, "version": 1, "score": score, "payload": {"text": "the same words"}} for i, score in each]
+    points = [{"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in each]
     return reply(json.dumps({"result": [{"points": points}], "status": "ok", "time": 0}).encode(), headers=[JSON])
 
 
