@@ -41,7 +41,7 @@ def test_the_demo_ends_well_in_under_a_minute_and_complains_of_nothing(plain: Do
 def test_the_demo_shows_both_lists_what_was_copied_and_what_came_in(plain: Done) -> None:
     assert "7 of 8 repeat a result above, 7 left out" in plain.out
     assert "no repeats, 7 came in" in plain.out
-    assert plain.out.count("= same text as") == 7
+    assert plain.out.count("= says the same as") == 7
     assert plain.out.count("+ came in, was number") == 7
 
 

@@ -71,10 +71,15 @@ def search(headers: bytes = b"", *, namespace: bytes = b"n%20s") -> bytes:
 
 
 def behind(
-    upstream: FaultyUpstream, *, integrated: str = "fetch", budget: int | None = None, **settings: Any
+    upstream: FaultyUpstream,
+    *,
+    integrated: str = "fetch",
+    budget: int | None = None,
+    texts: str | None = "edited",
+    **settings: Any,
 ) -> AbstractAsyncContextManager[Running]:
     own = {"index_host": upstream.url, "egress_budget_bytes": budget}
-    policy = {"fetch": {"integrated": integrated}}
+    policy = {"fetch": {"integrated": integrated}, "texts": texts}
     return running(upstream.url, backend="pinecone", pinecone=own, policy=policy, **settings)
 
 
@@ -94,7 +99,7 @@ def looked(proxy: Running, result: str) -> float:
 
 
 async def test_a_lookup_carries_the_clients_credentials_and_nothing_of_its_body() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream) as proxy:
+    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, texts=None) as proxy:
         answer = await raw_exchange(proxy.port, search(b"Accept-Encoding: gzip\r\nX-VecSieve-Mode: on\r\n"))
         assert told(answer) == (DISTINCT, OWN_UNITS + EXTRA_UNITS)
         (sent,) = lookups(upstream)
@@ -227,7 +232,7 @@ async def test_in_shadow_the_answer_is_upstreams_and_the_bill_is_shown() -> None
 
 
 async def test_once_the_months_budget_is_spent_nothing_is_looked_up() -> None:
-    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, budget=1) as proxy:
+    async with FaultyUpstream(pinecone()) as upstream, behind(upstream, budget=1, texts=None) as proxy:
         assert told(await raw_exchange(proxy.port, search())) == (DISTINCT, OWN_UNITS + EXTRA_UNITS)
         assert told(await raw_exchange(proxy.port, search())) == (FIRSTS, OWN_UNITS)
         assert len(lookups(upstream)) == 1

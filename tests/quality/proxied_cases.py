@@ -73,7 +73,8 @@ POINTS, SEARCHES = 256, 32  # in one request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The page of one case in one layout, searched in one way. ``lost``, ``stayed``: numbers of its texts. ``lacking``: results fewer than
+    """The page of one case in one layout, searched in one way. ``lost``, ``stayed``: numbers of its texts; one that a result of the page has as it is, is
+    not lost. ``lacking``: results fewer than
     asked for, of a page that could be full of different ones.
     """
 
@@ -177,10 +178,14 @@ def _seen(layout: str, case: Case, page: Sequence[int], is_beside: bool, is_reve
         case=case,
         is_beside=is_beside,
         is_reversed=is_reversed,
-        lost=case.lost(texts),
+        lost=tuple(number for number in case.lost(texts) if not _stands(case.texts[number], case, texts)),
         stayed=case.staying(texts),
         lacking=_limit(case) - len(page) if is_beside else 0,
     )
+
+
+def _stands(text: str, case: Case, page: Sequence[int]) -> bool:
+    return any(text in case.texts[number] for number in page)
 
 
 def _put(engine: str, path: str, body: Payload) -> None:

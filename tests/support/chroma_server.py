@@ -81,7 +81,7 @@ def records(copies: int, space: str) -> dict[str, Any]:
         text = " ".join("".join(chr(97 + letter) for letter in words.integers(0, 26, size=7)) for _ in range(9))
         for copy in range(copies):
             made["ids"].append(f"f{base}-{copy}")
-            made["embeddings"].append(floats(lengths[base] * vector + rng.normal(scale=0.002, size=DIMENSION)))
+            made["embeddings"].append(floats(lengths[base] * vector + rng.normal(scale=0.001, size=DIMENSION)))
             made["documents"].append(None if base % 7 == 3 else f"é {text}")
             made["metadatas"].append({"n": base, "f": 1.5, "big": 2**53 + base, "tag": f"t{base % 5}"})
     return made

@@ -164,7 +164,7 @@ def _wrong(line: _Line, rows: int) -> str:
 
 def _case(line: _Line, known: Vectors, rng: np.random.Generator) -> Case:
     if line.first_vector is None or line.query_vector is None:
-        vectors, query = _near(len(line.texts), known.shape[1], rng)
+        vectors, query = _near(line.texts, known.shape[1], rng)
     else:
         vectors = known[line.first_vector : line.first_vector + len(line.texts)]
         query = known[line.query_vector]
@@ -174,11 +174,11 @@ def _case(line: _Line, known: Vectors, rng: np.random.Generator) -> Case:
     )  # fmt: skip
 
 
-def _near(count: int, width: int, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
-    """(count, width) vectors that are nearly equal, and what they have in common, (width,)."""
+def _near(texts: Sequence[str], width: int, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
+    """(texts, width) vectors that are nearly equal, of equal texts equal, and what they have in common, (width,)."""
     common = unit(rng.normal(size=(1, width)).astype(np.float32))
-    noise = rng.normal(scale=APART / np.sqrt(width), size=(count, width)).astype(np.float32)
-    return unit(common + noise), common[0]
+    noise = rng.normal(scale=APART / np.sqrt(width), size=(len(texts), width)).astype(np.float32)
+    return unit(common + noise[[texts.index(text) for text in texts]]), common[0]
 
 
 def _filler_vectors(folder: Path, count: int, width: int, rng: np.random.Generator) -> Vectors:

@@ -92,7 +92,7 @@ def test_the_better_ranked_text_stays_in_either_order(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_leaves_is_no_loss_and_nothing_is_wrong_either_way(tmp_path: Path) -> None:
-    lines = [{"texts": [RED, RED], "groups": [[0, 1]]}, {"texts": [RED, BLUE], "either": True}]
+    lines = [{"texts": [RED, f"{RED} "], "groups": [[0, 1]]}, {"texts": [RED, BLUE], "either": True}]
     same, either = outcomes(file(tmp_path / "a", *lines), MERGES_ALL)
     assert [(page.lost, page.stayed) for page in same.pages] == [((), ()), ((), ())]
     assert [page.lost for page in either.pages] == [(1,), (0,)]
