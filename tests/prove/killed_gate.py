@@ -47,6 +47,8 @@ AGAIN_SECONDS = 0.02
 # After the faults: the gate rests for ten seconds at most.
 JUDGES_AGAIN_SECONDS = 60.0
 OUTCOME = re.compile(r'vecsieve_writes_total\{backend="\w+",outcome="(\w+)"\} ([0-9.]+)')
+# In which copies differ here.
+SETTINGS = "policy: {write: {ignore: [tag, tags, n]}}"
 
 
 class World:
@@ -59,6 +61,8 @@ class World:
         self.relay = Relay(self.database.port)
         self.relay_url = f"http://127.0.0.1:{self.relay.port}"
         own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in write.items()}
+        self._config = folder / "settings.yaml"
+        self._config.write_text(SETTINGS)
         self._environment = {
             **own,
             **self.database.settings(self.relay_url),
@@ -71,8 +75,8 @@ class World:
         self.url = f"http://127.0.0.1:{self.front.port}"
 
     def _serve(self) -> stack.Command:
-        ports = ("--listen", f"127.0.0.1:{self._proxy_port}", "--admin", "127.0.0.1:0")
-        running = stack.Command(("serve", *ports), self._environment, module=None)
+        options = ("--config", str(self._config), "--listen", f"127.0.0.1:{self._proxy_port}", "--admin", "127.0.0.1:0")
+        running = stack.Command(("serve", *options), self._environment, module=None)
         self._admin = running.addresses(self.database.listeners)["admin"]
         return running
 
