@@ -87,6 +87,8 @@ def fetching(direct: str) -> Iterator[tuple[str, str]]:
 
 def proxied(direct: str, integrated: str) -> AbstractContextManager[tuple[str, str]]:
     environment = {"VECSIEVE_POLICY_FETCH_INTEGRATED": integrated}
+    if integrated == "fetch":
+        environment["VECSIEVE_POLICY_TEXTS"] = "none"  # where two results have texts, vectors decide nothing
     return serve(direct, "--backend", "pinecone", "--mode", "on", environment=environment)
 
 

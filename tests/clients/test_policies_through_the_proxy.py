@@ -26,7 +26,9 @@ rules:
   - collection: in-mmr-order
     policy: {order: mmr, mmr: {lambda: 0.7}}
   - collection: short
-    policy: {short: allow}
+    policy: {texts: none, short: allow}
+  - collection: filled
+    policy: {texts: none}
   - collection: always
     policy: {when: always}
   - collection: ghost
@@ -36,7 +38,18 @@ rules:
   - collection: "*-off"
     policy: {mode: off}
 """
-COLLECTIONS = ("tenants", "texts", "in-mmr-order", "short", "always", "ghost", "classical", "plain", "switched-off")
+COLLECTIONS = (
+    "tenants",
+    "texts",
+    "in-mmr-order",
+    "short",
+    "filled",
+    "always",
+    "ghost",
+    "classical",
+    "plain",
+    "switched-off",
+)
 FAMILIES, COPIES = 12, 4
 NAMED = ["oak", "birch", "maple", "pine", "cedar", "willow", "aspen", "elm", "beech", "hazel", "larch", "rowan"]
 QUERY = [float(value) for value in planted.bases()[:6].sum(axis=0)]
@@ -52,7 +65,7 @@ PAYLOADS: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
-    """The engine's, the proxy's and its admin URL; every collection holds the same points."""
+    """The engine's, the proxy's and its admin URL; every collection holds the same points, but for the words of "ghost"."""
     file = tmp_path_factory.mktemp("settings") / "vecsieve.yaml"
     file.write_text(RULES)
     with start_embedded_process() as engine:
@@ -66,19 +79,28 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
 
 
 def load(client: QdrantClient, collection: str) -> None:
-    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies hold longer texts, no two alike."""
+    """Copies 0 and 1 of every family are one tenant's, 2 and 3 another's; later copies have more blanks in the same text.
+
+    In "ghost" they say more instead, no two alike.
+    """
     client.create_collection(collection, models.VectorParams(size=planted.DIMENSION, distance=models.Distance.COSINE))
     rng = np.random.default_rng(planted.RNG_SEED)
     points = [
         models.PointStruct(
             id=family * 10 + copy,
-            vector=(vector + rng.normal(scale=0.003, size=planted.DIMENSION)).tolist(),
-            payload={"tenant": copy // 2, "body": f"{NAMED[family]} stays on" + " and on" * copy, "n": 2**63 + family},
+            vector=(vector + rng.normal(scale=0.001, size=planted.DIMENSION)).tolist(),
+            payload={"tenant": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family},
         )
         for family, vector in enumerate(planted.bases()[:FAMILIES])
         for copy in range(COPIES)
     ]
     client.upsert(collection, points, wait=True)
+
+
+def body(collection: str, family: int, copy: int) -> str:
+    if collection == "ghost":
+        return f"{NAMED[family]} stays on" + " and on" * copy
+    return (" " * (copy + 1)).join((NAMED[family], "stays", "on"))
 
 
 def alias(collection: str, name: str) -> models.CreateAliasOperation:
@@ -153,7 +175,8 @@ def test_a_short_page_is_short_only_where_it_is_allowed(told: tuple[str, str, st
     _, proxy, _ = told
     assert len(ask(proxy, "short", limit=30)) == FAMILIES
     assert len(ask(proxy, "short", limit=30, offset=0)) == FAMILIES
-    assert len(ask(proxy, "plain", limit=30)) == 30
+    assert len(ask(proxy, "filled", limit=30)) == 30
+    assert len(ask(proxy, "plain", limit=30)) == FAMILIES, "a proven copy fills no page"
 
 
 def test_always_acts_on_copies_as_redundant_does(told: tuple[str, str, str]) -> None:

@@ -49,7 +49,10 @@ def family(identifier: int) -> int:
 
 
 def load(client: QdrantClient, *, copies: int, prefix: str, metrics: Iterable[str] = METRICS) -> None:
-    """One collection for each of ``metrics``; ``copies`` of every base with small noise; ids are base * 10 + copy."""
+    """One collection for each of ``metrics``; ``copies`` of every base with small noise; ids are base * 10 + copy.
+
+    A family has one text, and vectors so near that they merge where a client hides the text.
+    """
     rng = np.random.default_rng(RNG_SEED + copies)
     for name in metrics:
         distance = METRICS[name]
@@ -60,7 +63,7 @@ def load(client: QdrantClient, *, copies: int, prefix: str, metrics: Iterable[st
         points = [
             models.PointStruct(
                 id=base * 10 + copy,
-                vector=(vector + rng.normal(scale=0.004, size=DIMENSION)).tolist(),
+                vector=(vector + rng.normal(scale=0.001, size=DIMENSION)).tolist(),
                 payload={
                     "text": f"{TEXT} {base}",
                     "copy": copy,
