@@ -275,7 +275,7 @@ class Metrics(Instruments):
     breaker_state = GaugeSpec("1 for the breaker's current state.", Label.of("state", BreakerState), mode="livemax")
     learned_collections = GaugeSpec("Collections with a learned limit.")
     texts_collections = GaugeSpec(
-        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown)
+        "Collections by what is known of where their texts are.", Label.of("texts", TextsKnown), mode="livemax"
     )
     egress_budget_remaining_bytes = GaugeSpec("Remaining egress budget of this month; +Inf without a budget.")
     event_loop_lag_seconds = HistogramSpec("How late the event loop wakes.", LAG)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.scripted_qdrant import JSON, honest, request, search
+from support.scripted_qdrant import COPIES, JSON, honest, request, search
 
 PAUSE_SECONDS = 0.03
 CLIENTS_LIMIT = (
@@ -26,6 +26,26 @@ ROUND = (
     request(search(CLIENTS_LIMIT), headers=b"x-vecsieve-mode: sideways\r\n"),
     b"GET /collections HTTP/1.1\r\nHost: db\r\nConnection: close\r\n\r\n",
 )
+
+
+# One for each direction of the vectors.
+TEXTS = (
+    "The north gate of the harbour opens at nine in the morning.",
+    "Visitors leave their bags at the desk in the hall.",
+    "A ticket for the tower costs four crowns on weekdays.",
+    "The last boat to the island leaves before sunset.",
+)
+
+
+def _with_texts(received: Received) -> bytes:
+    """The honest answer, with payloads if they are wanted."""
+    answer = honest(received)
+    if b"with_payload" not in received.content:
+        return answer
+    found = json.loads(answer.split(b"\r\n\r\n", 1)[1])
+    for point in found["result"]["points"]:
+        point["payload"] = {"text": TEXTS[COPIES[point["id"]]]}
+    return reply(json.dumps(found, separators=(",", ":")).encode(), headers=[JSON])
 
 
 @dataclass
@@ -47,7 +67,7 @@ class Hurt:
             return reply(b'{"result":{"collections":[]},"status":"ok","time":0.0}', headers=[JSON])
         if self.is_hurt and BROKEN in received.line and json.loads(received.content)["limit"] > CLIENTS_LIMIT:
             return reply(b'{"result":', headers=[JSON])
-        return honest(received)
+        return _with_texts(received)
 
     def upstream(self) -> FaultyUpstream:
         """The database."""
