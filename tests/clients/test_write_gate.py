@@ -13,6 +13,7 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import over_grpc
+from support.write_gates import said
 
 SIZE = 8
 NOTE = "_vecsieve"
@@ -55,7 +56,7 @@ def vector(axis: int, *, tilt: float = 0.0) -> list[float]:
 
 
 def struct(identifier: int | str, axis: int, text: str, *, tilt: float = 0.0, **payload: Any) -> models.PointStruct:
-    return models.PointStruct(id=identifier, vector=vector(axis, tilt=tilt), payload={"text": text, **payload})
+    return models.PointStruct(id=identifier, vector=vector(axis, tilt=tilt), payload={"text": said(text), **payload})
 
 
 def made(client: QdrantClient, name: str, distance: models.Distance = models.Distance.COSINE) -> QdrantClient:
@@ -98,14 +99,14 @@ def test_a_filter_leaves_copies_out(world: World, transport: str) -> None:
 
 def test_columns_and_updates_are_read_as_well(world: World) -> None:
     client = made(world.client("rest"), "forms")
-    batch = models.Batch(ids=[1, 2], vectors=[vector(0), vector(0)], payloads=[{"text": "a"}, {"text": "a"}])
+    batch = models.Batch(ids=[1, 2], vectors=[vector(0), vector(0)], payloads=[{"text": said("a")}] * 2)
     client.upsert("forms", batch)
     client.batch_update_points(
         "forms", [models.UpsertOperation(upsert=models.PointsList(points=[struct(3, 0, "a", n=[1, 2.50])]))]
     )
     assert notes(client, "forms") == {2: (1, "exact"), 3: (1, "exact")}
     assert client.retrieve("forms", [3])[0].payload == {
-        "text": "a",
+        "text": said("a"),
         "n": [1, 2.5],
         NOTE: {"duplicate_of": 1, "similarity": 1.0, "tier": "exact"},
     }

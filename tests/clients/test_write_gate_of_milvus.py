@@ -15,7 +15,7 @@ import pytest
 from support import milvus_server as milvus
 from support.milvus_server import NEEDS_MILVUS, connected
 from support.stack import exchange, serve
-from support.write_gates import writing
+from support.write_gates import said, writing
 
 pytestmark = NEEDS_MILVUS
 
@@ -67,7 +67,7 @@ def originals(client: Any, name: str, every: str = 'id != ""') -> dict[str, obje
 
 
 def row(identifier: str, axis: int, text: str, **more: Any) -> dict[str, Any]:
-    return {"id": identifier, "vec": vector(axis), "text": text, **more}
+    return {"id": identifier, "vec": vector(axis), "text": said(text), **more}
 
 
 def counted(admin: str, name: str, label: str = "") -> float:
@@ -132,9 +132,9 @@ def test_rows_whose_ids_the_database_makes_are_copies_of_stored_rows_and_of_rows
 ) -> None:
     created(direct, "automatic", auto_id=True)
     client = connected(annotating[0])
-    first = client.insert("automatic", [{"vec": vector(0), "text": "alpha"}])
+    first = client.insert("automatic", [{"vec": vector(0), "text": said("alpha")}])
     client.insert(
-        "automatic", [{"vec": vector(axis), "text": text} for axis, text in ((0, "alpha"), (1, "b"), (1, "b"))]
+        "automatic", [{"vec": vector(axis), "text": said(text)} for axis, text in ((0, "alpha"), (1, "b"), (1, "b"))]
     )
     found = sorted(map(str, originals(client, "automatic", "id >= 0").values()))
     assert found == sorted(["None", "None", str(first["ids"][0]), "#1"])
@@ -169,9 +169,9 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     name, plain, journal = f"skipped_{space}", f"plain_{space}", tmp_path / "j.db"
 
     def store(client: Any, into: str) -> list[Any]:
-        odd = {"id": "c", "vec": [1 / 3] * SIZE, "text": "alpha", "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
+        odd = {"id": "c", "vec": [1 / 3] * SIZE, "text": said("alpha"), "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
         answers = [
-            client.insert(into, [{"id": "a", "vec": [1 / 3] * SIZE, "text": "alpha"}, row("b", 1, "beta")]),
+            client.insert(into, [{"id": "a", "vec": [1 / 3] * SIZE, "text": said("alpha")}, row("b", 1, "beta")]),
             client.upsert(into, [odd, row("b", 1, "BETA"), row("d", 2, "gamma"), row("e", 2, "Gamma", n=2**60)]),
             client.insert(into, [row("f", 3, "delta"), row("g", 1, "beta")]),
         ]
@@ -181,7 +181,7 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
         created(direct, each, space=space)
     client = connected(direct)
     store(client, plain)
-    with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
+    with serve(direct, *BACKEND, environment=writing("skip", journal, "n", "tag", "more")) as (url, _):
         answers = store(connected(url), name)
     counts = [(each.get("insert_count", each.get("upsert_count")), list(each["ids"])) for each in answers]
     assert counts[1:] == [(2, ["b", "d"]), (1, ["f"]), (0, [])]
@@ -200,16 +200,22 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
     name, plain, journal = f"merged_{merge.replace('-', '_')}", f"plain_{merge.replace('-', '_')}", tmp_path / "j.db"
 
     def store(client: Any, into: str) -> None:
-        odd = {"id": "a", "vec": [1 / 3] * SIZE, "text": "ALPHA!", "tag": "ü", "more": {"a": [1, 0.1, None, True]}}
+        odd = {
+            "id": "a",
+            "vec": [1 / 3] * SIZE,
+            "text": said("ALPHA!"),
+            "tag": "ü",
+            "more": {"a": [1, 0.1, None, True]},
+        }
         client.insert(into, [odd, row("b", 1, "beta")])
         client.upsert(into, [row("b", 3, "delta"), row("d", 2, "GAMMA!"), row("e", 2, "Gamma", n=2**60)])
-        client.insert(into, [row("f", 4, "phi"), {"id": "g", "vec": [1 / 3] * SIZE, "text": "Alpha"}])
+        client.insert(into, [row("f", 4, "phi"), {"id": "g", "vec": [1 / 3] * SIZE, "text": said("Alpha")}])
 
     for each in (name, plain):
         created(direct, each)
     client = connected(direct)
     store(client, plain)
-    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": merge}
+    own = {**writing("merge", journal, "n", "tag", "more"), "VECSIEVE_POLICY_WRITE_MERGE": merge}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         store(connected(url), name)
         assert counted(admin, "write_points_removed_total") == (1 if merge == "keep-newest" else 0)
@@ -242,7 +248,7 @@ def typed(url: str, name: str, *, is_dynamic: bool = True) -> Any:
 
 def full(identifier: int, axis: int, text: str, **more: Any) -> dict[str, Any]:
     plain = {"size": 0.1, "weight": 0.1, "is_new": True, "tags": [], "counts": []}
-    return {"id": identifier, "vec": vector(axis), "text": text, **plain, **more}
+    return {"id": identifier, "vec": vector(axis), "text": said(text), **plain, **more}
 
 
 def united(client: Any, into: str) -> None:
@@ -280,7 +286,8 @@ def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_a
         typed(direct, each)
     client, journal = connected(direct), tmp_path / "j.db"
     united(client, "plain_united")
-    own = {**writing("merge", journal), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    ignore = ("n", "size", "weight", "is_new", "tag")
+    own = {**writing("merge", journal, *ignore), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         united(connected(url), "united")
         assert counted(admin, "writes_total", 'outcome="judged"') == 3
@@ -309,7 +316,7 @@ def test_of_copies_the_row_that_comes_stays_with_what_both_had_and_undo_stores_a
 def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counted(direct: str, tmp_path: Path) -> None:
     """An array of at most three; the write of another row beside it is merged."""
     typed(direct, "unheld", is_dynamic=False)
-    own = {**writing("merge", tmp_path / "j.db"), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
+    own = {**writing("merge", tmp_path / "j.db", "n"), "VECSIEVE_POLICY_WRITE_MERGE": "merge"}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         client = connected(url)
         client.insert("unheld", [full(1, 0, "alpha", tags=["a", "b"]), full(2, 1, "beta", n=1)])
@@ -343,7 +350,7 @@ def test_a_policy_of_your_own_unites_rows_and_what_it_returns_beyond_their_field
         assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
     found = everything_typed(connected(direct), "customised")
     assert {key: (row["n"], row["text"]) for key, row in found.items()} == {
-        2: (2, "text b"), 3: (3, "text c"), 11: (5, "text a+"), 12: (None, "Text b"), 13: (None, "Text c"),
+        2: (2, said("text b")), 3: (3, said("text c")), 11: (5, said("text a+")), 12: (None, said("Text b")), 13: (None, said("Text c")),
     }  # fmt: skip
 
 
@@ -352,15 +359,15 @@ def test_rows_whose_ids_the_database_makes_are_left_out_and_stored_again(direct:
     journal = tmp_path / "j.db"
     with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
         client = connected(url)
-        client.insert("automatic_skipped", [{"vec": vector(0), "text": "alpha"}])
-        more = [{"vec": vector(axis), "text": text} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))]
+        client.insert("automatic_skipped", [{"vec": vector(0), "text": said("alpha")}])
+        more = [{"vec": vector(axis), "text": said(text)} for axis, text in ((0, "Alpha"), (1, "beta"), (1, "Beta"))]
         assert client.insert("automatic_skipped", more)["insert_count"] == 1
     client = connected(direct)
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
-    assert sorted(each["text"] for each in stored) == ["alpha", "beta"]
+    assert sorted(each["text"] for each in stored) == [said("alpha"), said("beta")]
     assert "2 were stored" in undone(journal, direct)
     stored = everything_of(client, "automatic_skipped", "id >= 0").values()
-    assert sorted(each["text"] for each in stored) == ["Alpha", "Beta", "alpha", "beta"]
+    assert sorted(each["text"] for each in stored) == [said(each) for each in ("Alpha", "Beta", "alpha", "beta")]
     assert "0 points were left out" in undone(journal, direct)
 
 

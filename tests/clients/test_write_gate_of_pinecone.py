@@ -15,7 +15,7 @@ from pinecone.grpc import GrpcIndex
 from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
 from support.running import running
 from support.stack import exchange, serve
-from support.write_gates import SIZE, originals, settings, undone, vector, writing
+from support.write_gates import SIZE, originals, said, settings, undone, vector, writing
 
 
 def eventually(found: Callable[[], Any], expected: Any) -> None:
@@ -32,7 +32,7 @@ def test_a_write_with_copies_is_refused_as_pinecone_refuses(control: str, tmp_pa
         Pinecone(api_key=KEY, host=url) as client,
         client.index("cosine") as index,
     ):
-        same = [{"id": each, "values": vector(3), "metadata": {"text": "t"}} for each in ("1", "2")]
+        same = [{"id": each, "values": vector(3), "metadata": {"text": said("t")}} for each in ("1", "2")]
         with pytest.raises(ConflictError, match="1 of 2 points are copies"):
             index.upsert(vectors=same, namespace="rejected")
         assert index.upsert(vectors=same[:1], namespace="rejected").upserted_count == 1
@@ -77,10 +77,14 @@ async def test_copies_in_pinecone_are_annotated_over_grpc_in_their_namespace_and
 async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_came(tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
     more: list[dict[str, Any]] = [
-        {"id": "c", "values": [0.1] * SIZE, "metadata": {"text": "alpha", "n": 0.1, "tags": ["x", "ü"], "is": True}},
-        {"id": "b", "values": [0.1] * SIZE, "metadata": {"text": "alpha"}},  # an update
-        {"id": "d", "values": vector(2), "metadata": {"text": "gamma"}},
-        {"id": "e", "values": vector(2), "metadata": {"text": "Gamma"}},
+        {
+            "id": "c",
+            "values": [0.1] * SIZE,
+            "metadata": {"text": said("alpha"), "n": 0.1, "tags": ["x", "ü"], "is": True},
+        },
+        {"id": "b", "values": [0.1] * SIZE, "metadata": {"text": said("alpha")}},  # an update
+        {"id": "d", "values": vector(2), "metadata": {"text": said("gamma")}},
+        {"id": "e", "values": vector(2), "metadata": {"text": said("Gamma")}},
     ]
 
     def fetched(index: Any, namespace: str) -> dict[str, Any]:
@@ -88,7 +92,10 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
         return {key: (list(each.values), each.metadata) for key, each in found.items()}
 
     def store(index: Any, namespace: str) -> list[int]:
-        first = [{"id": "a", "values": [0.1] * SIZE, "metadata": {"text": "alpha"}}, {"id": "b", "values": vector(1)}]
+        first = [
+            {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": said("alpha")}},
+            {"id": "b", "values": vector(1)},
+        ]
         counts = [index.upsert(vectors=first, namespace=namespace).upserted_count]
         eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
         return [*counts, index.upsert(vectors=more, namespace=namespace).upserted_count]
@@ -100,8 +107,8 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
             assert index.upsert(vectors=more[3:], namespace="n").upserted_count == 0
 
     def restored(url: str) -> None:
-        code, said = undone(journal, url, "pinecone")
-        assert code == 0, said
+        code, words = undone(journal, url, "pinecone")
+        assert code == 0, words
         with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
             assert store(index, "plain") == [2, 4]
             eventually(lambda: fetched(index, "n"), fetched(index, "plain"))
@@ -112,7 +119,7 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
         own = {
             "pinecone": {"index_host": host},
             "journal": {"path": str(journal)},
-            "policy": {"write": {"mode": "skip"}},
+            "policy": {"write": {"mode": "skip", "ignore": ("n", "tags", "is")}},
         }
         async with running(emulator.url, backend="pinecone", **own) as proxy:
             await asyncio.to_thread(left_out, f"http://127.0.0.1:{proxy.port}")
@@ -120,23 +127,30 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
 
 
 FIRST: list[dict[str, Any]] = [
-    {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": "alpha", "n": 7, "tags": ["x"], "own": "ü"}},
-    {"id": "b", "values": vector(1), "metadata": {"text": "beta"}},
+    {"id": "a", "values": [0.1] * SIZE, "metadata": {"text": said("alpha"), "n": 7, "tags": ["x"], "own": "ü"}},
+    {"id": "b", "values": vector(1), "metadata": {"text": said("beta")}},
 ]
 
 
 THEN: list[dict[str, Any]] = [
-    {"id": "b", "values": vector(3), "metadata": {"text": "delta"}},  # an update
-    {"id": "d", "values": vector(2), "metadata": {"text": "gamma", "n": 1, "more": "x"}},
-    {"id": "e", "values": vector(2), "metadata": {"text": "Gamma", "n": 5}},
-    {"id": "f", "values": vector(4), "metadata": {"text": "phi"}},
-    {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": "Alpha", "n": 0.1, "tags": ["y"], "is": True}},
+    {"id": "b", "values": vector(3), "metadata": {"text": said("delta")}},  # an update
+    {"id": "d", "values": vector(2), "metadata": {"text": said("gamma"), "n": 1, "more": "x"}},
+    {"id": "e", "values": vector(2), "metadata": {"text": said("Gamma"), "n": 5}},
+    {"id": "f", "values": vector(4), "metadata": {"text": said("phi")}},
+    {"id": "g", "values": [0.1] * SIZE, "metadata": {"text": said("Alpha"), "n": 0.1, "tags": ["y"], "is": True}},
 ]
 
 
+IGNORED = {
+    "keep-newest": ("n", "tags", "own", "more", "is"),
+    "keep-oldest": ("n", "tags", "own", "more", "is"),
+    "merge": ("n",),  # the rest is united
+}
+
+
 MERGED = {
-    "e": {"text": "Gamma", "n": 5, "more": "x"},
-    "g": {"text": "Alpha", "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},
+    "e": {"text": said("Gamma"), "n": 5, "more": "x"},
+    "g": {"text": said("Alpha"), "n": 7, "tags": ["x", "y"], "own": "ü", "is": True},
 }
 
 
@@ -174,8 +188,8 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
             assert sorted(found) == sorted(left)
             if merge == "merge":
                 assert {key: found[key][1] for key in "eg"} == MERGED
-            code, said = undone(journal, host, "pinecone")
-            assert code == 0, said
+            code, words = undone(journal, host, "pinecone")
+            assert code == 0, words
             assert whole_of(index, "n") == whole_of(index, "plain")
             assert "0 points were left out" in undone(journal, host, "pinecone")[1]
 
@@ -183,7 +197,7 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
         own = {
             "pinecone": {"index_host": emulator.project.indexes["cosine"].host},
             "journal": {"path": str(journal)},
-            "policy": {"write": {"mode": "merge", "merge": merge}},
+            "policy": {"write": {"mode": "merge", "merge": merge, "ignore": IGNORED[merge]}},
         }
         async with running(emulator.url, backend="pinecone", **own) as proxy:
             await asyncio.to_thread(store, f"http://127.0.0.1:{proxy.port}")
@@ -193,7 +207,7 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
 async def test_a_write_with_copies_is_refused_over_pinecones_grpc(tmp_path: Path) -> None:
     def store(url: str) -> list[str]:
         with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
-            same = [{"id": each, "values": vector(0), "metadata": {"text": "alpha"}} for each in "ab"]
+            same = [{"id": each, "values": vector(0), "metadata": {"text": said("alpha")}} for each in "ab"]
             with pytest.raises(PineconeError, match="1 of 2 points are copies"):
                 index.upsert(vectors=same)
             assert index.upsert(vectors=same[:1]).upserted_count == 1
@@ -221,14 +235,16 @@ ORIGINALS = {"x": None, "y": None, "a": "y", "b": None, "c": "b", "bare": None, 
 
 def originals_of_copies(index: Any) -> dict[str, Any]:
     """Store copies, an update, other tenants and another namespace; what the notes name then."""
-    first = [{"id": each, "values": vector(0), "metadata": {"text": "alpha", "team": each}} for each in ("x", "y")]
+    first = [
+        {"id": each, "values": vector(0), "metadata": {"text": said("alpha"), "team": each}} for each in ("x", "y")
+    ]
     assert index.upsert(vectors=first, namespace="n").upserted_count == 2
     eventually(lambda: sorted(index.fetch(ids=["x", "y"], namespace="n").vectors), ["x", "y"])
     more: list[Any] = [
-        {"id": "a", "values": vector(0), "metadata": {"text": "Alpha", "team": "y", "tags": ["t"]}},
-        {"id": "b", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
-        {"id": "c", "values": vector(1), "metadata": {"text": "beta", "team": "y"}},
-        {"id": "x", "values": vector(0), "metadata": {"text": "alpha", "team": "x"}},
+        {"id": "a", "values": vector(0), "metadata": {"text": said("Alpha"), "team": "y", "tags": ["t"]}},
+        {"id": "b", "values": vector(1), "metadata": {"text": said("beta"), "team": "y"}},
+        {"id": "c", "values": vector(1), "metadata": {"text": said("beta"), "team": "y"}},
+        {"id": "x", "values": vector(0), "metadata": {"text": said("alpha"), "team": "x"}},
         {"id": "bare", "values": vector(0)},
     ]
     assert index.upsert(vectors=more, namespace="n").upserted_count == 5
@@ -250,12 +266,15 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
 ) -> None:
     monkeypatch.setenv("PINECONE_API_KEY", KEY)
     journal = tmp_path / "j.db"
-    first = [{"id": each, "values": vector(axis), "metadata": {"text": each}} for axis, each in enumerate("ab")]
+    first = [
+        {"id": each[0], "values": vector(axis), "metadata": {"text": said(each)}}
+        for axis, each in enumerate(("alpha", "beta"))
+    ]
     more: list[dict[str, Any]] = [
-        {"id": "c", "values": vector(0), "metadata": {"text": "A", "n": 0.1, "tags": ["x", "ü"]}},
-        {"id": "d", "values": vector(2), "metadata": {"text": "d"}},
-        {"id": "b", "values": vector(0), "metadata": {"text": "a"}},  # an update
-        {"id": "e", "values": vector(2), "metadata": {"text": "D"}},
+        {"id": "c", "values": vector(0), "metadata": {"text": said("ALPHA"), "n": 0.1, "tags": ["x", "ü"]}},
+        {"id": "d", "values": vector(2), "metadata": {"text": said("delta")}},
+        {"id": "b", "values": vector(0), "metadata": {"text": said("alpha")}},  # an update
+        {"id": "e", "values": vector(2), "metadata": {"text": said("Delta")}},
     ]
     if metric == "dotproduct":  # the others take none
         more[-1]["sparse_values"] = {"indices": [3], "values": [0.5]}
@@ -270,7 +289,7 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
         index.upsert(vectors=more, namespace=namespace)
 
     with (
-        serve(control, "--backend", "pinecone", environment=writing("skip", journal)) as (url, _),
+        serve(control, "--backend", "pinecone", environment=writing("skip", journal, "n", "tags")) as (url, _),
         Pinecone(api_key=KEY, host=url) as client,
         client.index(metric) as index,
     ):
@@ -279,11 +298,11 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
             eventually(lambda: sorted(fetched(index, namespace)), ["a", "b", "d"])  # noqa: B023 - called at once
         assert index.upsert(vectors=more[:1], namespace="skipped").upserted_count == 0
     host = index_url(control, metric)
-    code, said = undone(journal, index_url(control, "euclidean"), "pinecone")
+    code, words = undone(journal, index_url(control, "euclidean"), "pinecone")
     assert code == 1
-    assert "--collection" in said
-    code, said = undone(journal, host, "pinecone")
-    assert code == 0, said
+    assert "--collection" in words
+    code, words = undone(journal, host, "pinecone")
+    assert code == 0, words
     with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
         store(index, "plain")
         eventually(lambda: len(fetched(index, "plain")), 5)
@@ -298,11 +317,11 @@ def test_observing_counts_and_changes_nothing(control: str) -> None:
         Pinecone(api_key=KEY, host=url) as client,
         client.index("cosine") as index,
     ):
-        same = [{"id": each, "values": vector(3), "metadata": {"text": "t"}} for each in ("1", "2")]
+        same = [{"id": each, "values": vector(3), "metadata": {"text": said("t")}} for each in ("1", "2")]
         index.upsert(vectors=same, namespace="observed")
         eventually(
             lambda: b'vecsieve_write_copies_total{backend="pinecone"} 1.0' in exchange(admin, "GET", "/metrics").body,
             True,
         )
         found = index.fetch(ids=["1", "2"], namespace="observed").vectors
-    assert {key: each.metadata for key, each in found.items()} == {"1": {"text": "t"}, "2": {"text": "t"}}
+    assert {key: each.metadata for key, each in found.items()} == {"1": {"text": said("t")}, "2": {"text": said("t")}}

@@ -22,6 +22,7 @@ from support.stack import exchange
 from support.weaviate_client import NEEDS_CLIENT, SCENARIO, told
 from support.weaviate_front import Place, direct, fronted
 from support.weaviate_server import Weaviate, weaviate
+from support.write_gates import said
 
 pytestmark = NEEDS_CLIENT
 PROGRAM = SCENARIO.with_name("weaviate_gated.py")
@@ -135,7 +136,9 @@ def test_of_copies_one_object_stays_and_undo_stores_the_others_as_they_were(
     server: Server, opened: Opened, tmp_path: Path, merge: str, left: str, shared: str
 ) -> None:
     own = tmp_path / "merge.yaml"
-    own.write_text(f"policy: {{write: {{mode: merge, merge: {merge}}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n")
+    own.write_text(
+        f"policy: {{write: {{mode: merge, merge: {merge}, ignore: [team]}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
+    )
     with fronted(server, None, "--config", str(own)) as place:
         told(place, "merge", PROGRAM)
     found = told(direct(server), "everything", PROGRAM)
@@ -161,7 +164,7 @@ def united(server: Server) -> dict[str, Any]:
 
 
 BOTH = {
-    "text": "alpha!!!", "tags": ["a", "b"], "counts": [1, 7], "n": 5, "team": "ü", "at": "2026-01-02T00:00:00.5+01:00", "is": True,
+    "text": said("alpha!!!"), "tags": ["a", "b"], "counts": [1, 7], "n": 5, "team": "ü", "at": "2026-01-02T00:00:00.5+01:00", "is": True,
     "sizes": [0.5, 2.0, 1.0], "flags": [True], "ratio": 0.1, "key": "00000000-0000-0000-0000-000000000009",
     "where": {"latitude": 48.137154, "longitude": 11.5},
 }  # fmt: skip
@@ -171,12 +174,14 @@ def test_of_copies_the_one_that_comes_stays_with_what_both_had_and_undo_stores_a
     server: Server, opened: Opened, tmp_path: Path
 ) -> None:
     own = tmp_path / "merge.yaml"
-    own.write_text(f"policy: {{write: {{mode: merge, merge: merge}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n")
+    own.write_text(
+        f"policy: {{write: {{mode: merge, merge: merge, ignore: [n, at]}}}}\njournal: {{path: {tmp_path / 'j.db'}}}\n"
+    )
     with fronted(server, None, "--config", str(own)) as place:
         told(place, "unite", PROGRAM)
     assert {key: properties for key, (properties, *_) in united(server).items()} == {
-        "2": {"text": "beta", "tags": ["z"]},
-        "5": {"text": "Gamma", "counts": [2]},
+        "2": {"text": said("beta"), "tags": ["z"]},
+        "5": {"text": said("Gamma"), "counts": [2]},
         "6": BOTH,
     }
     undone(tmp_path, server.url)

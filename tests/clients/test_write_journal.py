@@ -16,6 +16,7 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.embedded import start_embedded_process
 from support.stack import Answer, exchange
+from support.write_gates import said, writing
 from vecsieve.proxy.writes.journal import Book, LeftOut, State
 
 SIZE = 8
@@ -31,9 +32,8 @@ def engine() -> Iterator[str]:
 
 
 @contextmanager
-def skipping(engine: str, journal: Path) -> Iterator[str]:
-    variables = {"VECSIEVE_POLICY_WRITE_MODE": "skip", "VECSIEVE_JOURNAL_PATH": str(journal)}
-    with stack.serve(engine, environment=variables) as (url, _):
+def skipping(engine: str, journal: Path, *ignore: str) -> Iterator[str]:
+    with stack.serve(engine, environment=writing("skip", journal, *ignore)) as (url, _):
         yield url
 
 
@@ -42,7 +42,7 @@ def vector(axis: int) -> list[float]:
 
 
 def struct(identifier: int, axis: int, text: str) -> models.PointStruct:
-    return models.PointStruct(id=identifier, vector=vector(axis), payload={"text": text})
+    return models.PointStruct(id=identifier, vector=vector(axis), payload={"text": said(text)})
 
 
 def made(url: str, name: str) -> QdrantClient:
@@ -100,7 +100,7 @@ def test_what_is_merely_alike_is_stored(engine: str, tmp_path: Path) -> None:
     with skipping(engine, tmp_path / "journal.db") as url:
         client = made(url, "alike")
         client.upsert("alike", [struct(1, 0, "a")])
-        client.upsert("alike", [models.PointStruct(id=2, vector=near, payload={"text": "b"})])
+        client.upsert("alike", [models.PointStruct(id=2, vector=near, payload={"text": said("b")})])
         assert ids(client, "alike") == [1, 2]
 
 
@@ -111,9 +111,9 @@ def test_a_point_whose_id_is_stored_is_replaced_even_by_a_copy(engine: str, tmp_
         client.upsert("updated", [struct(2, 0, "a"), struct(3, 0, "a"), struct(3, 2, "c")])
         found = client.scroll("updated")[0]
         assert [(each.id, each.payload) for each in found] == [
-            (1, {"text": "a"}),
-            (2, {"text": "a"}),
-            (3, {"text": "c"}),
+            (1, {"text": said("a")}),
+            (2, {"text": said("a")}),
+            (3, {"text": said("c")}),
         ]
 
 
@@ -159,15 +159,15 @@ def test_undo_stores_what_is_asked_for_and_nothing_over_newer_points(engine: str
     assert "1 were stored" in undo(journal, engine, "--id", "3", "--apply")
     assert ids(direct, "chosen") == [1, 3, 4]
     assert "1 were stored; 1 have an id that is stored" in undo(journal, engine, "--apply")
-    assert direct.retrieve("chosen", [4])[0].payload == {"text": "newer"}
+    assert direct.retrieve("chosen", [4])[0].payload == {"text": said("newer")}
 
 
 def test_columns_come_back_as_points(engine: str, tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
-    with skipping(engine, journal) as url:
+    with skipping(engine, journal, "n") as url:
         client = made(url, "columns")
         many: list[int | str | UUID] = list(range(1, 61))
-        payloads: list[dict[str, Any]] = [{"text": "a"}, *({"text": "a", "n": each} for each in many[1:])]
+        payloads: list[dict[str, Any]] = [{"text": said("a")}, *({"text": said("a"), "n": each} for each in many[1:])]
         client.upsert("columns", models.Batch(ids=many, vectors=[vector(0)] * 60, payloads=payloads))
         assert ids(client, "columns") == [1]
     assert "59 were stored" in undo(journal, engine, "--apply")
@@ -176,14 +176,14 @@ def test_columns_come_back_as_points(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "words"),
     [
         (("--journal", "/nowhere/journal.db"), "there is no journal"),
         (("--since", "yesterday"), "--since"),
         (("--url", "nowhere"), "--url"),
     ],
 )
-def test_undo_says_what_is_wrong(engine: str, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_undo_says_what_is_wrong(engine: str, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     given = {"--journal": str(tmp_path / "j.db"), "--url": engine}
     book = Book(tmp_path / "j.db")
     book.enter([ROW], State.DONE, at=0.0)
@@ -192,4 +192,4 @@ def test_undo_says_what_is_wrong(engine: str, tmp_path: Path, options: tuple[str
     with stack.command("undo", "--apply", *(part for pair in given.items() for part in pair)) as running:
         running.process.wait(60)
         assert running.process.returncode in {1, 2}
-        assert said in running.output()
+        assert words in running.output()

@@ -22,6 +22,7 @@ from support import stack
 from support.embedded import start_embedded_grpc_process
 from support.grpc_clients import code_of, details_of, over_grpc
 from support.two_facts import PLANTED, TWO_FACTS
+from support.write_gates import said
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
@@ -98,15 +99,15 @@ def everything(engine: Engine, name: str) -> bytes:
 def undo(journal: Path, engine: Engine, *, rejected: bool = False) -> str:
     """Apply it, in this process. What it says."""
     arguments = Arguments(journal=journal, url=engine[0], rejected=rejected, apply=True)
-    with redirect_stdout(StringIO()) as said:
+    with redirect_stdout(StringIO()) as words:
         assert run(arguments) == 0
-    return said.getvalue()
+    return words.getvalue()
 
 
 WRITES = [
-    [struct(1, 0, "alpha", tags=["a"], n=1), struct(2, 1, "beta", n=2)],
-    [struct(3, 0, "alpha", tags=["b"], n=0), struct(4, 2, "gamma"), struct(5, 2, "gamma", n=2.5)],
-    [struct(6, 1, "beta", n=7, nested={"größe": [1.5, None, True]})],
+    [struct(1, 0, said("alpha"), tags=["a"], n=1), struct(2, 1, said("beta"), n=2)],
+    [struct(3, 0, said("alpha"), tags=["b"], n=0), struct(4, 2, said("gamma")), struct(5, 2, said("gamma"), n=2.5)],
+    [struct(6, 1, said("beta"), n=7, nested={"größe": [1.5, None, True]})],
 ]
 
 
@@ -155,8 +156,11 @@ def test_without_a_word_of_the_user_points_of_one_text_with_other_facts_are_all_
     name = f"facts_{mode}_{transport}"
     made(engine, name)
     with gated(engine, tmp_path / "j.db", transport, mode) as client:
-        client.upsert(name, [struct(1, 0, "alpha", file="a"), struct(2, 0, "alpha", file="b")])
-        client.upsert(name, [struct(3, 0, "alpha", file="b"), struct(4, 0, "alpha", file="c"), struct(5, 0, "alpha")])
+        client.upsert(name, [struct(1, 0, said("alpha"), file="a"), struct(2, 0, said("alpha"), file="b")])
+        client.upsert(
+            name,
+            [struct(3, 0, said("alpha"), file="b"), struct(4, 0, said("alpha"), file="c"), struct(5, 0, said("alpha"))],
+        )
     assert ids(engine, name) == ([1, 2, 4, 5] if mode == "skip" else [1, 3, 4, 5])
 
 
@@ -183,9 +187,9 @@ def test_a_merged_point_has_what_both_had(engine: Engine, tmp_path: Path, transp
     made(engine, name)
     with gated(engine, tmp_path / "j.db", transport, "merge", merge="merge", ignore="[n]") as client:
         stored(client, name)
-        client.upsert(name, [struct(7, 0, "Alpha", tags=["c"], title="new")])
+        client.upsert(name, [struct(7, 0, said("Alpha"), tags=["c"], title="new")])
         (found,) = client.retrieve(name, [7])
-    assert found.payload == {"text": "Alpha", "tags": ["a", "b", "c"], "n": 1, "title": "new"}
+    assert found.payload == {"text": said("Alpha"), "tags": ["a", "b", "c"], "n": 1, "title": "new"}
     assert "2 changed" in undo(tmp_path / "j.db", engine)
 
 
@@ -194,11 +198,11 @@ def test_a_write_with_copies_is_refused_natively_and_whole(engine: Engine, tmp_p
     journal, name = tmp_path / "j.db", f"reject_{transport}"
     made(engine, name)
     with gated(engine, journal, transport, "reject") as client:
-        client.upsert(name, [struct(1, 0, "alpha")])
+        client.upsert(name, [struct(1, 0, said("alpha"))])
         with pytest.raises((UnexpectedResponse, grpc.RpcError)) as failure:
-            client.upsert(name, [struct(2, 1, "beta"), struct(3, 0, "alpha")])
-        client.upsert(name, [struct(2, 1, "beta")])
-        client.upsert(name, [struct(2, 0, "alpha")])  # an update
+            client.upsert(name, [struct(2, 1, said("beta")), struct(3, 0, said("alpha"))])
+        client.upsert(name, [struct(2, 1, said("beta"))])
+        client.upsert(name, [struct(2, 0, said("alpha"))])  # an update
     error = failure.value
     if isinstance(error, UnexpectedResponse):
         assert error.status_code == 409
@@ -217,12 +221,12 @@ def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine
     journal = tmp_path / "j.db"
     made(engine, "since")
     with gated(engine, journal, "rest", "merge", merge="merge") as client:
-        client.upsert("since", [struct(1, 0, "alpha", tags=["a"])])
-        client.upsert("since", [struct(2, 0, "alpha", tags=["b"])])
+        client.upsert("since", [struct(1, 0, said("alpha"), tags=["a"])])
+        client.upsert("since", [struct(2, 0, said("alpha"), tags=["b"])])
     direct(engine).set_payload("since", {"tags": ["own"]}, [2])
-    said = undo(journal, engine)
-    assert "0 have their own content again; 1 were changed since" in said
-    assert direct(engine).retrieve("since", [2])[0].payload == {"text": "alpha", "tags": ["own"]}
+    words = undo(journal, engine)
+    assert "0 have their own content again; 1 were changed since" in words
+    assert direct(engine).retrieve("since", [2])[0].payload == {"text": said("alpha"), "tags": ["own"]}
 
 
 def test_undo_opens_a_collection_once_however_many_points_were_changed(
@@ -233,8 +237,8 @@ def test_undo_opens_a_collection_once_however_many_points_were_changed(
     made(engine, "often")
     with gated(engine, journal, "rest", "merge", merge="merge") as client:
         for axis in range(4):
-            client.upsert("often", [struct(2 * axis, axis, f"text {axis}", tags=["a"])])
-            client.upsert("often", [struct(2 * axis + 1, axis, f"text {axis}", tags=["b"])])
+            client.upsert("often", [struct(2 * axis, axis, said(f"axis {axis}"), tags=["a"])])
+            client.upsert("often", [struct(2 * axis + 1, axis, said(f"axis {axis}"), tags=["b"])])
     opened: list[str] = []
 
     def counted(arguments: Arguments, collection: str) -> Points:
@@ -305,7 +309,7 @@ def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
         ThreadPoolExecutor(2) as threads,
     ):
         for identifier in (900, 901):  # one after the other, so that there is a journal
-            one.upsert(name, [struct(identifier, 0, "alpha")])
+            one.upsert(name, [struct(identifier, 0, said("alpha"))])
         for done in [threads.submit(write, client, first) for first, client in enumerate((one, other))]:
             done.result(120)
     left = set(ids(engine, name))
@@ -333,7 +337,7 @@ def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) ->
 def test_a_write_that_is_not_waited_for_removes_nothing(engine: Engine, tmp_path: Path) -> None:
     made(engine, "async")
     with gated(engine, tmp_path / "j.db", "rest", "merge") as client:
-        client.upsert("async", [struct(1, 0, "alpha")])
-        client.upsert("async", [struct(2, 0, "alpha")], wait=False)
-        client.upsert("async", [struct(3, 1, "beta")])  # behind it in the same queue
+        client.upsert("async", [struct(1, 0, said("alpha"))])
+        client.upsert("async", [struct(2, 0, said("alpha"))], wait=False)
+        client.upsert("async", [struct(3, 1, said("beta"))])  # behind it in the same queue
     assert ids(engine, "async") == [1, 2, 3]

@@ -44,10 +44,10 @@ def identifier(family: int, copy: int) -> uuid.UUID:
 
 
 def properties(family: int, copy: int) -> dict[str, Any]:
-    """Each family in words of its own, no two texts of one length: a server gives equal scores in any order."""
+    """Each family in words of its own, no two texts of one length: a server gives equal scores in any order. Copies repeat a sentence."""
     words = " ".join(f"word{family}x{place}é" for place in range(12 + COPIES * family))
     return {
-        "text": f"common {words}" + " again" * copy,
+        "text": f"common {words}." + " Again." * (1 + copy),
         "owner": f"o{copy % 2}",
         "number": family,
         "tags": [f"t{family % 3}", "all"],

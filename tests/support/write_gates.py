@@ -1,4 +1,4 @@
-"""What the tests of write gates have in common: vectors, settings of a mode, the originals that notes name, `vecsieve undo`."""
+"""What the tests of write gates have in common: vectors, texts, settings of a mode, the originals that notes name, `vecsieve undo`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ SIZE = 8
 
 def vector(axis: int, *, length: float = 1.0) -> list[float]:
     return [length if each == axis else 0.0 for each in range(SIZE)]
+
+
+def said(word: str) -> str:
+    """A text with this word: one word alone, the same in all points, is not taken for a text. The case of words of four letters does not count."""
+    return f"This is the text of {word}"
 
 
 def settings(folder: Path) -> Path:
@@ -34,5 +39,9 @@ def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def writing(mode: str, journal: Path) -> dict[str, str]:
-    return {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
+def writing(mode: str, journal: Path, *ignore: str) -> dict[str, str]:
+    """``ignore``: fields in which copies may differ."""
+    made = journal.with_suffix(".yaml")
+    made.write_text(f"policy: {{write: {{ignore: {json.dumps(ignore)}}}}}\n")
+    own = {"VECSIEVE_POLICY_WRITE_MODE": mode, "VECSIEVE_JOURNAL_PATH": str(journal)}
+    return {**own, "VECSIEVE_CONFIG": str(made)}
