@@ -225,6 +225,10 @@ class _Writes:
         """Most databases have no types."""
         return True
 
+    def restores(self, _points: NewPoints, /) -> bool:
+        """Most databases show points as they were written."""
+        return True
+
     def waits(self, _points: NewPoints, _query: str, /) -> bool:
         """Most databases answer when a write is in their log."""
         return True

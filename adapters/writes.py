@@ -125,7 +125,7 @@ class LeavesPointsOut(Protocol):
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
     ) -> Sequence[Question]:
-        """The reads that show which of these ids are stored. ``whole``: with the complete stored points, for merging."""
+        """The reads that show which of these ids are stored. ``whole``: with all that these points say."""
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
@@ -175,6 +175,9 @@ class MergesPoints(LeavesPointsOut, Protocol):
 
     def form_of(self, points: NewPoints) -> Form:
         """The form of this collection's single points."""
+
+    def restores(self, points: NewPoints) -> bool:
+        """Whether stored points are read so completely that `undo` can store them again."""
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """Whether the database can store a single point in the place of this one: each value that differs from the client's has the type of

@@ -418,11 +418,12 @@ class MilvusGrpcWrites(GrpcWrites):
         rest = without(data, (0, len(data)), [each for each in fields(data) if each.number in {_COLUMNS, _ROWS}])
         return rest + cut + number_field(_ROWS, len(kept))
 
+    def restores(self, points: NewPoints) -> bool:
+        return own(points.document, Document).schema.is_restorable
+
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""
         document = own(points.document, Document)
-        if whole and not document.schema.is_restorable:
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
         shown = length_field(_QUERY_OUTPUT, _EVERYTHING if whole else document.schema.primary.encode())
         body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown

@@ -342,11 +342,12 @@ class MilvusRestWrites(RestWrites):
         document = own(points.document, Document)
         return document.source, [(document.array, document.rows)]
 
+    def restores(self, points: NewPoints) -> bool:
+        return own(points.document, Document).schema.is_restorable
+
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions. Raises UnsupportedError."""
         document = own(points.document, Document)
-        if whole and not document.schema.is_restorable:
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
         place = {name: value for name, value in document.names.items() if name != _PARTITIONS}
         shown = [ALL if whole else document.schema.primary]
         asked = {"filter": ids_among(document.schema, ids), "outputFields": shown, "limit": len(ids)}

@@ -230,10 +230,10 @@ def merged(
     waits: bool,
 ) -> Plan:
     """Keep one point of each family. ``known``: with the holders. ``waits``: whether the database answers after the write is done; otherwise it
-    may still fail, so nothing is removed for it. Raises UnsupportedError, also for ids that the database creates, because a merged point could not
-    be restored by its id, and exceptions of a policy.
+    may still fail, so nothing is removed for it. Raises UnsupportedError, also for points that could not be restored, such as those whose ids
+    the database creates, and exceptions of a policy.
     """
-    if not judged.points.has_ids:
+    if not judged.points.has_ids or (judged.copies() and not verbs.restores(judged.points)):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     points, rows = judged.points, []
     gone: dict[int, int | None] = {}

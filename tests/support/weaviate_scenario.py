@@ -44,10 +44,13 @@ def identifier(family: int, copy: int) -> uuid.UUID:
 
 
 def properties(family: int, copy: int) -> dict[str, Any]:
-    """Each family in words of its own, no two texts of one length: a server gives equal scores in any order. Copies repeat a sentence."""
-    words = " ".join(f"word{family}x{place}é" for place in range(12 + COPIES * family))
+    """Each family in words of its own, no two texts of one length: a server gives equal scores in any order.
+
+    Copies differ in articles alone, which say nothing.
+    """
+    words = " ".join(f"word{family}x{place}{'é' * (place == 3)}" for place in range(12 + COPIES * family))
     return {
-        "text": f"common {words}." + " Again." * (1 + copy),
+        "text": f"{'the ' * copy}common {words}",
         "owner": f"o{copy % 2}",
         "number": family,
         "tags": [f"t{family % 3}", "all"],

@@ -431,9 +431,8 @@ def test_rows_are_read_whole_as_clients_write_them() -> None:
     stored = {key: json.loads(row) for key, row in WRITES.stored(found, shown).items()}
     assert stored == {b"%d" % each["id"]: each for each in ALONE}
     makes_ids = parsed(written(ID, VEC), replace(schema(), is_restorable=False))
-    assert WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=False)
-    with pytest.raises(UnsupportedError):
-        WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=True)
+    assert WRITES.ask_stored(INSERT, makes_ids, [b"1"], whole=True)
+    assert (WRITES.restores(found), WRITES.restores(makes_ids)) == (True, False)
 
 
 def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
