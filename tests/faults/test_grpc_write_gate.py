@@ -42,7 +42,9 @@ DESCRIBED = pb.GetCollectionInfoResponse(
 
 
 def near(score: float) -> Any:
-    hit = pb.ScoredPoint(id=pb.PointId(num=9), score=score, payload={"text": pb.Value(string_value="it has all the same words")})
+    hit = pb.ScoredPoint(
+        id=pb.PointId(num=9), score=score, payload={"text": pb.Value(string_value="it has all the same words")}
+    )
     return pb.QueryBatchResponse(result=[pb.BatchResult(result=[hit])])
 
 

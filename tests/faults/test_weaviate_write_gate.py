@@ -23,7 +23,9 @@ SCHEMA: Any = {
     "vectorIndexConfig": {"distance": "cosine"},
     "properties": [{"name": name, "dataType": ["text"]} for name in ("text", "_vecsieve")],
 }
-NEAR: Any = {"data": {"Get": {"a0": [{"text": "it has all the same words", "_additional": {"id": "b", "distance": 0.01}}]}}}
+NEAR: Any = {
+    "data": {"Get": {"a0": [{"text": "it has all the same words", "_additional": {"id": "b", "distance": 0.01}}]}}
+}
 STORED = b"\x0d\x00\x00\x80\x3e"
 KEY = (
     ("authorization", "Bearer sesame"),

@@ -54,7 +54,9 @@ async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
         "journal": {"path": str(folder / "j.db")},
         "policy": {"write": {"mode": "merge", "ignore": ("n",)}},
     }
-    body = json.dumps({"vectors": [{"id": "new", "values": [1.0, 0.5], "metadata": {"text": "it has all the same words"}}]})
+    body = json.dumps(
+        {"vectors": [{"id": "new", "values": [1.0, 0.5], "metadata": {"text": "it has all the same words"}}]}
+    )
     async with running(upstream.url, backend="pinecone", **own) as proxy:
         answer = await raw_exchange(proxy.port, put(body.encode(), target=b"/vectors/upsert", method=b"POST"))
         return answer, proxy.count("write_points_removed_total", backend="pinecone")

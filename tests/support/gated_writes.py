@@ -35,7 +35,9 @@ def put(body: bytes, *, headers: bytes = b"", target: bytes = TARGET, method: by
 
 def found(*each: tuple[int, float]) -> bytes:
     """One list of neighbours with the same words."""
-    points = [{"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in each]
+    points = [
+        {"id": i, "version": 1, "score": score, "payload": {"text": "it has all the same words"}} for i, score in each
+    ]
     return reply(json.dumps({"result": [{"points": points}], "status": "ok", "time": 0}).encode(), headers=[JSON])
 
 
