@@ -140,21 +140,33 @@ async def _through(wait: Awaitable[object]) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise KeyboardInterrupt. Outside the main thread nothing changes."""
+    """Within the block SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt. Outside the main thread nothing changes.
+
+    A library may raise an error of its own in its place: DuckDB 1.5 says RuntimeError("Query interrupted").
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    wanted = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, _interrupt) for number in wanted]
+    told = False
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal told
+        told = True
+        raise KeyboardInterrupt
+
+    # What is ignored stays so, such as SIGHUP under nohup.
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    wanted = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = [signal.signal(number, interrupt) for number in wanted]
     try:
         yield
+    except RuntimeError as error:
+        if told:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         for number, handler in zip(wanted, before, strict=True):
             signal.signal(number, handler)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 # The processes of one proxy share a page of numbers instead of messages: writing a number can neither block nor fail, and a stuck worker is

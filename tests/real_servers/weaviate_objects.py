@@ -47,12 +47,10 @@ def counted_query() -> list[float]:
 
 
 def words(family: int, copy: int = 0) -> str:
-    """Each family's own words, longer by one with each copy and each family, so that no two score alike. Of short texts one word more may
-    be a difference.
-    """
+    """Each family's own words, longer by an article with each copy and by a word with each family, so that no two score alike."""
     letter = LETTERS[family]
     own = " ".join(f"{letter}ord{LETTERS[place % 26]}{LETTERS[place // 26]}" for place in range(40 + COPIES * family))
-    return f"common {own}" + " again" * copy
+    return f"common {'the ' * copy}{own}"
 
 
 def properties(family: int, copy: int) -> dict[str, Any]:

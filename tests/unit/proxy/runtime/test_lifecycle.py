@@ -18,7 +18,7 @@ from vecsieve.proxy.runtime.lifecycle import Lifecycle, State, ended_by_signals
 from vecsieve.proxy.runtime.loop import PERIOD_SECONDS, LoopLag
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_block_as_ctrl_c_does(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
         signal.raise_signal(number)
@@ -30,6 +30,28 @@ def test_afterwards_the_handlers_are_what_they_were(number: signal.Signals) -> N
     with ended_by_signals():
         assert signal.getsignal(number) is not before
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_librarys_own_error_of_a_signal_is_the_same_end(number: signal.Signals) -> None:
+    """DuckDB raises RuntimeError where a signal comes within a query."""
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+    with pytest.raises(RuntimeError), ended_by_signals():
+        raise RuntimeError("no signal came")
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """Under nohup a hangup ends nothing."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_beside_the_main_thread_nothing_is_installed() -> None:
