@@ -35,11 +35,15 @@ def test_afterwards_the_handlers_are_what_they_were(number: signal.Signals) -> N
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_librarys_own_error_of_a_signal_is_the_same_end(number: signal.Signals) -> None:
     """DuckDB raises RuntimeError where a signal comes within a query."""
-    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+
+    def interrupted() -> None:
         try:
             signal.raise_signal(number)
         except KeyboardInterrupt:
             raise RuntimeError("Query interrupted") from None
+
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        interrupted()
     with pytest.raises(RuntimeError), ended_by_signals():
         raise RuntimeError("no signal came")
 
