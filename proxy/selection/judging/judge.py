@@ -12,6 +12,7 @@ from ..policy import Tier
 from ..reading.text import Passage, Text
 from ..values import Link
 from .covering import LONG, Chain, Cover, Index, Run
+from .dress import Difference, difference
 from .edits import extended
 from .frames import NO_FRAMES, Frames, has_another_filling
 
@@ -90,7 +91,7 @@ class Judge:
         """``hidden``: kept texts that do not count, because they are compared laid out."""
         size = len(passage.tokens)
         equal = index.whole.get(passage.tokens)
-        if equal is not None and equal not in hidden:
+        if equal is not None and equal not in hidden and self._agrees(text, passage, index, Run(0, size, equal, 0)):
             return Verdict(Link.EQUAL, (equal,), 1.0)
         runs = index.runs(passage)
         if runs is None:
@@ -98,14 +99,11 @@ class Judge:
         if hidden:
             runs = [run for run in runs if run.text not in hidden]
         if not runs:
-            return self._missing(passage, index, Chain(is_whole=False, reached=0), runs) if explain else STAYS
+            return self._missing(text, passage, index, Chain(is_whole=False, reached=0), runs) if explain else STAYS
         cover = Cover(index, passage, 0, size, self._edges)
-        if self.tier is Tier.EXACT:
-            whole = [run for run in runs if run.end - run.start == size]
-            chain = cover.chain(whole)
-        else:
-            chain = cover.chain(runs)
-        if chain.is_whole and len(chain.texts) <= MOST_HOLDERS:
+        whole_runs = [run for run in runs if run.end - run.start == size] if self.is_exact else runs
+        chain = cover.chain(whole_runs)
+        if self._holds(text, passage, index, chain):
             link = Link.CONTAINED if chain.joins == 0 else Link.JOINED
             return Verdict(link, _by_share(chain), 1.0)
         if self.tier is not Tier.EXACT:
@@ -114,7 +112,20 @@ class Judge:
                 found = self._edited(text, passage, index, runs)
             if found is not None:
                 return found
-        return self._missing(passage, index, chain, runs) if explain else STAYS
+        return self._missing(text, passage, index, chain, runs) if explain else STAYS
+
+    def _holds(self, text: Text, passage: Passage, index: Index, chain: Chain) -> bool:
+        if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
+            return False
+        return self._agrees(text, passage, index, *chain.runs)
+
+    def _agrees(self, text: Text, passage: Passage, index: Index, *runs: Run) -> bool:
+        return self._difference(text, passage, index, runs) is None
+
+    def _difference(self, text: Text, passage: Passage, index: Index, runs: Sequence[Run]) -> Difference | None:
+        """Where the kept texts of these runs differ in what the tokens set aside."""
+        raws = {run.text: self.kept[run.text].raw for run in runs}
+        return difference(text.raw, passage, runs, index.texts, raws)
 
     def _edges(self, number: int) -> tuple[int, int]:
         """Between which tokens a kept text stands within its header and footer."""
@@ -127,7 +138,7 @@ class Judge:
         if end - start == len(passage.tokens):
             return None
         chain = Cover(index, passage, start, end, self._edges).chain(_clipped(runs, start, end))
-        if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
+        if not self._holds(text, passage, index, chain):
             return None
         if any(has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts):
             return None
@@ -142,7 +153,7 @@ class Judge:
         prolonged = [extended(run, passage, index.texts[run.text], start, end) for run in _clipped(runs, start, end)]
         prolonged.sort(key=lambda run: (run.end, run.start, run.text, run.at))
         chain = Cover(index, passage, start, end, self._edges).chain(prolonged)
-        if not chain.is_whole or len(chain.texts) > MOST_HOLDERS:
+        if not self._holds(text, passage, index, chain):
             return None
         if size < len(passage.tokens) and any(
             has_another_filling(passage, start, end, index.texts[number]) for number in chain.texts
@@ -156,9 +167,12 @@ class Judge:
         )
         return Verdict(Link.EDITED, _by_share(chain), (size - missing) / len(passage.tokens), passed=passed)
 
-    def _missing(self, passage: Passage, index: Index, chain: Chain, runs: Sequence[Run]) -> Verdict:
+    def _missing(self, text: Text, passage: Passage, index: Index, chain: Chain, runs: Sequence[Run]) -> Verdict:
         """Name the first thing that the kept texts do not say."""
         size = len(passage.tokens)
+        other = self._difference(text, passage, index, chain.runs) if chain.is_whole else None
+        if other is not None:
+            return Verdict(Link.NONE, share=1.0, missing=Missing(other.word, other.instead, other.text))
         reached = chain.reached
         if not runs:
             return Verdict(Link.NONE, missing=Missing(passage.words(0, size), "", -1))
@@ -167,17 +181,17 @@ class Judge:
             (run for run in runs if run.end > reached and run.start >= reached), key=lambda run: run.start, default=None
         )
         until = size if following is None else following.start
-        text = last.text if last is not None else following.text if following is not None else -1
+        number = last.text if last is not None else following.text if following is not None else -1
         instead = ""
-        if text >= 0:
-            theirs = index.texts[text]
+        if number >= 0:
+            theirs = index.texts[number]
             begin = last.until if last is not None else 0
-            stop = following.at if following is not None and following.text == text else len(theirs.tokens)
+            stop = following.at if following is not None and following.text == number else len(theirs.tokens)
             if begin < stop:
                 instead = theirs.words(begin, stop, most=6)
         share = sum(run.end - run.start for run in chain.runs) / size
         return Verdict(
-            Link.NONE, share=share, missing=Missing(passage.words(reached, max(until, reached)), instead, text)
+            Link.NONE, share=share, missing=Missing(passage.words(reached, max(until, reached)), instead, number)
         )
 
 

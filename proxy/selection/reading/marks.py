@@ -23,8 +23,9 @@ CLOSERS = "\"'”’»›)]}）】」』*_`"
 # Characters that pipelines insert or lose: soft hyphen, joiners, direction marks, byte order mark, variation selectors.
 _INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufe00-\ufe0f"
 # Points of Arabic and Hebrew, and the tatweel: they are written or left out.
-_POINTS = "\u0610-\u061a\u0640\u064b-\u0652\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
-_GONE = re.compile(f"[{_INVISIBLE}{_POINTS}]+")
+TATWEEL = "\u0640"
+POINTS = "\u0610-\u061a\u064b-\u0652\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+_GONE = re.compile(f"[{_INVISIBLE}{POINTS}{TATWEEL}]+")
 
 # One character for another: ligatures of fonts, full-width forms, and one sign for each kind of apostrophe, minus and hyphen. Compatibility
 # composition (NFKC) would also turn 10² into 102.
@@ -32,12 +33,14 @@ _SAME = {
     **{0xFF01 + offset: chr(0x21 + offset) for offset in range(94)},
     0x3000: " ", 0x2019: "'", 0x02BC: "'", 0x2018: "'", 0x201B: "'", 0x2212: "-", 0x2010: "-", 0x2011: "-", 0xFF0D: "-",
     0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
-    0x00B5: "\u03bc", 0x2126: "\u03a9", 0x212A: "K", 0x212B: "\u00c5",
+    0x05F3: "'", 0x05F4: '"', 0x0132: "IJ", 0x0133: "ij", 0x00B5: "\u03bc", 0x2126: "\u03a9", 0x212A: "K", 0x212B: "\u00c5",
 }  # fmt: skip
 _HAS_SAME = re.compile("[" + "".join(map(chr, _SAME)) + "]")
 _SUBSCRIPTS = re.compile("(?<=[^\\W\\d_])[₀-₉]+|(?<=[)\\]])[₀-₉]+")
 _SUBSCRIPT_DIGITS = {0x2080 + digit: str(digit) for digit in range(10)}
 
+# The Thai vowel am in two parts.
+_SPLIT_AM = "\u0e4d\u0e32"
 # Half-width kana and presentation forms of Arabic: the same letters, as some pipelines write them.
 _PRESENTED = re.compile("[\uff61-\uff9f\ufb50-\ufdff\ufe70-\ufefc]+")
 _COLOURS = re.compile("\x1b\\[[0-9;]{0,20}[A-Za-z]")
@@ -139,6 +142,8 @@ def _composed(text: str) -> str:
     text = _GONE.sub("", text)
     if _HAS_SAME.search(text) is not None:  # str.translate() takes 100 µs for a text of a hundred words
         text = text.translate(_SAME)
+    if _SPLIT_AM in text:
+        text = text.replace(_SPLIT_AM, "\u0e33")
     if _PRESENTED.search(text) is not None:
         text = _PRESENTED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     if not unicodedata.is_normalized("NFC", text):  # marks that an invisible character kept apart

@@ -35,6 +35,11 @@ _AUXILIARIES = word_set(
     "is are was were am do does did can could will would shall should may might must has have had ist sind war kann hat habe muss soll wird est "
     "sont peut puis es está puede può è sono posso"
 )
+# Beside one of these a comma says what is denied: "Don't stop, wait" and "Don't, stop wait".
+_NEGATIONS = word_set(
+    "not no never none nor don't won't nicht nie kein keine keinen non ne pas jamais nunca não jamás mai nie nigdy не ни нет нельзя никогда ні нельзя मत नहीं न "
+    "لا لم لن ليس ما לא אין אל בלי değil hayır ei eivät niet geen inte ikke"
+)
 _ATTRIBUTION = re.compile(
     "^.{0,120}\\b(?:wrote|writes|said|schrieb|a écrit|écrit|escribió|ha scritto|написал[аи]?)\\s*:\\s*$|^-{2,}\\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht)"
     "|^(?:Begin forwarded message:)",
@@ -236,6 +241,14 @@ class _Reader:
                 origins.append(run)
             else:
                 self._several(run, known, runs, place)  # type: ignore[arg-type]  # - a Run, by its class
+            if run[-1] in ",،" and tokens[-1:] != [","] and self._denies(run, runs, place):
+                tokens.append(",")
+                origins.append(run)
+
+    def _denies(self, run: str, runs: list[str], place: int) -> bool:
+        """Whether a negation stands before or behind the comma of a run."""
+        behind = runs[place + 1 : place + 2] or self.following
+        return run[:-1].lower() in _NEGATIONS or (bool(behind) and behind[0].lower().strip(",;.!?»\"'") in _NEGATIONS)
 
     def _is_article(self, token: str, run: str, runs: list[str], place: int) -> bool:
         """Whether a run is an article that may be left out, in English. "a" is one before a word only: vitamin A, type a."""

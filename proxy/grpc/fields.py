@@ -1,0 +1,166 @@
+"""What the field blocks of an HTTP/2 client decode to (HPACK, RFC 7541), by the lengths of their representations alone.
+
+A byte may name an entry of 4 kB in the table of the decoder: 12 kB of such bytes decode to 31 MB, which the gRPC core holds until the block
+ends (grpcio 1.85, whatever its options). So a block is bounded by what it decodes to. Lengths suffice: nothing is decoded here, and no value
+is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+
+from .messages import Buffer
+
+PADDED, PRIORITY = 0x8, 0x20  # flags of HEADERS
+_PRIORITY_BYTES = 5
+
+# Each entry of a table counts with 32 bytes more than its name and value (RFC 7541 4.1).
+ENTRY_BYTES = 32
+STATIC_ENTRIES, STATIC_NAME_BYTES, STATIC_BYTES = 61, 27, 64  # the longest name, and more than the longest entry
+# Entries that are followed: a table of 4,096 bytes, which the core has, cannot have more.
+MOST_ENTRIES = 4096 // ENTRY_BYTES
+UNKNOWN_BYTES = 4096  # of an entry that is not followed
+# Bytes of an integer that make sense: more is an error, which ends the connection at the core.
+LONGEST_INTEGER = 6
+
+
+class _Step(Enum):
+    """What comes next."""
+
+    FIELD = auto()
+    NAME = auto()  # a string
+    VALUE = auto()
+
+
+class Fields:
+    """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
+    length of a Huffman code is at least 5 bits. ``is_lost``: the bytes are no HPACK; no more is followed.
+    """
+
+    __slots__ = (
+        "_adds",
+        "_front",
+        "_left",
+        "_name",
+        "_padding",
+        "_rest",
+        "_sizes",
+        "_skip",
+        "_step",
+        "decoded",
+        "is_lost",
+    )
+
+    def __init__(self) -> None:
+        self.decoded = 0
+        self.is_lost = False
+        self._sizes = deque[tuple[int, int]](
+            maxlen=MOST_ENTRIES
+        )  # the latest first: bytes of the name, and of the entry
+        self._rest = b""  # the beginning of an integer
+        self._skip = 0  # bytes of a string that are left
+        self._step = _Step.FIELD
+        self._name = 0
+        self._adds = False
+        self._front = 0  # bytes before the fragment of the current frame
+        self._padding = False  # whether the first of these says how many are behind it
+        self._left = 0  # bytes of the fragment
+
+    def begin(self, flags: int, length: int, *, is_first: bool) -> None:
+        """A frame of a block begins. ``is_first``: HEADERS; else CONTINUATION."""
+        self._padding = bool(is_first and flags & PADDED)
+        self._front = self._padding + (_PRIORITY_BYTES if is_first and flags & PRIORITY else 0)
+        self._left = length - self._front
+        if is_first:
+            self.decoded = 0
+            self._rest, self._skip, self._step = b"", 0, _Step.FIELD
+
+    def follow(self, data: Buffer, start: int, stop: int) -> int:
+        """Part of the frame's content. Returns by how much ``decoded`` has grown."""
+        before = self.decoded
+        if self._front and start < stop:
+            if self._padding:
+                self._left -= data[start]
+                self._padding = False
+            taken = min(self._front, stop - start)
+            self._front -= taken
+            start += taken
+        stop = min(stop, start + max(self._left, 0))
+        self._left -= stop - start
+        if start < stop and not self.is_lost:
+            self._read(self._rest + bytes(data[start:stop]))
+        return self.decoded - before
+
+    def _read(self, data: bytes) -> None:
+        at, end = 0, len(data)
+        self._rest = b""
+        while at < end:
+            if self._skip:
+                taken = min(self._skip, end - at)
+                self._skip -= taken
+                at += taken
+                continue
+            read = self._next(data, at)
+            if read < 0:
+                self._rest = data[at:]
+                self.is_lost = len(self._rest) > LONGEST_INTEGER
+                return
+            at = read
+
+    def _next(self, data: bytes, at: int) -> int:
+        """Read the integer here, and what it says. The place behind it; -1 if it is not complete."""
+        first = data[at]
+        if self._step is not _Step.FIELD:
+            length, at = _integer(data, at, 0x7F)
+            if at >= 0:
+                self._string(length * 8 // 5 + 1 if first & 0x80 else length, length)
+            return at
+        if first & 0x80:
+            index, at = _integer(data, at, 0x7F)
+            if at >= 0:
+                self.decoded += self._entry(index)[1]
+            return at
+        if first & 0x60 == 0x20:  # another size of the table
+            return _integer(data, at, 0x1F)[1]
+        index, at = _integer(data, at, 0x3F if first & 0x40 else 0x0F)
+        if at >= 0:
+            self._adds = bool(first & 0x40)
+            self._name = self._entry(index)[0] if index else 0
+            self._step = _Step.VALUE if index else _Step.NAME
+        return at
+
+    def _string(self, size: int, length: int) -> None:
+        self._skip = length
+        if self._step is _Step.NAME:
+            self._name, self._step = size, _Step.VALUE
+            return
+        entry = ENTRY_BYTES + self._name + size
+        self.decoded += entry
+        self._step = _Step.FIELD
+        if self._adds:
+            self._sizes.appendleft((self._name, entry))
+
+    def _entry(self, index: int) -> tuple[int, int]:
+        """At most the bytes of the name and of the whole entry."""
+        if index <= STATIC_ENTRIES:
+            return STATIC_NAME_BYTES, STATIC_BYTES
+        place = index - STATIC_ENTRIES - 1
+        return self._sizes[place] if place < len(self._sizes) else (UNKNOWN_BYTES, UNKNOWN_BYTES)
+
+
+def _integer(data: bytes, at: int, most: int) -> tuple[int, int]:
+    """An integer whose first byte has the bits ``most`` for it (RFC 7541 5.1), and the place behind it; -1 if it is not complete."""
+    value = data[at] & most
+    at += 1
+    if value < most:
+        return value, at
+    for shift in range(0, 7 * LONGEST_INTEGER, 7):
+        if at == len(data):
+            return 0, -1
+        byte = data[at]
+        at += 1
+        value += (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return value, at
+    return 0, -1

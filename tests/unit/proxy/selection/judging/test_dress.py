@@ -1,0 +1,66 @@
+"""What reading sets aside and still counts: case within a sentence, and points where both texts write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from vecsieve.proxy.selection.judging.judge import Judge
+from vecsieve.proxy.selection.policy import Tier
+from vecsieve.proxy.selection.reading.text import Text
+from vecsieve.proxy.selection.values import Link
+
+
+def link(kept: str, text: str) -> Link:
+    judge = Judge(Tier.EDITED)
+    judge.keep(0, Text(kept))
+    return judge.verdict(Text(text)).link
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "leaves"),
+    [
+        ("The old china was sold in March.", "The old China was sold in March.", False),
+        ("Der Gefangene floh in der Nacht.", "Der gefangene Floh in der Nacht.", False),
+        ("They will polish the shoes again.", "They will Polish the shoes again.", False),
+        ("How to delete a directory tree", "How to Delete a Directory Tree", True),
+        ("Opening hours. They begin at nine o'clock.", "Opening Hours. They begin at nine o'clock.", False),
+        ("the gate opens at nine in the morning.", "The gate opens at nine in the morning.", True),
+    ],
+)
+def test_case_within_a_sentence_counts_unless_it_is_a_heading(kept: str, text: str, leaves: bool) -> None:
+    assert (link(kept, text) is not Link.NONE) == leaves
+    assert (link(text, kept) is not Link.NONE) == leaves
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "leaves"),
+    [
+        ("يتحمل الموكِّل جميع المصاريف القضائية", "يتحمل الموكَّل جميع المصاريف القضائية", False),
+        ("يتحمل الموكِّل جميع المصاريف القضائية", "يتحمل الموكل جميع المصاريف القضائية", True),
+        ("כל הבוקר הוא חיפש סֵפֶר טוב", "כל הבוקר הוא חיפש סַפָּר טוב", False),
+        ("כל הבוקר הוא חיפש סֵפֶר טוב", "כל הבוקר הוא חיפש ספר טוב", True),
+    ],
+)
+def test_points_count_where_both_texts_write_them(kept: str, text: str, leaves: bool) -> None:
+    assert (link(kept, text) is not Link.NONE) == leaves
+    assert (link(text, kept) is not Link.NONE) == leaves
+
+
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [
+        ("Stop the lorry, do not let it pass here.", "Stop the lorry do not, let it pass here."),
+        ("В указе стояло: казнить, нельзя помиловать.", "В указе стояло: казнить нельзя, помиловать."),
+        ("ट्रक को रोको मत, जाने दो।", "ट्रक को रोको, मत जाने दो।"),
+    ],
+)
+def test_a_comma_beside_a_negation_counts(kept: str, text: str) -> None:
+    assert link(kept, text) is Link.NONE
+
+
+def test_a_reason_names_the_word() -> None:
+    judge = Judge(Tier.EDITED)
+    judge.keep(0, Text("The old china was sold in March."))
+    missing = judge.verdict(Text("The old China was sold in March."), explain=True).missing
+    assert missing is not None
+    assert (missing.words, missing.instead, missing.text) == ("China", "china", 0)
