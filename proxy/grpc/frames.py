@@ -6,6 +6,7 @@ import struct
 import sys
 from collections.abc import Callable
 
+from .fields import Fields
 from .messages import Buffer, Inflated, Messages, Unfinished
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
@@ -17,6 +18,7 @@ PREFACE_BYTES = 24  # before a client's first frame (RFC 9113 3.4)
 _HEAD = struct.Struct(">HBBBI")  # length (3 bytes, in two parts), type, flags, stream
 _HEAD_BYTES = _HEAD.size
 _FIELDS = frozenset({HEADERS, 0x5, CONTINUATION})  # and PUSH_PROMISE
+_WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 _END_OF_FIELDS = 0x4
 _STREAM = 0x7FFF_FFFF  # without the reserved bit
 
@@ -24,23 +26,35 @@ Description = Callable[[int, int, int, int], int]
 """Called for every frame when its head is complete: type, flags, stream, length. Returns its additional cost, in frames."""
 
 
-Content = Callable[[int, Buffer, int, int], int]
-"""Called with part of the DATA of a stream: stream, data, start, stop. Returns its additional cost, in frames."""
+Content = Callable[[int, int, Buffer, int, int], int]
+"""Called with part of the content of a frame with DATA or fields: type, stream, data, start, stop. Returns its additional cost, in frames."""
 
 
 class Frames:
     """Follows the frames of one direction, in pieces of any size.
 
-    ``skip``: bytes before the first frame. ``content``: receives the payload of DATA frames. ``place``: the first place in the last data
+    ``skip``: bytes before the first frame. ``content``: receives the payload of frames with DATA or fields. ``place``: the first place in the last data
     where a frame may be inserted, None without one. ``begun_at``: where the last frame begins in it, None if before.
     """
 
-    __slots__ = ("_content", "_head", "_is_in_fields", "_left", "_on_frame", "_shown", "begun_at", "has_begun", "place")
+    __slots__ = (
+        "_content",
+        "_head",
+        "_is_in_fields",
+        "_left",
+        "_on_frame",
+        "_shown",
+        "begun_at",
+        "has_begun",
+        "place",
+    )
 
     def __init__(self, on_frame: Description, *, skip: int = 0, content: Content | None = None) -> None:
         self._on_frame = on_frame
         self._content = content
-        self._shown: int | None = None  # the stream of the frame that has begun, if its content is followed
+        self._shown: tuple[int, int] | None = (
+            None  # type and stream of the frame that has begun, if its content is followed
+        )
         self.begun_at: int | None = None
         self._head = b""
         self._left = skip
@@ -71,9 +85,9 @@ class Frames:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             self.begun_at, at = at, at + _HEAD_BYTES
             self._shown = None
-            if self._content is not None and kind == DATA:
-                self._shown = stream & _STREAM
-                most -= self._content(self._shown, data, at, min(at + left, end))
+            if self._content is not None and kind in _WITH_CONTENT:
+                self._shown = (kind, stream & _STREAM)
+                most -= self._content(kind, stream & _STREAM, data, at, min(at + left, end))
             self.has_begun, at = True, at + left
             if at > end:
                 self._left, at = at - end, end
@@ -96,10 +110,10 @@ class Frames:
             if kind in _FIELDS:
                 self._is_in_fields = not flags & _END_OF_FIELDS
             cost = 1 + self._on_frame(kind, flags, stream & _STREAM, self._left)
-            self._shown = stream & _STREAM if kind == DATA else None
+            self._shown = (kind, stream & _STREAM) if kind in _WITH_CONTENT else None
         step = min(self._left, len(data) - at)
         if step and self._shown is not None and self._content is not None:
-            cost += self._content(self._shown, data, at, at + step)
+            cost += self._content(*self._shown, data, at, at + step)
         self._left -= step
         return at + step, cost
 
@@ -126,8 +140,12 @@ CONTENT_BYTES_A_FRAME = 256  # of content that earn one frame
 # The cost of an empty DATA without an end, or of an empty piece of a block of fields: no client needs them. The gRPC core ends a connection
 # without a reason after 100 of the latter (1.85); VecSieve states the reason after half as many.
 EMPTY_FRAMES = 200
-# Bytes of one block of fields: the core accepts some 16 KiB, but holds far more until the block ends (CVE-2024-27316).
+# Bytes of one block of fields, as it comes and as it decodes: the core accepts some 16 KiB, but holds far more until the block ends
+# (CVE-2024-27316). What is beyond the core's limit costs frames: the core refuses the call, and a client that repeats it is a flood. A
+# block's bytes are known to within 8/5 (fields.py).
 FIELDS_BYTES = 1 << 20
+FREE_FIELDS_BYTES = 1 << 15
+FIELDS_BYTES_A_FRAME = 256
 CALL_FRAMES = 4  # the cost of a call until it is answered: starting a handler is more expensive than a frame
 ANSWER_FRAMES = 4  # earned by each frame of an answer; the last one also returns the call's own cost
 # Calls reset within SHORT_SECONDS and before an answer, beyond one for each that was answered: at once, and again each second. The same
@@ -181,6 +199,10 @@ class Allowance:
 
     def spend(self) -> None:
         self._frames = -1.0
+
+    def fields(self, size: int) -> None:
+        """``size`` bytes of fields arrived that the core will not accept."""
+        self._frames -= -(-size // FIELDS_BYTES_A_FRAME)
 
     def content(self, size: int) -> None:
         """DATA with ``size`` bytes arrived."""
@@ -241,7 +263,6 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
 # The most calls waiting in the core's one queue for all connections: the number that a loop handles in some 30 ms. A client with open calls
 # already waits outside the queue for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
-_WITH_CONTENT = frozenset({DATA, HEADERS, CONTINUATION})
 
 
 class Calls:
@@ -283,7 +304,18 @@ class OpenStreams:
     ``last``: the highest stream opened. ``is_resting``: the client resets calls as it opens them, so its next frames wait for a moment.
     """
 
-    __slots__ = ("_calls", "_clock", "_fields_bytes", "_now", "_open", "allowance", "is_resting", "last", "messages")
+    __slots__ = (
+        "_calls",
+        "_clock",
+        "_fields",
+        "_fields_bytes",
+        "_now",
+        "_open",
+        "allowance",
+        "is_resting",
+        "last",
+        "messages",
+    )
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -294,6 +326,7 @@ class OpenStreams:
         self.messages = Messages(calls.inflated, calls.unfinished)
         self.is_resting = False
         self.last = 0
+        self._fields = Fields()
         self._fields_bytes = 0  # of the current block of fields
 
     def client_read(self) -> None:
@@ -313,6 +346,8 @@ class OpenStreams:
             if self._fields_bytes > FIELDS_BYTES:
                 self.allowance.spend()
                 return sys.maxsize
+            if kind in _WITH_CONTENT:
+                self._fields.begin(flags, length, is_first=kind == HEADERS)
         if kind == DATA and length and not flags & PADDED:
             self.allowance.content(length)
         elif kind == HEADERS and stream > self.last:
@@ -331,12 +366,22 @@ class OpenStreams:
             self.allowance.frame()
         return 0
 
-    def client_content(self, stream: int, data: Buffer, start: int, stop: int) -> int:
-        """DATA of a call; returns its cost in frames."""
+    def client_content(self, kind: int, stream: int, data: Buffer, start: int, stop: int) -> int:
+        """DATA or fields of a call; returns its cost in frames."""
+        if kind != DATA:
+            return self._client_fields(data, start, stop)
         if stream not in self._open:
             return 0
         cost = self.messages.follow(stream, data, start, stop)
         return sys.maxsize if self.messages.refused else cost
+
+    def _client_fields(self, data: Buffer, start: int, stop: int) -> int:
+        grown, decoded = self._fields.follow(data, start, stop), self._fields.decoded
+        if decoded > FIELDS_BYTES:
+            self.allowance.spend()
+        elif decoded > FREE_FIELDS_BYTES:
+            self.allowance.fields(min(grown, decoded - FREE_FIELDS_BYTES))
+        return sys.maxsize if self.allowance.is_spent else 0
 
     def refused(self) -> list[int]:
         """The calls whose messages are too large; they are ended and count against the allowance."""

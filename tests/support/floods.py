@@ -70,6 +70,10 @@ def head_of(stream: int) -> bytes:
     return frame(HEADERS, END_HEADERS, stream, FIELDS)
 
 
+# A field of 3.9 kB for the table, and the byte that names it then.
+LARGE_ENTRY = b"\x40\x01a\x7f\xbd\x1d" + bytes(3_900)
+NAMED = b"\xbe"
+
 FLOODS = (
     Flood("empty DATA frames", ASKED, repeated(frame(DATA, 0, 1))),
     Flood("SETTINGS", BEGUN, repeated(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)))),
@@ -81,6 +85,11 @@ FLOODS = (
         "a block of fields without an end",
         BEGUN + frame(HEADERS, 0, 1, FIELDS),
         repeated(frame(CONTINUATION, 0, 1, b"\x10\x01a\x7f\x81\x7d" + bytes(16_000))),
+    ),
+    Flood(
+        "fields that name a large entry",
+        BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS + LARGE_ENTRY),
+        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, FIELDS + NAMED * 8_000)),
     ),
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
     Flood("streams opened and reset", BEGUN, numbered(lambda stream: head_of(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),

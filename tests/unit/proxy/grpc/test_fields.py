@@ -1,0 +1,90 @@
+"""What a block of fields decodes to, by its lengths alone, beside a real encoder and decoder."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hpack import Encoder
+from hpack.struct import HeaderTuple, NeverIndexedHeaderTuple
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vecsieve.proxy.grpc.fields import ENTRY_BYTES, PADDED, PRIORITY, Fields
+
+NAMES = st.sampled_from([b":path", b":method", b"user-agent", b"authorization", b"x-own", b"grpc-timeout"])
+VALUES = st.one_of(st.binary(max_size=40), st.sampled_from([b"POST", b"/", b"a" * 900, b"\xff" * 600]))
+BLOCKS = st.lists(st.lists(st.tuples(NAMES, VALUES, st.booleans()), min_size=1, max_size=8), min_size=1, max_size=5)
+
+
+def encoded(encoder: Encoder, fields: list[tuple[bytes, bytes, bool]], *, huffman: bool) -> bytes:
+    made = [(NeverIndexedHeaderTuple if never else HeaderTuple)(name, value) for name, value, never in fields]
+    found: bytes = encoder.encode(made, huffman=huffman)
+    return found
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[tuple[int, int]]:
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return list(itertools.pairwise(places))
+
+
+@given(blocks=BLOCKS, huffman=st.booleans(), cuts=st.lists(st.integers(0, 5_000), max_size=12))
+def test_a_block_decodes_to_no_more_than_is_said_and_hardly_less(
+    blocks: list[list[tuple[bytes, bytes, bool]]], huffman: bool, cuts: list[int]
+) -> None:
+    """Invariant: however a block is cut into pieces, what is said is at least its decoded size. A Huffman code has 5 to 30 bits, so it is at most
+    six times that.
+    """
+    encoder, fields = Encoder(), Fields()
+    for block in blocks:
+        data = encoded(encoder, block, huffman=huffman)
+        fields.begin(0, len(data), is_first=True)
+        grown = sum(fields.follow(data, start, stop) for start, stop in pieces(data, cuts))
+        real = sum(len(name) + len(value) + ENTRY_BYTES for name, value, _ in block)
+        assert not fields.is_lost
+        assert grown == fields.decoded
+        assert real <= fields.decoded <= 6 * real + 64 * len(block)
+
+
+@given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=8))
+def test_any_bytes_in_any_pieces_count_the_same(data: bytes, cuts: list[int]) -> None:
+    """Invariant: bytes that are no HPACK raise nothing, and count the same in one piece and in several."""
+    whole, parts = Fields(), Fields()
+    for each in (whole, parts):
+        each.begin(0, len(data), is_first=True)
+    whole.follow(data, 0, len(data))
+    for start, stop in pieces(data, cuts):
+        parts.follow(data, start, stop)
+    assert parts.decoded == whole.decoded
+
+
+@pytest.mark.parametrize("flags", [0, PADDED, PRIORITY, PADDED | PRIORITY])
+def test_padding_and_priority_are_no_fields(flags: int) -> None:
+    block = encoded(Encoder(), [(b"x-own", b"value", False)], huffman=False)
+    front = (b"\x05" if flags & PADDED else b"") + (bytes(5) if flags & PRIORITY else b"")
+    content = front + block + (b"\xbe" * 5 if flags & PADDED else b"")
+    for step in (1, len(content)):
+        fields = Fields()
+        fields.begin(flags, len(content), is_first=True)
+        for start in range(0, len(content), step):
+            fields.follow(content, start, min(start + step, len(content)))
+        assert fields.decoded == ENTRY_BYTES + len(b"x-own") + len(b"value")
+
+
+def test_a_byte_that_names_a_large_entry_counts_with_all_of_it() -> None:
+    fields = Fields()
+    entry = b"\x40\x01a\x7f\xbd\x1d" + bytes(3_900)
+    fields.begin(0, len(entry), is_first=True)
+    fields.follow(entry, 0, len(entry))
+    fields.begin(0, 8_000, is_first=True)
+    fields.follow(b"\xbe" * 8_000, 0, 8_000)
+    assert fields.decoded == 8_000 * (3_900 + 1 + ENTRY_BYTES)
+
+
+def test_a_block_that_goes_on_is_one_block() -> None:
+    fields = Fields()
+    fields.begin(0, 2, is_first=True)
+    fields.follow(b"\x82\x84", 0, 2)
+    fields.begin(0, 1, is_first=False)
+    fields.follow(b"\x86", 0, 1)
+    assert fields.decoded == 3 * 64
