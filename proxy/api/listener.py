@@ -143,6 +143,11 @@ class Api:
                 raise ProblemError(
                     Kind.FOREIGN_HOST, "without api.token_file, Host must be localhost, 127.0.0.1 or [::1]"
                 )
+            # Browsers say so of each request to this machine; a page elsewhere could hold the places of all readers.
+            if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+                raise ProblemError(
+                    Kind.FOREIGN_HOST, "without api.token_file, no page of another site may ask (Sec-Fetch-Site)"
+                )
         elif not is_held(self._token, request.headers.get("Authorization")):
             raise ProblemError(
                 Kind.NO_TOKEN,

@@ -39,16 +39,13 @@ from .problems import ProblemError, decoded, invalid
 
 ASKED_BACKENDS = frozenset({DEFAULT_BACKEND})  # backends for which this module builds upserts
 MOST_POINTS = 1000
+LARGEST_ID = 2**64 - 1  # msgspec bounds no integer beyond 63 bits
 WORDS = 300  # characters of the database's error that are passed on
 _QUERY = "?wait=true"  # a merge needs the upsert to be applied first
 
 Classification = Literal["exact", "semantic", "related", "unique"]
 _UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
-PointId = (
-    Annotated[str, Meta(pattern=_UUID)]
-    | Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    | Annotated[Whole, Meta(ge=0.0, le=2.0**53)]
-)
+PointId = Annotated[str, Meta(pattern=_UUID)] | Annotated[int, Meta(ge=0)] | Annotated[Whole, Meta(ge=0.0, le=2.0**53)]
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": MOST_NUMBERS}
 Vector = Annotated[Raw, Meta(extra_json_schema=_NUMBERS)]
 
@@ -253,6 +250,8 @@ def _native(point: Point, name: str | None, where: str) -> bytes:
         raise invalid(f"{where}.payload", "another value", "an object or null")
     if name is not None:
         vector = b"{%s:%s}" % (msgspec.json.encode(name), vector)
+    if isinstance(point.id, int) and point.id > LARGEST_ID:
+        raise invalid(f"{where}.id", "a larger number", f"at most {LARGEST_ID}")
     identifier = msgspec.json.encode(whole(point.id, f"{where}.id") if isinstance(point.id, float) else point.id)
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vector, bytes(point.payload))
 

@@ -29,7 +29,7 @@ class Kind(Enum):
 
     INVALID = ("invalid-request", 400, "The request is not valid")
     NO_TOKEN = ("token-needed", 401, "A token is needed")
-    FOREIGN_HOST = ("foreign-host", 403, "The request names another machine")
+    FOREIGN_HOST = ("foreign-host", 403, "The request names another machine, or comes from another site")
     NOT_FOUND = ("not-found", 404, "There is no such endpoint")
     NO_COLLECTION = ("no-collection", 404, "There is no such collection")
     METHOD = ("method-not-allowed", 405, "The endpoint has no such method")

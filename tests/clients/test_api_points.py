@@ -130,6 +130,14 @@ def test_an_annotated_point_is_added_with_its_note(urls: tuple[str, str, str]) -
     assert json.loads(page.body)["result"][0]["payload"]["_vecsieve"]["duplicate_of"] == 1
 
 
+def test_an_id_may_have_all_64_bits(urls: tuple[str, str, str]) -> None:
+    """Of Qdrant's clients some make ids by a hash."""
+    engine, api, _ = urls
+    _, found = told(api, "/v1/add", collection="annotating", point=point(2**64 - 1, 2, "omega"))
+    assert (found["action"], found["survivorId"]) == ("added", 2**64 - 1)
+    assert 2**64 - 1 in ids(engine, "annotating")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "kind"),
     [
@@ -138,6 +146,7 @@ def test_an_annotated_point_is_added_with_its_note(urls: tuple[str, str, str]) -
         ({"collection": "plain", "point": {"id": 1, "vector": []}}, 400, "invalid-request"),
         ({"collection": "plain", "point": {"id": 1, "vector": [1, "x"]}}, 400, "invalid-request"),
         ({"collection": "plain", "point": {"id": "x", "vector": [1]}}, 400, "invalid-request"),
+        ({"collection": "plain", "point": {"id": 2**64, "vector": [1, 0, 0, 0]}}, 400, "invalid-request"),
         ({"collection": "plain", "point": {"id": 9, "vector": [1.0, 0.5]}}, 422, "declined"),
         ({"collection": "plain", "point": {**point(1, 0, "a"), "payload": [1]}}, 400, "invalid-request"),
     ],

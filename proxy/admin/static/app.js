@@ -47,8 +47,17 @@ function useSearches(isPaused) {
   return state;
 }
 
+// A part of an address that anybody may have written: what is no code stays as it is.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function useRoute() {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const [route, setRoute] = useState(read);
   useEffect(() => {
     const changed = () => {

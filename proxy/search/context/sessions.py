@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from vecsieve.config.problems import Problem, SettingsError, is_secret_name, shown
+from vecsieve.config.problems import Problem, SettingsError, shown
 from vecsieve.config.schema import SessionStoreSettings
 
 from ...selection.values import Fate
@@ -35,6 +36,12 @@ LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
 KEY_BYTES = 16
 
+# Fields that say who a client is: its own credentials, and what a gateway made of them (`x-jwt-assertion`, `x-forwarded-user`). One too many
+# divides a session, one too few would share it.
+_IDENTIFIES = re.compile(
+    "auth|token|key|secret|cookie|credential|user|jwt|assertion|session|tenant|identity|principal|email|subject|cert|account|org"
+)
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -44,7 +51,7 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
     if policy.session.key is None:
         return policy
     state = blake2b(policy.session.key, digest_size=KEY_BYTES)
-    for name, value in sorted((name.lower(), value) for name, value in headers if is_secret_name(name)):
+    for name, value in sorted((name.lower(), value) for name, value in headers if _IDENTIFIES.search(name.lower())):
         for part in (name, value):
             raw = part.encode("utf-8", "surrogateescape")
             state.update(b"%d:" % len(raw) + raw)
@@ -118,9 +125,10 @@ class Shared:
         pipe.get(name + b":turn")
         rows, turn = await self._sent(pipe)
         try:
-            return Given(int(turn or 0), {bytes(each): int(score) for each, score in rows})
-        except (ValueError, OverflowError) as error:  # another program wrote it
-            raise ConnectionError("the session store has no number of a turn where one belongs") from error
+            known = {each: int(score) for each, score in rows if isinstance(each, bytes)}
+            return Given(int(turn or 0), known)
+        except (ValueError, TypeError, OverflowError) as error:  # another program wrote it
+            raise ConnectionError("the session store has no session where one belongs") from error
 
     async def add(self, key: bytes, digests: Collection[bytes], turn: int, *, seconds: float) -> None:
         name, milliseconds = _name(key), max(1, int(seconds * 1000))
@@ -138,7 +146,8 @@ class Shared:
         try:
             async with asyncio.timeout(self._seconds):
                 return await pipe.execute()
-        except RedisError as error:
+        # What the client's parser raises for bytes that are no reply has no class of its own (redis 7).
+        except (RedisError, EOFError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ConnectionError("the session store refused or is unreachable") from error
 
     async def close(self) -> None:

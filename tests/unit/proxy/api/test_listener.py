@@ -210,6 +210,15 @@ async def test_without_a_token_a_request_must_name_this_machine(host: str) -> No
         assert (await ask(api, Host="localhost")).status_code == 200
 
 
+async def test_without_a_token_no_page_of_another_site_may_ask() -> None:
+    """Such a page could hold the places of all readers of events."""
+    async with served(route()) as api:
+        for site in ("cross-site", "same-site"):
+            assert problem(await ask(api, b"{}", **{"Sec-Fetch-Site": site}))["status"] == 403
+        for site in ("none", "same-origin"):
+            assert (await ask(api, b"{}", **{"Sec-Fetch-Site": site})).status_code == 200
+
+
 async def test_with_a_token_every_request_needs_it_and_any_host_will_do(tmp_path: Path) -> None:
     async with served(route(), token_file=token_file(tmp_path)) as api:
         for held in ("", "Bearer wrong", TOKEN):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,11 +89,11 @@ async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time
         assert (await store.given(KEY)).turns == {A: 1, b"999": 0}, "no more than were asked for"
         for foreign in (b"x", b"1.5", b"\xff", b"9" * 5000):
             other.set(name, foreign)
-            with pytest.raises(OSError, match="no number of a turn"):
+            with pytest.raises(OSError, match="no session where one belongs"):
                 await store.given(KEY)
         other.set(name, 1)
         other.zadd(name.removesuffix(b":turn"), {"x": float("inf")})
-        with pytest.raises(OSError, match="no number of a turn"):
+        with pytest.raises(OSError, match="no session where one belongs"):
             await store.given(KEY)
         other.set(name.removesuffix(b":turn"), "another kind")
         with pytest.raises(OSError, match="refused"):
@@ -113,7 +114,19 @@ async def test_a_session_in_memory_expires_and_is_bounded() -> None:
     assert [bool((await store.given(key)).turns) for key in (b"1", b"2", b"3")] == [False, True, True]
 
 
-@pytest.mark.parametrize("name", ["api-key", "Authorization", "x-chroma-token", "Cookie", "X-Api-Key"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api-key", "Authorization", "x-chroma-token", "Cookie", "X-Api-Key", "x-jwt-assertion", "x-authtoken"),
+        *(
+            "x-forwarded-user",
+            "x-goog-iap-jwt-assertion",
+            "x-ms-client-principal-id",
+            "x-tenant",
+            "x-amzn-oidc-identity",
+        ),
+    ],
+)
 def test_other_credentials_are_another_session(name: str) -> None:
     one, other = (identified(named(), [(name, value), ("accept", "x")]) for value in ("mine", "yours"))
     assert one.session.key != other.session.key
@@ -168,6 +181,31 @@ async def test_a_redis_that_is_not_there_costs_the_session() -> None:
     assert await answer_of(made, named()) == await answer_of(made, policy())
     assert failures == [1]
     await sessions.close()
+
+
+WRONG_FORMS = (
+    b"+OK\r\n", b":1\r\n", b"$-1\r\n", b"*-1\r\n", b"$x\r\n", b"*x\r\n", b"*2\r\n$1\r\na\r\n", b"-ERR no\r\n", b"HTTP/1.1 400 no\r\n\r\n", b"\x00" * 64,
+    b"*1\r\n*1\r\n*1\r\n:1\r\n", b"*2\r\n:1000000000\r\n$1\r\n1\r\n", b"%1\r\n+a\r\n+b\r\n", b"_\r\n", b",nan\r\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRONG_FORMS)
+async def test_a_store_that_answers_in_a_wrong_form_costs_the_session(form: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(4096):
+                writer.write(form)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    settings = SessionStoreSettings(url=f"redis://127.0.0.1:{port}", timeout_seconds=0.5)
+    sessions = Sessions(store_of(settings, ManualClock(0.0)), clock=ManualClock(0.0), failed=lambda: None)
+    made = toys(sessions=sessions)
+    assert await answer_of(made, named()) == await answer_of(made, policy())
+    await sessions.close()
+    server.close()
 
 
 async def answer_of(made: object, chosen: ResolvedPolicy) -> bytes:
