@@ -277,8 +277,7 @@ RESERVED_NAMES = ("default", "unnamed", "other")  # labels: no rule, a rule with
 def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
     """Rules that can never apply, as far as their patterns show."""
     backends = tuple(TRAITS)
-    wild: list[int] = []  # plain names are looked up: there may be thousands
-    plain: defaultdict[str, list[int]] = defaultdict(list)
+    known = _Earlier()
     named: dict[str, int] = {}
     for index, rule in enumerate(rules):
         at: Path = ("rules", index)
@@ -288,18 +287,41 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
         if not any(fnmatchcase(backend, rule.backend) for backend in backends):
             wanted = f"a pattern that matches {alternatives(backends)}"
             yield contradiction((*at, "backend"), shown(rule.backend), wanted)
-        hiding = [
-            each
-            for each in (*wild, *plain.get(rule.collection, ()))
-            if _covers(rules[each].backend, rule.backend) and _covers(rules[each].collection, rule.collection)
-        ]
-        (wild if _WILD.search(rule.collection) else plain[rule.collection]).append(index)
+        hiding = [each for each in known.near(rule.collection) if _hides(rules[each], rule)]
+        known.add(rule.collection, index)
         if hiding:
             earlier = min(hiding)
             wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
             seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"
             patterns = [("rules", place, name) for place in (index, earlier) for name in ("backend", "collection")]
             yield Contradiction(Finding(at, seen, wanted), tuple(patterns))
+
+
+class _Earlier:
+    """Earlier rules by the part of their patterns before the first wildcard: of thousands few are near a name."""
+
+    def __init__(self) -> None:
+        self._exact: defaultdict[str, list[int]] = defaultdict(list)  # by the whole pattern
+        self._wild: defaultdict[str, list[int]] = defaultdict(list)  # by what stands before the first wildcard
+
+    def add(self, pattern: str, index: int) -> None:
+        self._exact[pattern].append(index)
+        wild = _WILD.search(pattern)
+        if wild is not None:
+            self._wild[pattern[: wild.start()]].append(index)
+
+    def near(self, pattern: str) -> Iterator[int]:
+        """Those that may match all that this one matches: equal patterns, `*`, and for a name those with a beginning of it."""
+        yield from self._exact.get(pattern, ())
+        if _WILD.search(pattern) is not None:
+            yield from self._exact.get("*", ()) if pattern != "*" else ()
+            return
+        for length in range(len(pattern) + 1):
+            yield from self._wild.get(pattern[:length], ())
+
+
+def _hides(earlier: RuleSettings, rule: RuleSettings) -> bool:
+    return _covers(earlier.backend, rule.backend) and _covers(earlier.collection, rule.collection)
 
 
 def _of_name(name: str, at: Path, named: Mapping[str, int]) -> Iterator[Contradiction]:

@@ -5,7 +5,10 @@ All errors are reported at once, in a SettingsError.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -242,10 +245,17 @@ def _read(file: File) -> _Written:
     return _Written(tree, document.findings, document.lines)
 
 
+def content_of(file: File, most: int) -> bytes:
+    """Up to ``most`` bytes of a regular file. A pipe would be waited for, perhaps for ever. Raises OSError or ValueError."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no regular file")
+        return stream.read(most)
+
+
 def _text(file: File) -> str:
     try:
-        with file.open("rb") as stream:
-            content = stream.read(LARGEST_FILE_BYTES + 1)
+        content = content_of(file, LARGEST_FILE_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         seen = error.strerror if isinstance(error, OSError) and error.strerror else "no file of that name"
         raise SettingsError([Problem(str(file), seen.lower(), "a readable file")]) from error

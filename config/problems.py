@@ -19,8 +19,9 @@ _SECRET_WORD = re.compile(
 )
 # Names of payload fields, and numbers of tokens, not values.
 _NOT_SECRET = frozenset({"tenant_keys", "tokens", "token_budget"})
-_USERINFO = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:)?//)?\S*@")
-_URL_REST = re.compile(r"(://[^\s?#]*)[?#]\S*")
+# Linear: each begins where nothing else of the word was tried. 32,000 digits took a second.
+_USERINFO = re.compile(r"(?<!\S)((?:[A-Za-z][A-Za-z0-9+.-]*:)?//)?\S*@")
+_URL_REST = re.compile(r"(://[^\s?#]*+)([?#]\S*+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,16 @@ def masked(value: object, *, name: str = "") -> object:
     if is_secret_name(name) and value is not None:
         return MASK
     if isinstance(value, str):
-        return _URL_REST.sub(rf"\1?{MASK}", _USERINFO.sub(rf"\1{MASK}@", value))
+        return _URL_REST.sub(_without_rest, _USERINFO.sub(rf"\1{MASK}@", value))
     if isinstance(value, Mapping):
         return {_printable(str(key)): masked(item, name=str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [masked(item) for item in value]
     return value
+
+
+def _without_rest(found: re.Match[str]) -> str:
+    return f"{found[1]}?{MASK}" if found[2] else found[1]
 
 
 def is_secret_name(name: str) -> bool:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
+from yaml.composer import Composer
+from yaml.resolver import Resolver
 
 from .problems import Finding, Path, masked, one_line, shown
 from .schema import Settings
 
 DEEPEST = 32  # levels; the settings need six
-MOST_NODES = 20_000  # after aliases are followed: some 2,000 rules
+MOST_NODES = 100_000  # after aliases are followed: some 10,000 rules
 LONGEST_NUMBER = 40  # characters: Python refuses to print integers of 4,300 digits
 
 _NULL, _BOOL, _INT, _FLOAT, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
@@ -66,31 +70,54 @@ class CoreDumper(yaml.SafeDumper):
 CoreDumper.add_representer(str, CoreDumper.represent_str)
 
 
-class _CoreLoader(yaml.SafeLoader):
-    """Composes nodes with core scalars, up to a depth and a number of nodes."""
+class _Bounded(Composer):
+    """Composes nodes up to a depth and a number of nodes."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = 0
-        self._nodes = 0
+    _depth = 0
+    _nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """With limits: the library recurses without a bound, and takes 15 s for a megabyte of ones."""
         self._depth += 1
         self._nodes += 1
-        if self._depth > DEEPEST:
-            raise NotYamlError(f"more than {DEEPEST} levels", line=self.line + 1)
-        if self._nodes > MOST_NODES:
-            raise NotYamlError(f"more than {MOST_NODES} values", line=self.line + 1)
+        for count, most, what in ((self._depth, DEEPEST, "levels"), (self._nodes, MOST_NODES, "values")):
+            if count > most:
+                line = self.peek_event().start_mark.line + 1  # type: ignore[attr-defined]  # - of the parser beside it
+                raise NotYamlError(f"more than {most} {what}", line=line)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
 
 
+Implicit = dict[str, list[tuple[str, re.Pattern[str]]]]
+
+
+class _CoreLoader(_Bounded, yaml.SafeLoader):
+    """With core scalars."""
+
+    yaml_implicit_resolvers: Implicit = {}  # noqa: RUF012 - PyYAML's own shape
+
+    def __init__(self, text: str) -> None:
+        yaml.SafeLoader.__init__(self, text)
+
+
+# libyaml's parser takes a fifth of the time; PyYAML may be built without it. Its messages are others, so what it refuses is read again.
+_Parser: Any = yaml.CLoader.__mro__[1] if yaml.__with_libyaml__ else None
+
+
+class _FastLoader(_Bounded, Resolver, _Parser or object):  # type: ignore[misc]  # - chosen above
+    """The same by libyaml."""
+
+    yaml_implicit_resolvers: Implicit = {}  # noqa: RUF012 - PyYAML's own shape
+
+    def __init__(self, text: str) -> None:
+        _Parser.__init__(self, text)
+        Composer.__init__(self)
+        Resolver.__init__(self)
+
+
 for _tag, _pattern, _first in _CORE:
-    for _class in (_CoreLoader, CoreDumper):
+    for _class in (_CoreLoader, _FastLoader, CoreDumper):
         _class.add_implicit_resolver(_tag, _pattern, _first)
 
 
@@ -118,6 +145,9 @@ def read(text: str) -> Document:
 
 
 def _composed(text: str) -> yaml.Node | None:
+    if _Parser is not None:
+        with suppress(yaml.YAMLError, ValueError, OverflowError):
+            return _FastLoader(text).get_single_node()
     try:
         return _CoreLoader(text).get_single_node()
     except yaml.reader.ReaderError as error:

@@ -34,7 +34,7 @@ from .process.descriptors import Budget
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
 from .runtime.lifecycle import Lifecycle
-from .runtime.loop import LoopLag
+from .runtime.loop import LoopLag, beside
 from .runtime.memory import (
     cgroup_limit_bytes,
     collect_seldom,
@@ -42,6 +42,7 @@ from .runtime.memory import (
     keep_freed_blocks,
     resident_bytes,
 )
+from .search.policy import Rules
 from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
@@ -84,6 +85,11 @@ class Source:
     def load(self) -> Settings:
         """Raises SettingsError."""
         return load(file=self.config, environment=self.environment, flags=self.flags)
+
+    def load_with_rules(self) -> tuple[Settings, Rules]:
+        """And what a search needs of them. Raises SettingsError."""
+        settings = self.load()
+        return settings, Rules.of(settings)
 
 
 def facts_of(settings: Settings) -> Facts:
@@ -161,11 +167,11 @@ class Instance:
         await self._lag.close()
         self.lifecycle.ignore_signals()
 
-    def reload(self) -> None:
-        """Load and apply the settings; keep the old ones when they are invalid. Never raises."""
+    async def reload(self) -> None:
+        """Load the settings beside the loop and apply them; keep the old ones when they are invalid. Never raises."""
         try:
-            fresh = self._source.load()
-            self._process.reload(fresh)
+            fresh, rules = await beside(self._source.load_with_rules)
+            self._process.reload(fresh, rules)
         except SettingsError as error:
             self._metrics.config_refused()
             LOGGER.error("reload failed, the old settings stay in force: %s", error)  # noqa: TRY400 - a traceback would say less
@@ -399,10 +405,10 @@ async def _administrate(worker: Worker, source: Source, settings: Settings, wher
     registry = shared_registry(worker.metrics_directory, backend=settings.backend, rules=settings.rule_names)
     facts, in_force = facts_of(settings), InForce(settings)
 
-    def reload() -> None:
+    async def reload() -> None:
         nonlocal facts
         try:
-            fresh = source.load()
+            fresh = await beside(source.load)
             facts = facts_of(fresh)
             in_force.take(fresh)
         except SettingsError:

@@ -303,15 +303,15 @@ class Process:
             return None
         return SharedPort(self._server.rules, inner=inner, tls=self._tls)
 
-    def reload(self, settings: Settings) -> None:
-        """Apply new policies, overrides, shadow sample, report header, explain.keep, explain.texts and egress budget to new requests.
+    def reload(self, settings: Settings, rules: Rules | None = None) -> None:
+        """``rules``: of these settings, where they were made beside the loop: thousands take a second. Apply new policies, overrides, shadow sample, report header, explain.keep, explain.texts and egress budget to new requests.
 
         Addresses, limits and the upstream are fixed at the start; certificate files are read again. Raises SettingsError when they are
         unusable; then nothing has changed.
         """
         if self._tls is not None:
             renew(self._tls, self._settings)
-        self._rules.now = Rules.of(settings)
+        self._rules.now = rules or Rules.of(settings)
         self.recent.resize(kept_by(settings), texts=settings.explain.texts)
         self.pools.resize(keep=kept_by(settings) > 0)
         self.egress.resize(_budget_bytes(settings, workers=self._workers))
@@ -349,6 +349,7 @@ class Process:
         sides = (self._listener, self._grpc, self._api)
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
+        self.calibration.close()
         if self._preload is not None:
             await self._preload.close()
         for gate in self._gates:

@@ -47,21 +47,35 @@ class Plane(Protocol):
 
 
 class Lifecycle:
-    """The state machine; create it inside the event loop. ``reload`` is called for each SIGHUP while ready and must not raise."""
+    """The state machine; create it inside the event loop. ``reload`` is awaited after SIGHUP while ready, and again where one came meanwhile. It must
+    not raise.
+    """
 
-    __slots__ = ("_accept_seconds", "_drain_seconds", "_now", "_pause", "_reload", "_state", "_stop")
+    __slots__ = (
+        "_accept_seconds",
+        "_drain_seconds",
+        "_is_due",
+        "_now",
+        "_pause",
+        "_reload",
+        "_reloading",
+        "_state",
+        "_stop",
+    )
 
     def __init__(
         self,
         *,
         drain_accept_seconds: float,
         drain_seconds: float,
-        reload: Callable[[], None],
+        reload: Callable[[], Awaitable[None]],
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._accept_seconds = drain_accept_seconds
         self._drain_seconds = drain_seconds
         self._reload = reload
+        self._is_due = False
+        self._reloading: asyncio.Task[None] | None = None
         self._pause = pause
         self._state = State.STARTING
         self._stop = asyncio.Event()
@@ -84,12 +98,22 @@ class Lifecycle:
         """Handle a signal as if the process had received it."""
         if number == signal.SIGHUP:
             if self.is_ready:
-                self._reload()
+                self._reload_soon()
         elif self._stop.is_set():
             self._now.set()
         else:
             self._state = State.DRAINING
             self._stop.set()
+
+    def _reload_soon(self) -> None:
+        self._is_due = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reloads(), name="vecsieve-reload")
+
+    async def _reloads(self) -> None:
+        while self._is_due:
+            self._is_due = False
+            await self._reload()
 
     def listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -108,6 +132,8 @@ class Lifecycle:
     async def finish(self, plane: Plane) -> bool:
         """Wait for the stop signal, then drain. False if requests were still in flight at the end and are cut."""
         await self.stopping()
+        if self._reloading is not None:
+            self._reloading.cancel()
         plane.drain()
         if self._accept_seconds > 0:
             await self._unless_told_again(self._pause(self._accept_seconds))

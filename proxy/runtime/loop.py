@@ -81,6 +81,16 @@ class LongWork:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+async def beside(work: Callable[[], T]) -> T:
+    """The result or exception of work that may take seconds, such as reading settings, in a thread of its own."""
+
+    def run() -> T:
+        _take_turns()
+        return work()
+
+    return await asyncio.to_thread(run)
+
+
 def _end(steps: Steps[T]) -> StopIteration | None:
     """Take one step. Returns the StopIteration after the last one, because a future cannot carry it as an exception."""
     try:

@@ -19,7 +19,7 @@ from vecsieve.config.policy import (
     WriteSettings,
 )
 from vecsieve.config.presets import policy_of
-from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.config.schema import OverrideSettings, RuleSettings, Settings
 from vecsieve.config.values import Mode
 
 from ..selection.diversifiers import DIVERSIFIERS
@@ -313,32 +313,31 @@ def _diversifier(policy: PolicySettings) -> Diversifier | None:
 MOST_REMEMBERED = 1024  # collections; a client that invents names only causes cache misses
 
 Matches = Callable[[str], object]
+_WILD = re.compile(r"[*?\[]")
+
+
+def _matches(pattern: str) -> Matches:
+    """Whether a whole name matches. Most patterns are names: of thousands none is compiled."""
+    return re.compile(translate(pattern)).match if _WILD.search(pattern) else pattern.__eq__
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
     backend: Matches
     collection: Matches
-    policy: ResolvedPolicy
+    settings: RuleSettings
 
 
 class Policies:
-    """The policies of the settings and their rules. Raises pydantic's ValidationError for a rule that was not validated."""
+    """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it."""
 
-    __slots__ = ("_default", "_remembered", "_rules")
+    __slots__ = ("_default", "_remembered", "_resolved", "_rules", "_settings")
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._default = resolved(settings.policy, mode=settings.mode)
-        self._rules = tuple(
-            _Rule(
-                backend=re.compile(translate(rule.backend)).match,
-                collection=re.compile(translate(rule.collection)).match,
-                policy=resolved(
-                    policy_of(settings.policy, rule), mode=settings.mode, rule=rule.name or RuleLabel.UNNAMED.value
-                ),
-            )
-            for rule in settings.rules
-        )
+        self._rules = tuple([_Rule(_matches(rule.backend), _matches(rule.collection), rule) for rule in settings.rules])
+        self._resolved: dict[int, ResolvedPolicy] = {}
         self._remembered = Lru[tuple[str, str], ResolvedPolicy](MOST_REMEMBERED)
 
     def resolve(self, backend: str, collection: str) -> ResolvedPolicy:
@@ -354,7 +353,14 @@ class Policies:
 
     def _matching(self, backend: str, collection: str) -> ResolvedPolicy:
         number = self.rule_of(backend, collection)
-        return self._default if number is None else self._rules[number].policy
+        if number is None:
+            return self._default
+        if number not in self._resolved:
+            rule, settings = self._rules[number].settings, self._settings
+            policy = policy_of(settings.policy, rule)
+            name = rule.name or RuleLabel.UNNAMED.value
+            self._resolved[number] = resolved(policy, mode=settings.mode, rule=name)
+        return self._resolved[number]
 
 
 PREFIX = "x-vecsieve-"

@@ -350,7 +350,7 @@ def test_a_policy_of_your_own_unites_rows_and_what_it_returns_beyond_their_field
         assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
     found = everything_typed(connected(direct), "customised")
     assert {key: (row["n"], row["text"]) for key, row in found.items()} == {
-        2: (2, said("text b")), 3: (3, said("text c")), 11: (5, said("text a+")), 12: (None, said("Text b")), 13: (None, said("Text c")),
+        2: (2, said("text b")), 3: (3, said("text c")), 11: (5, said("text a") + "+"), 12: (None, said("Text b")), 13: (None, said("Text c")),
     }  # fmt: skip
 
 

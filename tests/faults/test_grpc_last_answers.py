@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from functools import partial
 
 import pytest
 from bench import http2
@@ -56,7 +57,7 @@ def is_ended(read: bytes) -> bool:
 
 async def drained(proxy: Running) -> bool:
     """As the process does it: told, drained, closed."""
-    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=DRAIN_SECONDS, reload=lambda: None)
+    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=DRAIN_SECONDS, reload=partial(asyncio.sleep, 0))
     cycle.started()
     cycle.told(signal.SIGTERM)
     is_clean = await cycle.finish(proxy.process)

@@ -30,7 +30,7 @@ def vector(axis: int) -> list[float]:
 
 def said(word: str) -> str:
     """As in ``support.write_gates``."""
-    return f"This is the text of {word}"
+    return f"{word} is the text of this point"
 
 
 def made(number: int, axis: int, word: str, **more: Any) -> Any:

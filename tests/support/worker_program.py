@@ -72,12 +72,11 @@ async def work(worker: Worker, data: socket.socket) -> None:
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend="qdrant", store=files)
     plane = TinyPlane(metrics)
-    reloads = metrics.config_taken
-    cycle = Lifecycle(
-        drain_accept_seconds=0,
-        drain_seconds=DRAIN_SECONDS,
-        reload=lambda: reloads(f"reloaded{worker.number}", at=time.time()),
-    )
+
+    async def reload() -> None:
+        metrics.config_taken(f"reloaded{worker.number}", at=time.time())
+
+    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=DRAIN_SECONDS, reload=reload)
     cycle.listen_to_signals()
 
     def beat() -> None:
@@ -118,7 +117,7 @@ async def administrate(worker: Worker, admin: socket.socket) -> None:
         inspector=Inspector(ask, in_force, registry),
         egress=partial(egress_of, ask),
     )
-    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=lambda: None)
+    cycle = Lifecycle(drain_accept_seconds=0, drain_seconds=0, reload=partial(asyncio.sleep, 0))
     cycle.listen_to_signals()
     server = AdminServer(pages)
     lag = LoopLag(lambda _: None, clock=time.monotonic, beat=worker.beat)

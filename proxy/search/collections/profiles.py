@@ -6,6 +6,7 @@ not change the decisions of a running proxy.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections import deque
@@ -19,10 +20,12 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from vecsieve.config.fields import validated
+from vecsieve.config.load import content_of
 from vecsieve.config.problems import Problem, SettingsError, dotted
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.config.values import Count, Name
 
+from ...runtime.loop import beside
 from ...selection.policy import Fixed, Policy
 from ...telemetry.labels import Drifted
 from ...telemetry.metrics import Metrics
@@ -138,7 +141,7 @@ class Profiles:
         """
         problems: list[Problem] = []
         owners: dict[tuple[str, str], str] = {}
-        self._profiles = {}
+        found: dict[tuple[str, str], Profile] = {}
         for name, held in self._files.items():
             problems.extend(held.problems)
             if held.profile is None:
@@ -146,9 +149,10 @@ class Profiles:
             key = (held.profile.collection, held.profile.vector_name)
             owner = owners.setdefault(key, name)
             if owner == name:
-                self._profiles[key] = held.profile
+                found[key] = held.profile
             else:
                 problems.append(Problem(name, f"the vector that {owner} is for", "one file for each vector"))
+        self._profiles = found  # at once: searches read it meanwhile
         return tuple(problems)
 
     def _look(self) -> tuple[dict[str, Signature], tuple[Problem, ...]]:
@@ -174,8 +178,7 @@ def _signature(path: Path) -> Signature:
 def _content(path: Path) -> bytes:
     """Raises SettingsError."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
+        content = content_of(path, LARGEST_FILE_BYTES + 1)
     except OSError as error:
         raise SettingsError([Problem(path.name, (error.strerror or "an error").lower(), "a readable file")]) from error
     if len(content) > LARGEST_FILE_BYTES:
@@ -374,16 +377,30 @@ class Calibration:
         self._every_seconds = settings.reload_seconds
         self._metrics = metrics
         self._clock = clock
-        self._next = clock()
+        self._next = clock() + self._every_seconds
+        self._reading: asyncio.Task[None] | None = None
         self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._drifted)
-        self.look()
+        if self._profiles is not None:
+            self._tell(self._profiles.reload_if_changed())
 
     def look(self) -> None:
-        """Read the directory again when it is time. An invalid file is logged and changes nothing."""
-        if self._profiles is None or self._clock() < self._next:
+        """Read the directory again, beside the loop, when it is time. An invalid file is logged and changes nothing."""
+        is_reading = self._reading is not None and not self._reading.done()
+        if self._profiles is None or is_reading or self._clock() < self._next:
             return
         self._next = self._clock() + self._every_seconds
-        reload = self._profiles.reload_if_changed()
+        self._reading = asyncio.create_task(self._read(self._profiles), name="vecsieve-profiles")
+
+    def close(self) -> None:
+        """Read no more."""
+        self._profiles = None
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _read(self, profiles: Profiles) -> None:
+        self._tell(await beside(profiles.reload_if_changed))
+
+    def _tell(self, reload: Reload | None) -> None:
         if reload is None:
             return
         for problem in reload.problems:

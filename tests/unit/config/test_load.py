@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,12 @@ def test_a_missing_file_is_a_problem_and_hides_no_other(tmp_path: Path) -> None:
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
     assert problems(tmp_path) == [f"{tmp_path}: wanted a readable file; saw is a directory"]
+
+
+def test_a_pipe_is_not_a_file_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="no regular file"):
+        load(file=tmp_path / "pipe", environment={}, flags={})
 
 
 def test_a_name_with_a_nul_is_not_a_file() -> None:

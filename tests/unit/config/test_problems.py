@@ -118,3 +118,9 @@ def test_any_value_is_shown_on_one_short_line(value: object) -> None:
     text = shown(value)
     assert text.isprintable()
     assert 0 < len(text) <= LONGEST_VALUE
+
+
+@pytest.mark.parametrize("piece", ["1", "://", "a://b", "@", "x@", "//"])
+def test_a_value_of_any_length_is_masked(piece: str) -> None:
+    """In quadratic time half a million characters would take minutes."""
+    assert masked(piece * 500_000)

@@ -230,9 +230,10 @@ def test_a_resolved_policy_cannot_be_changed() -> None:
         resolve().mode = "off"  # type: ignore[misc]  # - that it is refused is the point
 
 
-def test_a_wrong_rule_that_no_loader_has_seen_is_refused_at_once() -> None:
+def test_a_wrong_rule_that_no_loader_has_seen_is_refused_when_it_is_needed() -> None:
+    made = policies(rules=({"policy": {"linkage": "ward"}},))
     with pytest.raises(ValidationError):
-        policies(rules=({"policy": {"linkage": "ward"}},))
+        made.resolve("qdrant", "docs")
 
 
 @given(

@@ -35,13 +35,20 @@ def scale(calibration: Calibration) -> float | None:
     return calibration.scaling.of("docs", "", DEFAULT, dimension=384)
 
 
-def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:
-    calibration = made(registry, ManualClock())
+async def looked(calibration: Calibration) -> None:
+    """After what is read beside the loop."""
     calibration.look()
+    if calibration._reading is not None:
+        await calibration._reading
+
+
+async def test_without_a_directory_nothing_is_read(registry: CollectorRegistry) -> None:
+    calibration = made(registry, ManualClock())
+    await looked(calibration)
     assert scale(calibration) is None
 
 
-def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
+async def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
     registry: CollectorRegistry, tmp_path: Path
 ) -> None:
     clock = ManualClock()
@@ -49,14 +56,14 @@ def test_profiles_are_there_from_the_first_search_and_again_when_it_is_time(
     assert scale(calibration) is None
     (tmp_path / "docs.json").write_bytes(encoded(profile()))
     clock.advance(9.0)
-    calibration.look()
+    await looked(calibration)
     assert scale(calibration) is None
     clock.advance(1.0)
-    calibration.look()
+    await looked(calibration)
     assert scale(calibration) == 0.4
 
 
-def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
+async def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
     registry: CollectorRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock()
@@ -65,7 +72,7 @@ def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
     (tmp_path / "docs.json").write_text('{"version": 1}')
     clock.advance(60.0)
     with caplog.at_level(logging.WARNING):
-        calibration.look()
+        await looked(calibration)
     assert scale(calibration) == 0.4
     assert count(registry, "profile_reload_failures_total") > 0
     assert "docs.json" in caplog.text
@@ -85,7 +92,7 @@ def test_drift_is_logged_once_and_counted(
     assert sum("no longer match" in record.message for record in caplog.records) == 2
 
 
-def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
+async def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> None:
     plain, learning = made(registry, ManualClock()), made(CollectorRegistry(), ManualClock(), online=True)
     for calibration, expected in ((plain, None), (learning, pytest.approx(0.3))):
         for _ in range(60):

@@ -13,6 +13,7 @@ import pytest
 from support.clocks import ManualClock
 from support.ports import free_ports
 from support.redis_server import NEEDS_REDIS, redis_server
+from support.streams import serving
 from support.toy_exchange import ToyExchange, policy, toys
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import SessionStoreSettings, Settings
@@ -196,16 +197,13 @@ async def test_a_store_that_answers_in_a_wrong_form_costs_the_session(form: byte
             while await reader.read(4096):
                 writer.write(form)
                 await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    settings = SessionStoreSettings(url=f"redis://127.0.0.1:{port}", timeout_seconds=0.5)
-    sessions = Sessions(store_of(settings, ManualClock(0.0)), clock=ManualClock(0.0), failed=lambda: None)
-    made = toys(sessions=sessions)
-    assert await answer_of(made, named()) == await answer_of(made, policy())
-    await sessions.close()
-    server.close()
+    async with serving(serve) as port:
+        settings = SessionStoreSettings(url=f"redis://127.0.0.1:{port}", timeout_seconds=0.5)
+        sessions = Sessions(store_of(settings, ManualClock(0.0)), clock=ManualClock(0.0), failed=lambda: None)
+        made = toys(sessions=sessions)
+        assert await answer_of(made, named()) == await answer_of(made, policy())
+        await sessions.close()
 
 
 async def answer_of(made: object, chosen: ResolvedPolicy) -> bytes:
