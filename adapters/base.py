@@ -194,7 +194,6 @@ class _Writes:
     conflict: int
     is_told = False
     form: Form = PLAIN
-    is_conditional = False
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
 

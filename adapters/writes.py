@@ -170,9 +170,6 @@ PLAIN = Form()
 class MergesPoints(LeavesPointsOut, Protocol):
     """Further verbs of a transport on which a new point can replace a stored one. All are pure."""
 
-    is_conditional: bool
-    """Whether `ask_removed` is conditional. If not, the points are read again directly before it and compared completely."""
-
     def form_of(self, points: NewPoints) -> Form:
         """The form of this collection's single points."""
 
@@ -191,7 +188,9 @@ class MergesPoints(LeavesPointsOut, Protocol):
         """The write without some of its points, and with some replaced by single points. All other bytes are the client's."""
 
     def ask_removed(self, write: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
-        """Remove stored points by their ids; if conditional, only unchanged points, as far as the database can compare them with these."""
+        """Remove stored points by their ids; where the database compares, only those that still have the values of these. They were read again
+        and compared completely right before.
+        """
 
     def removed(self, body: bytes) -> None:
         """Parse a successful answer to `ask_removed`. Raises MalformedReplyError; DeclinedError if the database refused it."""

@@ -140,7 +140,6 @@ SHORTEST = 3  # characters of a text that its index of texts finds
 
 class ChromaWrites(RestWrites):
     form: Form = FORM
-    is_conditional = True
 
     def ask_metric(self, write: Operation, _body: bytes) -> Question:
         """The collection's document by its id, which servers before 1.1 do not know."""

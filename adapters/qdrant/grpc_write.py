@@ -259,8 +259,6 @@ _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 
 class QdrantGrpcWrites(GrpcWrites):
-    is_conditional = True
-
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other points."""
         put = {row: length_field(POINTS, _point_message(points, row, each)) for row, each in merged.items()}

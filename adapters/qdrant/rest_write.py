@@ -272,7 +272,6 @@ def is_comparable(value: object) -> bool:
 
 class QdrantRestWrites(RestWrites):
     classify = staticmethod(calls.classify_rest_write)
-    is_conditional = True
 
     def partition(self, points: NewPoints) -> bytes:
         """The value of `shard_key`."""

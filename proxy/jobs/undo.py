@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -18,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
 from vecsieve.adapters.writes import Form
@@ -190,10 +193,48 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
 
 
 def _is_as_made(stored: bytes | None, row: Row, form: Form) -> bool:
-    """Whether the stored point has the payload that the gate gave it."""
+    """Whether the stored point has the payload and the vectors that the gate gave it."""
     if stored is None or row.became is None:
         return False
-    return form.same(json.loads(stored), json.loads(row.became))
+    one, other = json.loads(stored), json.loads(row.became)
+    return form.same(one, other) and all(_are_near(one.get(name), other.get(name)) for name in form.vectors)
+
+
+# Databases normalise vectors, and keep some in 16 bits.
+_ROUNDED = 2e-3
+
+
+def _are_near(stored: object, written: object) -> bool:
+    """Whether a stored vector is the written one, but for rounding and its length; of several under names, each of those that were written."""
+    if isinstance(written, dict):
+        return isinstance(stored, dict) and all(_are_near(stored.get(name), each) for name, each in written.items())
+    if isinstance(written, str):
+        written = _of_base64(written)
+    if not isinstance(written, list) or not isinstance(stored, list):
+        return written is None or stored == written
+    if any(isinstance(each, list | dict) for each in written):
+        return len(stored) == len(written) and all(map(_are_near, stored, written))
+    try:
+        one, other = (np.asarray(each, np.float64) for each in (stored, written))
+    except (TypeError, ValueError):
+        return stored == written
+    return one.shape == other.shape and _is_near(one, other)
+
+
+def _of_base64(written: str) -> list[float]:
+    """Chroma's clients write float32 so; [] for anything else."""
+    try:
+        found: list[float] = np.frombuffer(b64decode(written, validate=True), "<f4").tolist()
+    except ValueError:
+        return []
+    return found
+
+
+def _is_near(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
+    length = float(np.linalg.norm(other))
+    is_normalised = abs(float(np.linalg.norm(one)) - 1.0) <= _ROUNDED
+    same = [other, other / length] if is_normalised and length else [other]
+    return any(float(np.linalg.norm(one - each)) <= _ROUNDED * float(np.linalg.norm(each)) for each in same)
 
 
 def _batches(heads: Sequence[Head]) -> Iterator[list[Head]]:

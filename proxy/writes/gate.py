@@ -276,8 +276,6 @@ class WriteGate:
     async def _unchanged(self, removal: Removal, exchange: Questioner, until: float) -> Mapping[bytes, bytes]:
         """The points that may be removed. Members may come in any order."""
         victims = removal.victims
-        if removal.verbs.is_conditional:
-            return victims
         now = await self._known(removal.verbs, exchange, removal.points, list(victims), until, whole=True)
         return await self._reads.done(
             exchange,

@@ -6,14 +6,16 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
@@ -229,6 +231,22 @@ def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine
     assert direct(engine).retrieve("since", [2])[0].payload == {"text": said("alpha"), "tags": ["own"]}
 
 
+def test_a_point_that_was_merged_and_has_another_vector_since_stays_as_it_is(engine: Engine, tmp_path: Path) -> None:
+    journal = tmp_path / "j.db"
+    made(engine, "vector_since")
+    with gated(engine, journal, "rest", "merge", merge="merge") as client:
+        client.upsert("vector_since", [struct(1, 0, said("alpha"), tags=["a"])])
+        client.upsert("vector_since", [struct(2, 0, said("alpha"), tags=["b"])])
+    own = struct(2, 3, "").vector
+    assert isinstance(own, list)
+    direct(engine).update_vectors("vector_since", [models.PointVectors(id=2, vector=own)])
+    words = undo(journal, engine)
+    assert "0 have their own content again; 1 were changed since" in words
+    (found,) = direct(engine).retrieve("vector_since", [2], with_vectors=True)
+    assert found.payload == {"text": said("alpha"), "tags": ["a", "b"]}
+    assert found.vector == pytest.approx(np.array(own) / np.linalg.norm(own), abs=1e-3)
+
+
 def test_undo_opens_a_collection_once_however_many_points_were_changed(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +334,66 @@ def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
     assert all(left & {2 * number, 2 * number + 1} for number in range(rounds))
     undo(journal, engine)
     assert set(ids(engine, name)) == {*range(2 * rounds), 900, 901}
+
+
+@pytest.mark.parametrize("change", ["member", "vector", "list", "nothing"])
+def test_a_stored_point_that_another_client_changes_while_it_is_replaced_stays(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A conditional deletion compares what was judged: not a member that was added, nor vectors and lists."""
+    name = f"replaced_{change}"
+    client = made(engine, name)
+    client.upsert(name, [struct(1, 0, said("alpha"), tags=["a"])])
+
+    def changed() -> None:
+        if change == "member":
+            client.set_payload(name, {"more": 1}, [1])
+        elif change == "list":
+            client.set_payload(name, {"tags": ["a", "b"]}, [1])
+        elif change == "vector":
+            own = struct(1, 3, "").vector
+            assert isinstance(own, list)
+            client.update_vectors(name, [models.PointVectors(id=1, vector=own)])
+
+    with (
+        changing(engine[0], changed) as between,
+        gated((between, *engine[1:]), tmp_path / "j.db", "rest", "merge") as own,
+    ):
+        own.upsert(name, [struct(2, 0, said("alpha"), tags=["a"])])
+    assert ids(engine, name) == ([2] if change == "nothing" else [1, 2])
+
+
+@contextmanager
+def changing(engine: str, change: Callable[[], None]) -> Iterator[str]:
+    """A relay before the engine that changes a point right before it passes an upsert on."""
+
+    class Relay(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+        def _pass(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.command == "PUT" and "/points" in self.path:
+                change()
+            answer = stack.exchange(engine, self.command, self.path, body, {"Content-Type": "application/json"})
+            self.send_response(answer.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        do_GET = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815 - the library's names
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Relay)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_stored_point_that_changed_meanwhile_is_not_removed(engine: Engine) -> None:

@@ -449,7 +449,6 @@ def test_stored_rows_are_deleted_by_their_ids_in_the_writes_partition() -> None:
     (bare,) = WRITES.ask_removed(INSERT, parsed(written(ID, VEC)), {b"1": b"{}"})
     assert read("DeleteRequest", bare.body).partition_name == ""
     assert WRITES.waits(found, "")
-    assert not WRITES.is_conditional
 
 
 def test_a_refused_deletion_is_told() -> None:

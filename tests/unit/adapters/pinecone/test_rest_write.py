@@ -224,4 +224,3 @@ def test_stored_vectors_are_deleted_by_their_ids_in_the_writes_namespace() -> No
     (bare,) = merging().ask_removed(write, parsed({"vectors": [row()]}), {b'"a"': b"{}"})
     assert json.loads(bare.body) == {"ids": ["a"]}
     assert merging().waits(NOTHING, "")
-    assert not merging().is_conditional
