@@ -232,6 +232,10 @@ class _Writes:
         """Most databases answer when a write is in their log."""
         return True
 
+    def shows(self, points: NewPoints, query: str, /) -> bool:
+        """Most databases show a write once it is done."""
+        return self.waits(points, query)
+
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""
 

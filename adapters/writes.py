@@ -127,6 +127,9 @@ class LeavesPointsOut(Protocol):
     ) -> Sequence[Question]:
         """The reads that show which of these ids are stored. ``whole``: with all that these points say."""
 
+    def shows(self, points: NewPoints, query: str) -> bool:
+        """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
+
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
 

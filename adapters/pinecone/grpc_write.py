@@ -254,6 +254,10 @@ class PineconeGrpcWrites(GrpcWrites):
         document = own(points.document, Document)
         return document.data, document.points
 
+    def shows(self, _points: NewPoints, _query: str, /) -> bool:
+        """Pinecone's reads lag behind its writes by seconds ("Data freshness" in its documentation)."""
+        return False
+
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches of a hundred each."""
         namespace = own(points.document, Document).namespace

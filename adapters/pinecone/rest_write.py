@@ -191,6 +191,10 @@ class PineconeRestWrites(RestWrites):
         document = own(points.document, Document)
         return document.source, [(document.array, document.rows)]
 
+    def shows(self, _points: NewPoints, _query: str, /) -> bool:
+        """Pinecone's reads lag behind its writes by seconds ("Data freshness" in its documentation)."""
+        return False
+
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches, whose ids are in the URL; they return everything stored."""
         namespace = own(points.document, Document).namespace

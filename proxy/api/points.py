@@ -45,7 +45,11 @@ _QUERY = "?wait=true"  # a merge needs the upsert to be applied first
 
 Classification = Literal["exact", "semantic", "related", "unique"]
 _UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
-PointId = Annotated[str, Meta(pattern=_UUID)] | Annotated[int, Meta(ge=0)] | Annotated[Whole, Meta(ge=0.0, le=2.0**53)]
+PointId = (
+    Annotated[str, Meta(pattern=_UUID)]
+    | Annotated[int, Meta(ge=0, extra_json_schema={"maximum": LARGEST_ID})]
+    | Annotated[Whole, Meta(ge=0.0, le=2.0**53)]
+)
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": MOST_NUMBERS}
 Vector = Annotated[Raw, Meta(extra_json_schema=_NUMBERS)]
 

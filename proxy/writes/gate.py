@@ -274,35 +274,20 @@ class WriteGate:
         await first_success([in_time], self._fell)
 
     async def _unchanged(self, removal: Removal, exchange: Questioner, until: float) -> Mapping[bytes, bytes]:
-        """The points that may be removed. Members may come in any order."""
-        victims = removal.victims
-        now = await self._known(removal.verbs, exchange, removal.points, list(victims), until, whole=True)
-        return await self._reads.done(
-            exchange,
-            lambda: {
+        """The points that may be removed, read again. Members may come in any order."""
+        verbs, points, victims = removal.verbs, removal.points, removal.victims
+        questions = verbs.ask_stored(exchange.operation, points, list(victims), whole=True)
+        bodies = await self._reads.answers(exchange, questions, until)
+
+        def same() -> Mapping[bytes, bytes]:
+            now = {identifier: point for body in bodies for identifier, point in verbs.stored(points, body).items()}
+            return {
                 each: point
                 for each, point in victims.items()
                 if each in now and json.loads(now[each]) == json.loads(point)
-            },
-            now.values(),
-        )
+            }
 
-    async def _known(
-        self,
-        verbs: LeavesPointsOut,
-        exchange: Questioner,
-        points: NewPoints,
-        ids: Sequence[bytes],
-        until: float,
-        *,
-        whole: bool,
-    ) -> Mapping[bytes, bytes]:
-        """By id what is stored of these."""
-        questions = verbs.ask_stored(exchange.operation, points, ids, whole=whole) if ids else ()
-        bodies = await self._reads.answers(exchange, questions, until)
-        return await self._reads.done(
-            exchange, lambda: {k: v for body in bodies for k, v in verbs.stored(points, body).items()}, bodies
-        )
+        return await self._reads.done(exchange, same, bodies)
 
     async def _known_of(
         self, verbs: LeavesPointsOut, exchange: Questioner, judged: Judged, until: float, policy: ResolvedPolicy
@@ -394,21 +379,32 @@ class WriteGate:
         self, exchange: Questioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
     ) -> Change:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
+        write, points = exchange.operation, judged.points
+        where = f"{verbs.collection(write, points)} {verbs.partition(points).decode()}"
+
+        async def going(ids: tuple[bytes, ...]) -> None:
+            if points.has_ids and not verbs.shows(points, query):
+                await journal.note(where, ids)
+
         if not judged.copies():
-            return Change(stored=judged.points.ids)
-        write = exchange.operation
+            await going(points.ids)
+            return Change(stored=points.ids)
         known = await self._known_of(verbs, exchange, judged, until, policy)
+        unseen = await journal.unseen(where, judged.own_ids(is_merging=mode == "merge"))
+        known = replace(known, unseen=unseen)
         plan = await self._planned(exchange, judged, known, policy, query)
         if plan.unheld:
             self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
-            return Change(stored=judged.points.ids)
+            await going(points.ids)
+            return Change(stored=points.ids)
         await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
         stored = tuple(each for row, each in enumerate(judged.points.ids) if row not in plan.gone)
+        await going(stored)
         told = partial(verbs.told, write, judged.points, plan.gone) if verbs.is_told and plan.body is not None else None
         removal = None
         if plan.removed and isinstance(verbs, MergesPoints):

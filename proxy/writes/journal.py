@@ -43,6 +43,12 @@ CREATE TABLE IF NOT EXISTS points (
     UNIQUE (collection, partition, hash)
 )
 """
+# Ids of writes that reads may not show yet. Created by the first one.
+_UNSEEN = "CREATE TABLE IF NOT EXISTS unseen (collection TEXT NOT NULL, id BLOB NOT NULL, at REAL NOT NULL, PRIMARY KEY (collection, id)) WITHOUT ROWID"
+_NOTE = "INSERT INTO unseen VALUES (?, ?, ?) ON CONFLICT (collection, id) DO UPDATE SET at = excluded.at"
+_FORGET = "DELETE FROM unseen WHERE at < ?"
+# Seconds after which reads show a write: a queue of updates that takes longer is a database out of order.
+UNSEEN_SECONDS = 600.0
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 # Added later: files without these columns get them, and programs that do not know them can still use the file.
 _ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
@@ -194,6 +200,21 @@ class Book:
         told = [(at, each.survivor, each.tier, each.similarity, each.kind, each.became) for each in points]
         self._all(_CARRIED_OUT, [(*row, *key, NO_ID) for row, key in zip(told, keys, strict=True)])
 
+    def note(self, collection: str, ids: Sequence[bytes], *, at: float) -> None:
+        """Remember ids whose write reads may not show yet."""
+        _fenced(lambda: self._connection.execute(_UNSEEN))
+        self._all(_NOTE, [(collection, each, at) for each in ids], first=(_FORGET, (at - UNSEEN_SECONDS,)))
+
+    def unseen(self, collection: str, ids: Sequence[bytes], *, at: float) -> frozenset[bytes]:
+        """Those of these ids whose write reads may not show yet."""
+        _fenced(lambda: self._connection.execute(_UNSEEN))
+        found: set[bytes] = set()
+        for start in range(0, len(ids), _MOST):
+            some = ids[start : start + _MOST]
+            question = f"SELECT id FROM unseen WHERE collection = ? AND at >= ? AND id IN ({_marks(some)})"  # noqa: S608 - values are bound
+            found.update(each for (each,) in self._found(question, [collection, at - UNSEEN_SECONDS, *some]))
+        return frozenset(found)
+
     def undone(self, numbers: Iterable[int]) -> None:
         """Mark points as stored."""
         self._all("UPDATE points SET state = 'undone' WHERE number = ?", [(number,) for number in numbers])
@@ -235,10 +256,16 @@ class Book:
     def close(self) -> None:
         self._connection.close()
 
-    def _all(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+    def _all(
+        self, statement: str, rows: Sequence[Sequence[object]], *, first: tuple[str, Sequence[object]] | None = None
+    ) -> None:
+        """In one transaction. ``first``: a statement before these."""
+
         def run() -> None:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                if first is not None:
+                    self._connection.execute(*first)
                 self._connection.executemany(statement, rows)
                 self._connection.execute("COMMIT")
             except sqlite3.Error:
@@ -284,6 +311,14 @@ class Journal:
         """Settle points; their state is on disk when this returns. Raises JournalError, or TimeoutError."""
         await self._work.run(partial(self._settle, points, state, self._now()))
 
+    async def note(self, collection: str, ids: Sequence[bytes]) -> None:
+        """Remember ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
+        await self._work.run(partial(self._note, collection, ids, self._now()))
+
+    async def unseen(self, collection: str, ids: Sequence[bytes]) -> frozenset[bytes]:
+        """Those of these ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
+        return await self._work.run(partial(self._unseen, collection, ids, self._now()))
+
     async def close(self) -> None:
         """Finish the work that was begun."""
         try:
@@ -296,6 +331,12 @@ class Journal:
 
     def _settle(self, points: Sequence[LeftOut], state: State, at: float) -> None:
         self._opened().settle(points, state, at=at)
+
+    def _note(self, collection: str, ids: Sequence[bytes], at: float) -> None:
+        self._opened().note(collection, ids, at=at)
+
+    def _unseen(self, collection: str, ids: Sequence[bytes], at: float) -> frozenset[bytes]:
+        return self._opened().unseen(collection, ids, at=at)
 
     def _opened(self) -> Book:
         if self._book is None:

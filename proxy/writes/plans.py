@@ -80,11 +80,17 @@ class Judged:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete; None
-    if they were not read, because nothing but texts counts.
+    if they were not read, because nothing but texts counts. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
+    them yet.
     """
 
     own: Mapping[bytes, bytes]
     holders: Mapping[bytes, bytes] | None
+    unseen: frozenset[bytes] = frozenset()
+
+    def has(self, identifier: bytes) -> bool:
+        """Whether a point of the write is an update."""
+        return identifier in self.own or identifier in self.unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
     payloads = _Payloads(verbs, points, judged.texts)
     found: dict[int, bytes] = {}
     for row in judged.copies():
-        if points.ids[row] in known.own:
+        if known.has(points.ids[row]):
             continue
         for holder in judged.verdicts[row].holders:
             at = places.get(holder)
@@ -242,7 +248,7 @@ def merged(
     unheld = 0
     for family in _families(verbs, judged, known, policy):
         found = settled(family, policy.write, judged.texts)
-        if not found.gone or not _is_possible(found, judged, known.own, waits=waits):
+        if not found.gone or not _is_possible(found, judged, known, waits=waits):
             continue
         if not _is_held(verbs, points, found):
             unheld += 1
@@ -276,9 +282,9 @@ def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: Resolve
     return list(families.values())
 
 
-def _is_possible(found: Settled, judged: Judged, known: Mapping[bytes, bytes], *, waits: bool) -> bool:
+def _is_possible(found: Settled, judged: Judged, known: Known, *, waits: bool) -> bool:
     often = Counter(judged.points.ids)
-    is_update = any(copy.row is not None and (copy.id in known or often[copy.id] > 1) for copy in found.gone)
+    is_update = any(copy.row is not None and (known.has(copy.id) or often[copy.id] > 1) for copy in found.gone)
     return not is_update and (waits or all(copy.row is not None for copy in found.gone))
 
 

@@ -20,6 +20,7 @@ from support.embedded import start_embedded_process
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
+from vecsieve.proxy.writes.journal import UNSEEN_SECONDS, Book
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 
@@ -260,3 +261,27 @@ def pair(one: int, other: int, chance: random.Random) -> bytes:
         numbers = [axes.uniform(-1, 1) for _ in range(8)]
         points.append({"id": identifier, "vector": numbers, "payload": {"text": f"family {'x' * family}"}})
     return json.dumps({"points": points}).encode()
+
+
+async def test_an_update_of_a_point_that_reads_do_not_show_yet_is_stored(tmp_path: Path) -> None:
+    """A write that is not waited for is in the queue: its id counts as stored, or the update that follows would be left out and lost."""
+    path = tmp_path / "j.db"
+    first = json.loads(upsert(1))
+    first["points"][0] |= {"payload": {"text": "some other words of a text"}}
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        unwaited = put(json.dumps(first).encode(), target=b"/collections/c/points")
+        await raw_exchange(proxy.port, unwaited)
+        await raw_exchange(proxy.port, put(upsert(1)))
+        await raw_exchange(proxy.port, put(upsert(2)))
+    assert [json.loads(each)["points"][0]["id"] for each in upstream.written] == [1, 1], "2 is a copy, 1 an update"
+    assert states(path) == {b"2": "done"}
+
+
+def test_an_id_is_unseen_for_a_while_and_in_its_collection(tmp_path: Path) -> None:
+    with closing(Book(tmp_path / "j.db")) as book:
+        book.note("c", [b"1", b"2"], at=1000.0)
+        assert book.unseen("c", [b"1", b"3"], at=1000.0 + UNSEEN_SECONDS) == {b"1"}
+        assert book.unseen("other", [b"1"], at=1000.0) == frozenset()
+        assert book.unseen("c", [b"1"], at=1001.0 + UNSEEN_SECONDS) == frozenset()
+        book.note("c", [b"2"], at=1500.0)
+        assert book.unseen("c", [b"2"], at=1001.0 + UNSEEN_SECONDS) == {b"2"}
