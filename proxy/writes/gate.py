@@ -11,7 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -87,7 +87,8 @@ class Removal:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
-    gets ``answer``. ``stored``: the ids of the points that are then stored. ``left_out``: in the journal. ``removal``: begun when the write
+    gets ``answer``. ``stored``: the ids of the points that are then stored, ``place``: in this collection and partition, None where the journal
+    does not follow them. ``left_out``: in the journal. ``removal``: begun when the write
     was carried out. ``told``: makes the client's answer of the database's; None where that is the client's. ``gone``: the places of the
     points that were left out, in the order of ``left_out``.
     """
@@ -95,6 +96,7 @@ class Change:
     body: bytes | None = None
     answer: NativeAnswer | None = None
     stored: tuple[bytes, ...] = ()
+    place: tuple[str, bytes] | None = None
     left_out: tuple[LeftOut, ...] = ()
     removal: Removal | None = None
     told: Callable[[bytes], Told] | None = None
@@ -237,6 +239,12 @@ class WriteGate:
         """Write down how the database answered, and remove what was replaced, before the client is answered. Raises UpstreamExchangeError
         where the first fails: a write that is not in the journal must not be acknowledged. ``told``: by `answer`.
         """
+        is_whole = told is None or (told.is_read and not told.failed)
+        if self._journal is not None and change.place is not None and is_success and is_whole:
+            with suppress(
+                JournalError, TimeoutError
+            ):  # an older content may then be restored by `undo`, under an id that is free
+                await self._journal.supersede(*change.place, change.stored)
         if self._journal is not None and change.left_out:
             lost = change.lost(told)
             kept = [row for row in change.left_out if row not in lost]
@@ -380,6 +388,7 @@ class WriteGate:
     ) -> Change:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
         write, points = exchange.operation, judged.points
+        place = (verbs.collection(write, points), verbs.partition(points)) if points.has_ids else None
         where = f"{verbs.collection(write, points)} {verbs.partition(points).decode()}"
 
         async def going(ids: tuple[bytes, ...]) -> None:
@@ -388,7 +397,7 @@ class WriteGate:
 
         if not judged.copies():
             await going(points.ids)
-            return Change(stored=points.ids)
+            return Change(stored=points.ids, place=place)
         known = await self._known_of(verbs, exchange, judged, until, policy)
         unseen = await journal.unseen(where, judged.own_ids(is_merging=mode == "merge"))
         known = replace(known, unseen=unseen)
@@ -397,7 +406,7 @@ class WriteGate:
             self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
             await going(points.ids)
-            return Change(stored=points.ids)
+            return Change(stored=points.ids, place=place)
         await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
@@ -409,7 +418,7 @@ class WriteGate:
         removal = None
         if plan.removed and isinstance(verbs, MergesPoints):
             removal = Removal(verbs, judged.points, plan.removed)
-        return Change(plan.body, answer, stored, plan.rows, removal, told, tuple(plan.gone))
+        return Change(plan.body, answer, stored, place, plan.rows, removal, told, tuple(plan.gone))
 
     async def _planned(
         self, exchange: Questioner, judged: Judged, known: Known, policy: ResolvedPolicy, query: str

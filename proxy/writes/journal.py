@@ -70,6 +70,11 @@ UPDATE points SET state = 'done', at = ?, survivor = ?, tier = ?, similarity = ?
 WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?)
 """  # noqa: S608 - the text is above
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
+_OLDER = """
+UPDATE points SET state = 'superseded' WHERE state = 'done' AND EXISTS (
+    SELECT 1 FROM points AS newer WHERE newer.number = ? AND CAST(newer.id AS TEXT) != 'null' AND newer.id = points.id AND newer.collection = points.collection
+    AND newer.partition = points.partition AND (newer.at, newer.number) > (points.at, points.number))
+"""
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
@@ -88,6 +93,7 @@ class State(StrEnum):
     REFUSED = "refused"  # the database refused the rest of the write
     UNDONE = "undone"  # it was stored after all
     REJECTED = "rejected"  # VecSieve refused the write and told the client
+    SUPERSEDED = "superseded"  # a later content of its id was stored
 
 
 class Kind(StrEnum):
@@ -216,8 +222,19 @@ class Book:
         return frozenset(found)
 
     def undone(self, numbers: Iterable[int]) -> None:
-        """Mark points as stored."""
-        self._all("UPDATE points SET state = 'undone' WHERE number = ?", [(number,) for number in numbers])
+        """Mark points as stored, and older contents of their ids as superseded."""
+        marked = [(number,) for number in numbers]
+        self._all("UPDATE points SET state = 'undone' WHERE number = ?", marked)
+        self._all(_OLDER, marked)
+
+    def supersede(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
+        """Contents of these ids were stored: what was left out under them before is not to be restored."""
+        for start in range(0, len(ids), _MOST):
+            some = ids[start : start + _MOST]
+            where = f"collection = ? AND partition = ? AND state = 'done' AND id IN ({_marks(some)})"
+            found = self._found(f"SELECT number FROM points WHERE {where}", [collection, partition, *some])  # noqa: S608 - values are bound
+            if found:
+                self._all("UPDATE points SET state = 'superseded' WHERE number = ?", found)
 
     def heads(
         self,
@@ -318,6 +335,10 @@ class Journal:
     async def unseen(self, collection: str, ids: Sequence[bytes]) -> frozenset[bytes]:
         """Those of these ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
         return await self._work.run(partial(self._unseen, collection, ids, self._now()))
+
+    async def supersede(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        await self._work.run(lambda: self._opened().supersede(collection, partition, ids))
 
     async def close(self) -> None:
         """Finish the work that was begun."""

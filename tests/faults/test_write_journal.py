@@ -20,7 +20,7 @@ from support.embedded import start_embedded_process
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
-from vecsieve.proxy.writes.journal import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.journal import UNSEEN_SECONDS, Book, LeftOut, State
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 
@@ -285,3 +285,34 @@ def test_an_id_is_unseen_for_a_while_and_in_its_collection(tmp_path: Path) -> No
         assert book.unseen("c", [b"1"], at=1001.0 + UNSEEN_SECONDS) == frozenset()
         book.note("c", [b"2"], at=1500.0)
         assert book.unseen("c", [b"2"], at=1001.0 + UNSEEN_SECONDS) == {b"2"}
+
+
+async def test_a_later_content_of_an_id_supersedes_what_was_left_out_under_it(tmp_path: Path) -> None:
+    """Else `undo` would store the older content again, after its client has deleted the newer one."""
+    path = tmp_path / "j.db"
+    later = json.loads(upsert(1))
+    later["points"][0] |= {"payload": {"text": "some other words of a text"}}
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        await raw_exchange(proxy.port, put(upsert(1)))
+        await raw_exchange(proxy.port, put(upsert(2)))
+        assert states(path) == {b"1": "done", b"2": "done"}
+        await raw_exchange(proxy.port, put(json.dumps(later).encode()))
+    assert states(path) == {b"1": "superseded", b"2": "done"}
+    with closing(Book(path)) as book:
+        assert [head.id for head in book.heads()] == [b"2"]
+
+
+def test_of_an_id_that_is_restored_no_older_content_is_left_to_be_restored(tmp_path: Path) -> None:
+    rows = [
+        LeftOut(collection="c", partition=b"", id=each, survivor=b"9", tier="exact", similarity=1.0, point=content)
+        for each, content in ((b"1", b"old"), (b"2", b"other"), (b"1", b"new"), (b"null", b"x"), (b"null", b"y"))
+    ]
+    with closing(Book(tmp_path / "j.db")) as book:
+        for at, row in enumerate(rows):
+            book.enter([row], State.PENDING, at=float(at))
+            book.settle([row], State.DONE, at=float(at))
+        newest = next(row.number for row in book.left_out() if row.point == b"new")
+        book.undone([newest])
+        assert [row.point for row in book.left_out()] == [b"other", b"x", b"y"]
+        book.undone([next(row.number for row in book.left_out() if row.point == b"y")])
+        assert [row.point for row in book.left_out()] == [b"other", b"x"], "points without ids are not one another"
