@@ -193,6 +193,7 @@ class _Writes:
 
     conflict: int
     is_told = False
+    reads_lag = False  # whether a read may not show what was written a moment before
     form: Form = PLAIN
     read_neighbours: Callable[[NewPoints, Inquiry, Sequence[bytes]], Neighbours]
     read_stored: Callable[[NewPoints, bytes], Mapping[bytes, bytes]]
@@ -233,8 +234,7 @@ class _Writes:
         return True
 
     def shows(self, points: NewPoints, query: str, /) -> bool:
-        """Most databases show a write once it is done."""
-        return self.waits(points, query)
+        return self.waits(points, query) and not self.reads_lag
 
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""

@@ -149,6 +149,7 @@ _DELETE_IDS, _DELETE_NAMESPACE = 1, 3
 
 
 class PineconeGrpcWrites(GrpcWrites):
+    reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
@@ -253,10 +254,6 @@ class PineconeGrpcWrites(GrpcWrites):
     def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
         document = own(points.document, Document)
         return document.data, document.points
-
-    def shows(self, _points: NewPoints, _query: str, /) -> bool:
-        """Pinecone's reads lag behind its writes by seconds ("Data freshness" in its documentation)."""
-        return False
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches of a hundred each."""

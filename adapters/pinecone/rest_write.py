@@ -87,6 +87,7 @@ _FETCHED = msgspec.json.Decoder(_Fetched)
 
 
 class PineconeRestWrites(RestWrites):
+    reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
 
     def partition(self, points: NewPoints) -> bytes:
@@ -190,10 +191,6 @@ class PineconeRestWrites(RestWrites):
     def arrays(self, points: NewPoints) -> tuple[Shortened, Sequence[Array]]:
         document = own(points.document, Document)
         return document.source, [(document.array, document.rows)]
-
-    def shows(self, _points: NewPoints, _query: str, /) -> bool:
-        """Pinecone's reads lag behind its writes by seconds ("Data freshness" in its documentation)."""
-        return False
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches, whose ids are in the URL; they return everything stored."""

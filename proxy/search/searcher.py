@@ -434,19 +434,17 @@ class Searcher:
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
             return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
         laps = attempt.watch.laps()
-        whole, top_k = (
-            attempt.policy.demotes,
-            search.top_k,
-        )  # results that were shown make room for any other of the pool
-        steps = selecting(candidates, top_k=top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
+        whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
+        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
         return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""
-        chosen, of = attempt.policy.selection, self._scaling.of
-        return chosen, of(
-            attempt.collection, vector, chosen, dimension=dimension
-        ) if attempt.policy.is_profiled else None
+        policy = attempt.policy
+        if not policy.is_profiled:
+            return policy.selection, None
+        scale = self._scaling.of(attempt.collection, vector, policy.selection, dimension=dimension)
+        return policy.selection, scale
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""
@@ -462,7 +460,9 @@ class Searcher:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
                 if (asked := attempt.asked) is not None:  # its rows may not have been read
                     vector, dimension = asked.key.vector, asked.key.dimension
-                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
+                if selection.median:  # without vectors there is none, and no dimension that could have drifted
+                    size, median = pool.size, selection.median
+                    self._scaling.observe(collection, vector, dimension=dimension, median=median, size=size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

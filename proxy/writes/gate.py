@@ -241,9 +241,8 @@ class WriteGate:
         """
         is_whole = told is None or (told.is_read and not told.failed)
         if self._journal is not None and change.place is not None and is_success and is_whole:
-            with suppress(
-                JournalError, TimeoutError
-            ):  # an older content may then be restored by `undo`, under an id that is free
+            # Without it `undo` may restore an older content, under an id that is free by then.
+            with suppress(JournalError, TimeoutError):
                 await self._journal.supersede(*change.place, change.stored)
         if self._journal is not None and change.left_out:
             lost = change.lost(told)
@@ -388,25 +387,25 @@ class WriteGate:
     ) -> Change:
         (verbs, journal), mode = self._verbs(policy), policy.write.mode
         write, points = exchange.operation, judged.points
-        place = (verbs.collection(write, points), verbs.partition(points)) if points.has_ids else None
-        where = f"{verbs.collection(write, points)} {verbs.partition(points).decode()}"
+        place = verbs.collection(write, points), verbs.partition(points)
+        followed = place if points.has_ids else None
 
         async def going(ids: tuple[bytes, ...]) -> None:
             if points.has_ids and not verbs.shows(points, query):
-                await journal.note(where, ids)
+                await journal.note(*place, ids)
 
         if not judged.copies():
             await going(points.ids)
-            return Change(stored=points.ids, place=place)
+            return Change(stored=points.ids, place=followed)
         known = await self._known_of(verbs, exchange, judged, until, policy)
-        unseen = await journal.unseen(where, judged.own_ids(is_merging=mode == "merge"))
+        unseen = await journal.unseen(*place, judged.own_ids(is_merging=mode == "merge"))
         known = replace(known, unseen=unseen)
         plan = await self._planned(exchange, judged, known, policy, query)
         if plan.unheld:
             self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
             await going(points.ids)
-            return Change(stored=points.ids, place=place)
+            return Change(stored=points.ids, place=followed)
         await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
@@ -418,7 +417,7 @@ class WriteGate:
         removal = None
         if plan.removed and isinstance(verbs, MergesPoints):
             removal = Removal(verbs, judged.points, plan.removed)
-        return Change(plan.body, answer, stored, place, plan.rows, removal, told, tuple(plan.gone))
+        return Change(plan.body, answer, stored, followed, plan.rows, removal, told, tuple(plan.gone))
 
     async def _planned(
         self, exchange: Questioner, judged: Judged, known: Known, policy: ResolvedPolicy, query: str

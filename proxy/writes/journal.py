@@ -44,8 +44,16 @@ CREATE TABLE IF NOT EXISTS points (
 )
 """
 # Ids of writes that reads may not show yet. Created by the first one.
-_UNSEEN = "CREATE TABLE IF NOT EXISTS unseen (collection TEXT NOT NULL, id BLOB NOT NULL, at REAL NOT NULL, PRIMARY KEY (collection, id)) WITHOUT ROWID"
-_NOTE = "INSERT INTO unseen VALUES (?, ?, ?) ON CONFLICT (collection, id) DO UPDATE SET at = excluded.at"
+_UNSEEN = """
+CREATE TABLE IF NOT EXISTS unseen (
+    collection TEXT NOT NULL,
+    partition BLOB NOT NULL,
+    id BLOB NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (collection, partition, id)
+) WITHOUT ROWID
+"""
+_NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partition, id) DO UPDATE SET at = excluded.at"
 _FORGET = "DELETE FROM unseen WHERE at < ?"
 # Seconds after which reads show a write: a queue of updates that takes longer is a database out of order.
 UNSEEN_SECONDS = 600.0
@@ -206,19 +214,21 @@ class Book:
         told = [(at, each.survivor, each.tier, each.similarity, each.kind, each.became) for each in points]
         self._all(_CARRIED_OUT, [(*row, *key, NO_ID) for row, key in zip(told, keys, strict=True)])
 
-    def note(self, collection: str, ids: Sequence[bytes], *, at: float) -> None:
+    def note(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> None:
         """Remember ids whose write reads may not show yet."""
         _fenced(lambda: self._connection.execute(_UNSEEN))
-        self._all(_NOTE, [(collection, each, at) for each in ids], first=(_FORGET, (at - UNSEEN_SECONDS,)))
+        self._all(_NOTE, [(collection, partition, each, at) for each in ids], first=(_FORGET, (at - UNSEEN_SECONDS,)))
 
-    def unseen(self, collection: str, ids: Sequence[bytes], *, at: float) -> frozenset[bytes]:
+    def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> frozenset[bytes]:
         """Those of these ids whose write reads may not show yet."""
         _fenced(lambda: self._connection.execute(_UNSEEN))
         found: set[bytes] = set()
         for start in range(0, len(ids), _MOST):
             some = ids[start : start + _MOST]
-            question = f"SELECT id FROM unseen WHERE collection = ? AND at >= ? AND id IN ({_marks(some)})"  # noqa: S608 - values are bound
-            found.update(each for (each,) in self._found(question, [collection, at - UNSEEN_SECONDS, *some]))
+            question = (
+                f"SELECT id FROM unseen WHERE collection = ? AND partition = ? AND at >= ? AND id IN ({_marks(some)})"  # noqa: S608 - values are bound
+            )
+            found.update(each for (each,) in self._found(question, [collection, partition, at - UNSEEN_SECONDS, *some]))
         return frozenset(found)
 
     def undone(self, numbers: Iterable[int]) -> None:
@@ -328,13 +338,13 @@ class Journal:
         """Settle points; their state is on disk when this returns. Raises JournalError, or TimeoutError."""
         await self._work.run(partial(self._settle, points, state, self._now()))
 
-    async def note(self, collection: str, ids: Sequence[bytes]) -> None:
+    async def note(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
         """Remember ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
-        await self._work.run(partial(self._note, collection, ids, self._now()))
+        await self._work.run(lambda: self._opened().note(collection, partition, ids, at=self._now()))
 
-    async def unseen(self, collection: str, ids: Sequence[bytes]) -> frozenset[bytes]:
+    async def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> frozenset[bytes]:
         """Those of these ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
-        return await self._work.run(partial(self._unseen, collection, ids, self._now()))
+        return await self._work.run(lambda: self._opened().unseen(collection, partition, ids, at=self._now()))
 
     async def supersede(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
         """As of the file. Raises JournalError, or TimeoutError."""
@@ -352,12 +362,6 @@ class Journal:
 
     def _settle(self, points: Sequence[LeftOut], state: State, at: float) -> None:
         self._opened().settle(points, state, at=at)
-
-    def _note(self, collection: str, ids: Sequence[bytes], at: float) -> None:
-        self._opened().note(collection, ids, at=at)
-
-    def _unseen(self, collection: str, ids: Sequence[bytes], at: float) -> frozenset[bytes]:
-        return self._opened().unseen(collection, ids, at=at)
 
     def _opened(self) -> Book:
         if self._book is None:

@@ -279,12 +279,13 @@ async def test_an_update_of_a_point_that_reads_do_not_show_yet_is_stored(tmp_pat
 
 def test_an_id_is_unseen_for_a_while_and_in_its_collection(tmp_path: Path) -> None:
     with closing(Book(tmp_path / "j.db")) as book:
-        book.note("c", [b"1", b"2"], at=1000.0)
-        assert book.unseen("c", [b"1", b"3"], at=1000.0 + UNSEEN_SECONDS) == {b"1"}
-        assert book.unseen("other", [b"1"], at=1000.0) == frozenset()
-        assert book.unseen("c", [b"1"], at=1001.0 + UNSEEN_SECONDS) == frozenset()
-        book.note("c", [b"2"], at=1500.0)
-        assert book.unseen("c", [b"2"], at=1001.0 + UNSEEN_SECONDS) == {b"2"}
+        book.note("c", b"", [b"1", b"2"], at=1000.0)
+        assert book.unseen("c", b"", [b"1", b"3"], at=1000.0 + UNSEEN_SECONDS) == {b"1"}
+        assert book.unseen("other", b"", [b"1"], at=1000.0) == frozenset()
+        assert book.unseen("c", b'"n"', [b"1"], at=1000.0) == frozenset()
+        assert book.unseen("c", b"", [b"1"], at=1001.0 + UNSEEN_SECONDS) == frozenset()
+        book.note("c", b"", [b"2"], at=1500.0)
+        assert book.unseen("c", b"", [b"2"], at=1001.0 + UNSEEN_SECONDS) == {b"2"}
 
 
 async def test_a_later_content_of_an_id_supersedes_what_was_left_out_under_it(tmp_path: Path) -> None:

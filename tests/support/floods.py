@@ -84,7 +84,7 @@ FLOODS = (
     Flood(
         "a block of fields without an end",
         BEGUN + frame(HEADERS, 0, 1, FIELDS),
-        repeated(frame(CONTINUATION, 0, 1, b"\x10\x01a\x7f\x81\x7d" + bytes(16_000))),
+        repeated(frame(CONTINUATION, 0, 1, b"\x10\x01a\x7f\x81\x7c" + bytes(16_000))),
     ),
     Flood(
         "fields that name a large entry",

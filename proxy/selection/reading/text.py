@@ -37,7 +37,7 @@ _AUXILIARIES = word_set(
 )
 # Beside one of these a comma says what is denied: "Don't stop, wait" and "Don't, stop wait".
 _NEGATIONS = word_set(
-    "not no never none nor don't won't nicht nie kein keine keinen non ne pas jamais nunca não jamás mai nie nigdy не ни нет нельзя никогда ні нельзя मत नहीं न "
+    "not no never none nor don't won't nicht nie kein keine keinen non ne pas jamais nunca não jamás mai nie nigdy не ни нет нельзя никогда ні मत नहीं न "
     "لا لم لن ليس ما לא אין אל בלי değil hayır ei eivät niet geen inte ikke"
 )
 _ATTRIBUTION = re.compile(

@@ -54,6 +54,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     try:
         with ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
 
