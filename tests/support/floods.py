@@ -39,7 +39,8 @@ ASKED = BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS)
 class Flood:
     """``beginning`` is sent once a connection, then ``more`` without end. ``is_slow``: every byte is a segment of its own.
 
-    ``is_cut``: whether the peer is to be cut; False where it only waits its turn.
+    ``is_cut``: whether the peer is to be cut; False where it only waits its turn. ``is_of_frames``: whether the number of frames is what it is cut for;
+    False where one frame is enough.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Flood:
     is_http2: bool = True
     is_slow: bool = False
     is_cut: bool = True
+    is_of_frames: bool = True
 
 
 def repeated(piece: bytes) -> Callable[[], Iterator[bytes]]:
@@ -90,6 +92,7 @@ FLOODS = (
         "fields that name a large entry",
         BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS + LARGE_ENTRY),
         numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, FIELDS + NAMED * 8_000)),
+        is_of_frames=False,
     ),
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
     Flood("streams opened and reset", BEGUN, numbered(lambda stream: head_of(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),

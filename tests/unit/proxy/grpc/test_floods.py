@@ -67,7 +67,7 @@ async def test_a_flood_is_cut_with_http2s_goodbye_and_counted(flood: Flood) -> N
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("flood", HTTP2, ids=lambda flood: flood.name)
+@pytest.mark.parametrize("flood", [flood for flood in HTTP2 if flood.is_of_frames], ids=lambda flood: flood.name)
 async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_share(
     flood: Flood, monkeypatch: pytest.MonkeyPatch
 ) -> None:
