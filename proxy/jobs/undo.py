@@ -214,6 +214,8 @@ def _are_near(stored: object, written: object) -> bool:
         return written is None or stored == written
     if any(isinstance(each, list | dict) for each in written):
         return len(stored) == len(written) and all(map(_are_near, stored, written))
+    if all(isinstance(each, int) for each in (*stored, *written)):
+        return stored == written  # such as the indices of a sparse vector
     try:
         one, other = (np.asarray(each, np.float64) for each in (stored, written))
     except (TypeError, ValueError):

@@ -460,9 +460,7 @@ class Searcher:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
                 if (asked := attempt.asked) is not None:  # its rows may not have been read
                     vector, dimension = asked.key.vector, asked.key.dimension
-                if selection.median:  # without vectors there is none, and no dimension that could have drifted
-                    size, median = pool.size, selection.median
-                    self._scaling.observe(collection, vector, dimension=dimension, median=median, size=size)
+                self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 
 def _within(attempt: Attempt, sizes: tuple[int, ...], reply_bytes: int | None) -> tuple[int, ...]:

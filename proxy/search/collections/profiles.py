@@ -353,8 +353,8 @@ class Scaling:
             self._scales.forget(collection)
 
     def observe(self, collection: str, vector_name: str | None, *, dimension: int, median: float, size: int) -> None:
-        """Learn from a pool of ``size`` candidates with this median distance."""
-        if vector_name is None:
+        """Learn from a pool of ``size`` candidates with this median distance; 0.0 without vectors, which have no dimension then either."""
+        if vector_name is None or not median > 0.0:
             return
         if self._scales is not None:
             self._scales.observe((collection, vector_name), median)

@@ -98,3 +98,13 @@ async def test_learning_is_off_unless_asked_for(registry: CollectorRegistry) -> 
         for _ in range(60):
             calibration.scaling.observe("docs", "", dimension=384, median=0.3, size=40)
         assert scale(calibration) == expected
+
+
+def test_pools_without_vectors_are_no_drift(registry: CollectorRegistry, tmp_path: Path) -> None:
+    """Where texts decide, a reply has no vectors: their dimension is no other one than that of the profile."""
+    (tmp_path / "docs.json").write_bytes(encoded(profile()))
+    calibration = made(registry, ManualClock(), directory=str(tmp_path))
+    for _ in range(WINDOW + 5):
+        calibration.scaling.observe("docs", "", dimension=0, median=0.0, size=40)
+    assert count(registry, "profile_drift_total") == 0
+    assert scale(calibration) == 0.4
