@@ -7,7 +7,8 @@ paged            any page of one deduplicated list
 metric           the metric a pool was ranked by, and when vectors alone may not decide
 geometry         how far apart candidates are
 distances        distances relative to the pool, and how close two may be by chance
-certainty      the clustering       agglomerative and leader clustering
+certainty        the calibrated rule: the probability that a candidate repeats a result, by their vectors
+clustering       agglomerative and leader clustering
 grouping       clusters: what texts decide, and what vectors decide where a text is missing
 representatives  the representative of a cluster
 diversifiers     MMR, DPP and others behind a registry
