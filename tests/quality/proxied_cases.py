@@ -73,8 +73,8 @@ POINTS, SEARCHES = 256, 32  # in one request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The page of one case in one layout, searched in one way. ``lost``, ``stayed``: numbers of its texts; one that a result of the page has as it is, is
-    not lost. ``lacking``: results fewer than
+    """The page of one case in one layout, searched in one way. ``lost``, ``stayed``: numbers of its texts; one that a result of the page has as
+    whole sentences is not lost. ``lacking``: results fewer than
     asked for, of a page that could be full of different ones.
     """
 
@@ -185,7 +185,9 @@ def _seen(layout: str, case: Case, page: Sequence[int], is_beside: bool, is_reve
 
 
 def _stands(text: str, case: Case, page: Sequence[int]) -> bool:
-    return any(text in case.texts[number] for number in page)
+    """Whether a result of the page has the text as it is, as whole sentences."""
+    sentences = re.compile(rf"(?:\A|[.!?]\s+|\n){re.escape(text.strip())}(?:(?<=[.!?])\s|\n|\Z)")
+    return any(sentences.search(case.texts[number]) is not None for number in page)
 
 
 def _put(engine: str, path: str, body: Payload) -> None:
