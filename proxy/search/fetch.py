@@ -182,8 +182,8 @@ class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
     ``collection``: the name by which its texts are learned; "" for none.
-    ``spare``: the same call with vectors, if ``call`` requests none
-    because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
+    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: it requests none because texts decide; else
+    because memory probably has them. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
     ``reply_bytes``: size of the last reply. ``ahead``: candidates per search that the first request asks for, where pages of the
@@ -206,6 +206,7 @@ class Attempt:
     call: SearchCall
     collection: str = ""
     spare: Callable[[], SearchCall] | None = None
+    is_by_texts: bool = False
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
     known_until: float | None = None
@@ -300,14 +301,16 @@ def needs_of(
     known: object | None = None,
     bounds: Bounds = UNBOUNDED,
     texts: TextNeeds = NO_TEXT_NEEDS,
+    vectors: bool = True,
 ) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
-    as in Needs. ``texts``: what is needed to find them.
+    as in Needs. ``texts``: what is needed to find them. ``vectors``: whether any are.
     """
     must, may = asked_for(policy.tenant_keys, policy.fields)
     return Needs(
         vector_name=policy.vector,
         vector_hint=hint,
+        vectors=vectors,
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,

@@ -117,6 +117,9 @@ class SessionRules:
 
 NO_SESSION = SessionRules()
 
+# What chooses a representative without vectors.
+_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.CHAIN))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPolicy:
@@ -129,7 +132,8 @@ class ResolvedPolicy:
     others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
-    whether the answer depends on more than its own pool.
+    whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
+    vector is needed.
     """
 
     mode: Mode
@@ -151,11 +155,16 @@ class ResolvedPolicy:
     session: SessionRules = NO_SESSION
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
+    is_by_texts: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
         object.__setattr__(self, "fields", self._needed_fields())
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
+        chosen = self.selection
+        is_by_texts = chosen.texts is not None and chosen.rewordings is None and chosen.diversifier is None
+        is_by_texts = is_by_texts and chosen.representative in _WITHOUT_VECTORS and not self.per_retriever
+        object.__setattr__(self, "is_by_texts", is_by_texts)
 
     def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
         """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""

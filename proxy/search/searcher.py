@@ -33,9 +33,9 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
-from .candidates import CALL_BYTES, candidates_of, records_of
+from .candidates import CALL_BYTES, asked_for, candidates_of, records_of
 from .collections.profiles import Scaling
-from .collections.texts import CollectionTexts, read_pools, with_fields
+from .collections.texts import CollectionTexts, heads, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
@@ -225,7 +225,7 @@ class Searcher:
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
         reply = await self._fetched(attempt, fetch, sizes)
         asked = decided = None
-        if attempt.spare is not None and self._memory is not None:
+        if attempt.spare is not None and self._memory is not None and not attempt.is_by_texts:
             asked, decided = self._decided(attempt, reply, self._memory)
             if decided is None and attempt.enough is not None:
                 part, attempt.enough = reply.pools[0], None
@@ -239,6 +239,8 @@ class Searcher:
                     asked, whole = None, await self._fetched(attempt, fetch, sizes)
                 reply = whole
         reply = await self._with_texts(attempt, reply)
+        if attempt.is_by_texts and _lacks_texts(attempt, reply):
+            reply = await self._with_vectors(attempt, reply, fetch, sizes)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
@@ -260,6 +262,20 @@ class Searcher:
                 reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
             attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
         return with_fields(reply, needs, attempt.policy)
+
+    async def _with_vectors(self, attempt: Attempt, reply: Reply, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
+        """The reply with vectors, once a result without a text has come: only vectors decide about it. Further searches of the collection ask for
+        them at once. Without a budget for another read such results stay.
+        """
+        assert attempt.spare is not None  # noqa: S101 - the caller has looked
+        self._texts.lacking(attempt.collection)
+        lean = attempt.call
+        attempt.call, attempt.spare, attempt.is_by_texts, attempt.stock = attempt.spare(), None, False, None
+        try:
+            return with_fields(await self._fetched(attempt, fetch, sizes), attempt.call.needs, attempt.policy)
+        except (RejectedReplyError, MalformedReplyError, LookupFailedError):
+            attempt.call = lean
+            return reply
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
@@ -321,7 +337,9 @@ class Searcher:
         reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
         if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
             attempt.reply = reply
-        return reply if attempt.lookups is None else await attempt.lookups.completed(attempt.call, reply)
+        if attempt.lookups is None or attempt.is_by_texts:
+            return reply
+        return await attempt.lookups.completed(attempt.call, reply)
 
     async def _stocked(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
         """A reply with at least ``sizes`` candidates: the one in stock, or the next from upstream."""
@@ -483,6 +501,19 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
         return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
+
+
+def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
+    """Whether a result of a search that was widened has no text where the policy looks for it."""
+    paths = heads(attempt.policy.fields.text)
+    must, may = asked_for(attempt.policy.tenant_keys, attempt.policy.fields)
+    places = [place for place, key in enumerate((*must, *may)) if key in paths]
+    return any(
+        not any(row[place] is not None and row[place] != b"null" for place in places)
+        for pool, size in zip(reply.pools, attempt.plan, strict=True)
+        if size is not None
+        for row in pool.fields or (((),) * pool.size)
+    )
 
 
 def _is_blind(attempt: Attempt) -> bool:

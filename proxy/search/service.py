@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -204,24 +205,28 @@ class SearchService:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
         hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
-        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen)
+        may_recall = not (policy.is_surrounded or texts.decide(policy, collection))
+        is_by_texts = texts.decide(policy, collection) and not texts.is_look(policy, collection)
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=not is_by_texts)
         try:
             with watch.stage(Stage.PARSE):
-                whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                may, is_settled = not policy.is_surrounded, not policy.fields.guesses
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may, is_settled=is_settled)
-                call = whole() if lean is None else lean
+                read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
+                whole = partial(read, replace(needs, vectors=True) if is_by_texts else needs)
+                is_settled = not policy.fields.guesses
+                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may_recall, is_settled=is_settled)
+                call = read(needs) if lean is None else lean
                 is_repeat = repeat is not None and repeat.is_known
                 reads = recall_reads(self._adapter, call, is_repeat=is_repeat)
                 if lean is not None and not services.own.has(operation, reads, is_repeat=is_repeat):
-                    call, lean = whole(), None  # a second read would fetch what memory lacks
+                    call, lean = read(needs), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
         planned = plan(call, policy, cap := services.learned.cap(operation))
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
-        each = services.held.candidate_bytes(operation, vector_bytes=longest * self._number_bytes or None)
+        vector_bytes = None if is_by_texts else longest * self._number_bytes or None
+        each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
         planned = fitted(call.searches, planned, services.held.reply_bytes // each)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
@@ -230,7 +235,8 @@ class SearchService:
         return Attempt(
             call=call,
             collection=collection,
-            spare=None if lean is None else whole,
+            spare=whole if is_by_texts or lean is not None else None,
+            is_by_texts=is_by_texts,
             repeat=repeat,
             held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
             policy=policy,

@@ -27,7 +27,8 @@ LOGGER = logging.getLogger("vecsieve.texts")
 WINDOW = 8  # readings; all of the last ones must agree
 # Without any text so many pools settle that there is none: one pool may be all copies, or of a client that selects other fields.
 EMPTY_READINGS = 3
-LOOK_EVERY = 64  # pools of a settled collection: a look costs a millisecond or two
+# Pools of a settled collection between two looks, at first and at most: a look costs some milliseconds, and has vectors.
+LOOK_EVERY, LOOK_AT_LEAST_EVERY = 64, 1024
 # Whole payloads may be megabytes: so many looks whose reply was lost end them.
 LOST_LOOKS = 2
 MOST_POOLS = 4  # of a batch that are read
@@ -60,12 +61,15 @@ NO_TEXT_NEEDS = TextNeeds()
 @dataclass(slots=True)
 class _Known:
     """``readings``: the paths of the last pools. ``settled``: None while the pools decide alone. ``since``: pools since the last reading.
-    ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the standing that was logged.
+    ``wait``: pools until the next one. ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the
+    standing that was logged. ``lacks``: whether a result had no text.
     """
 
     readings: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=WINDOW))
     settled: tuple[str, ...] | None = None
     since: int = 0
+    wait: int = LOOK_EVERY
+    lacks: bool = False
     keys: dict[str, None] = field(default_factory=dict)
     looks: int = 0
     logged: TextsKnown | None = None
@@ -96,6 +100,22 @@ class CollectionTexts:
         known = self._held.get(collection) if policy.guesses else None
         return NO_TEXT_NEEDS if known is None else TextNeeds(heads(known.settled or ()), _wants_whole(known))
 
+    def decide(self, policy: ResolvedPolicy, collection: str) -> bool:
+        """Whether texts alone decide about the pools of this collection."""
+        known = self._held.get(collection) if policy.is_by_texts and collection else None
+        if known is None:
+            return policy.is_by_texts and bool(collection) and bool(policy.text_fields) and not policy.guesses
+        return bool(known.settled if policy.guesses else policy.text_fields) and not known.lacks
+
+    def is_look(self, policy: ResolvedPolicy, collection: str) -> bool:
+        """Whether the next pool shows where texts are. It needs vectors: equal values under different vectors prove that a path is no text."""
+        known = self._held.get(collection) if policy.guesses else None
+        return known is not None and _is_due(known, 1)
+
+    def lacking(self, collection: str) -> None:
+        """A result of this collection has no text: vectors decide about such ones from now on."""
+        self._held.use(collection, _Known).lacks = True
+
     def looking(self, collection: str) -> None:
         """A request for whole payloads is sent."""
         if collection:
@@ -107,7 +127,7 @@ class CollectionTexts:
         if known is None or known.settled is None:
             return True
         known.since += 1
-        return len(known.readings) < WINDOW or known.since >= LOOK_EVERY
+        return _is_due(known)
 
     def judged(
         self, collection: str, policy: ResolvedPolicy, needs: Needs, reply: Reply
@@ -122,6 +142,7 @@ class CollectionTexts:
         if not collection:
             return reading.paths
         known = self._held.use(collection, _Known)
+        known.wait = LOOK_EVERY if len(known.readings) < WINDOW else min(2 * known.wait, LOOK_AT_LEAST_EVERY)
         known.since, known.looks = 0, max(0, known.looks - is_look)
         for key in reading.keys:
             if len(known.keys) < MOST_SHOWN:
@@ -169,16 +190,21 @@ class CollectionTexts:
         )
 
 
+def _is_due(known: _Known, more: int = 0) -> bool:
+    """Whether the pool that comes after ``more`` others is to be read."""
+    return len(known.readings) < WINDOW or known.since + more >= known.wait
+
+
 def _wants_whole(known: _Known) -> bool:
     """Whether the next pool should have whole payloads even if the client wants none.
 
     At first only the known keys are requested, which cost nothing where they are missing. Only if those held no text, the whole payload is
-    requested, for as many pools as settle a collection, and then for every LOOK_EVERY-th. If the replies were lost, perhaps because of
+    requested, for as many pools as settle a collection, and then for those that are due. If the replies were lost, perhaps because of
     their size, no longer.
     """
     if known.looks >= LOST_LOOKS or any(known.readings) or not known.readings:
         return False
-    return known.settled is None or known.since + 1 >= LOOK_EVERY
+    return known.settled is None or _is_due(known, 1)
 
 
 def _settled(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:

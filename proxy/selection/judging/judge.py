@@ -54,6 +54,8 @@ class Judge:
     frames: Frames = NO_FRAMES
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
+    _grams: set[int] = field(default_factory=set)
+    _unread: dict[int, Text] = field(default_factory=dict)
     _plain: Index = field(default_factory=Index)
     _laid: Index = field(default_factory=Index)
 
@@ -63,20 +65,37 @@ class Judge:
         return self.tier is Tier.EXACT
 
     def keep(self, number: int, text: Text) -> None:
-        """Add a text that stays. Numbers ascend."""
-        self.kept[number] = text
+        """Add a text that stays. Numbers ascend. It is read when another one may be covered by it."""
+        self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
-        plain, laid = text.passages(exact=self.is_exact)
+        self._grams |= text.outline.grams
+
+    def _read(self, number: int) -> None:
+        plain, laid = self._unread.pop(number).passages(exact=self.is_exact)
         if plain.tokens:
             self._plain.add(number, plain)
             if laid is not None:
                 self._laid.add(number, laid)
+
+    def _may_be_covered(self, text: Text) -> bool:
+        """Whether a text has so much in common with the kept ones that it is worth reading; those that it has it in common with are read then."""
+        outline = text.outline
+        if not outline.is_short and len(self._grams & outline.grams) < outline.least:
+            return False
+        for number in [number for number, kept in self._unread.items() if outline.meets(kept.outline)]:
+            self._read(number)
+        return bool(self._plain.texts)
 
     def verdict(self, text: Text, *, explain: bool = False) -> Verdict:
         """Whether a text leaves. ``explain``: name what is missing, or what was passed over."""
         equal = self._raw.get(text.raw)
         if equal is not None:
             return Verdict(Link.EQUAL, (equal,), 1.0)
+        if explain:
+            for number in list(self._unread):
+                self._read(number)
+        elif not self._may_be_covered(text):
+            return STAYS
         plain, laid = text.passages(exact=self.is_exact)
         if not plain.tokens:
             return STAYS  # nothing that can be compared
