@@ -188,7 +188,7 @@ class Searcher:
         await self._round(attempt, fetch, attempt.first_sizes)
         if attempt.decided is None and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
-        if any(selection.wanting for selection in attempt.shown):
+        if any(selection.wanting or selection.framed for selection in attempt.shown):
             await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         is_long = attempt.reply_bytes > TURN_BYTES
@@ -256,7 +256,7 @@ class Searcher:
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
         """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
         needs, texts = attempt.call.needs, self._texts
-        if needs.values and attempt.policy.guesses and not attempt.rounds and texts.is_due(attempt.collection):
+        if needs.values and attempt.is_look and not attempt.rounds:
             with attempt.watch.stage(Stage.DECODE):
                 read = partial(read_pools, reply.pools, needs)
                 reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
@@ -346,8 +346,8 @@ class Searcher:
         if attempt.stock is not None and all(has >= size for has, size in zip(attempt.stocked, sizes, strict=True)):
             return attempt.stock
         watch, asked = attempt.watch, sizes
-        if attempt.ahead:
-            asked = tuple(max(pair) for pair in zip(sizes, attempt.ahead, strict=True))
+        if attempt.first:
+            asked = tuple(map(max, sizes, attempt.first))
         with watch.stage(Stage.REWRITE):
             body = self._adapter.widen(call, asked)
         if call.needs.whole:
@@ -370,9 +370,11 @@ class Searcher:
         while left:
             sizes = self._grown(attempt, attempt.stocked)  # what came with the first request costs no read
             if sizes == attempt.sizes:
-                rows = zip(attempt.call.searches, sizes, strict=True)
-                larger = [next_size(search, size, attempt.policy, cap) for search, size in rows]
-                sizes, left = _within(attempt, self._grown(attempt, larger), reply_bytes), left - 1
+                planned = self._grown(attempt, tuple([size or 0 for size in attempt.plan]))
+                if planned == sizes:
+                    rows = zip(attempt.call.searches, sizes, strict=True)
+                    planned, left = self._grown(attempt, [next_size(*row, attempt.policy, cap) for row in rows]), left - 1
+                sizes = _within(attempt, planned, reply_bytes)
                 attempt.is_grown |= sizes != attempt.sizes
             if sizes == attempt.sizes:
                 break
@@ -383,9 +385,16 @@ class Searcher:
         await self._settle(attempt)
 
     def _grown(self, attempt: Attempt, larger: Sequence[int]) -> tuple[int, ...]:
-        """The sizes of the next round: larger ones for short pages whose pools are not exhausted."""
-        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, strict=True)
-        return tuple(more if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows)
+        """The sizes of the next round: larger ones for pages that are short, or that a pool smaller than planned does not decide. A pool that is
+        exhausted does not grow.
+        """
+        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, attempt.plan, strict=True)
+        return tuple(
+            max(more, size)
+            if not exhausted and (selection.wanting or (selection.framed and planned is not None and size < planned))
+            else size
+            for selection, size, exhausted, more, planned in rows
+        )
 
     async def _settle(self, attempt: Attempt) -> None:
         """Complete the pages that growing could not fill. Other searches are done: a single page is filled when it is selected, and an
@@ -508,12 +517,13 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
     paths = heads(attempt.policy.fields.text)
     must, may = asked_for(attempt.policy.tenant_keys, attempt.policy.fields)
     places = [place for place, key in enumerate((*must, *may)) if key in paths]
-    return any(
-        not any(row[place] is not None and row[place] != b"null" for place in places)
-        for pool, size in zip(reply.pools, attempt.plan, strict=True)
-        if size is not None
-        for row in pool.fields or (((),) * pool.size)
-    )
+    pools = [pool for pool, size in zip(reply.pools, attempt.plan, strict=True) if size is not None]
+    if any(pool.size and not pool.fields for pool in pools):
+        return True
+    columns = [[row[place] for pool in pools for row in pool.fields] for place in places]
+    if len(columns) == 1:
+        return None in columns[0] or b"null" in columns[0]
+    return not all(any(value is not None and value != b"null" for value in row) for row in zip(*columns, strict=True))
 
 
 def _is_blind(attempt: Attempt) -> bool:

@@ -165,7 +165,7 @@ def selecting(
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    grouped = yield from group(candidates, policy, None if whole or not _decides_a_page(policy) else top_k, scale)
+    grouped = yield from group(candidates, policy, None if whole or not decides_a_page(policy) else top_k, scale)
     lap("cluster")
     restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
@@ -187,7 +187,7 @@ def counts_clusters_alone(caps: Caps) -> bool:
     return caps.per_document is None and caps.per_source is None
 
 
-def _decides_a_page(policy: Policy) -> bool:
+def decides_a_page(policy: Policy) -> bool:
     """Whether candidates behind a full page cannot change it."""
     return (
         policy.representative is Strategy.RANK
@@ -291,6 +291,7 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
         wanting=max(0, top_k - grouped.distinct),
         acted=False,
         restrained=restrained,
+        framed=grouped.walked.framed,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
         links=grouped.links,
@@ -316,6 +317,7 @@ def _outcome(
         distinct=grouped.distinct,
         wanting=max(0, top_k - len(picks)),
         acted=True,
+        framed=grouped.walked.framed,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
         links=grouped.links,

@@ -62,7 +62,7 @@ NO_TEXT_NEEDS = TextNeeds()
 class _Known:
     """``readings``: the paths of the last pools. ``settled``: None while the pools decide alone. ``since``: pools since the last reading.
     ``wait``: pools until the next one. ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the
-    standing that was logged. ``lacks``: whether a result had no text.
+    standing that was logged. ``lacks``: whether a result had no text. ``applied``: the policy of the last search, and the same with these texts.
     """
 
     readings: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=WINDOW))
@@ -70,6 +70,7 @@ class _Known:
     since: int = 0
     wait: int = LOOK_EVERY
     lacks: bool = False
+    applied: tuple[ResolvedPolicy, ResolvedPolicy] | None = None
     keys: dict[str, None] = field(default_factory=dict)
     looks: int = 0
     logged: TextsKnown | None = None
@@ -93,7 +94,11 @@ class CollectionTexts:
     def applied(self, policy: ResolvedPolicy, collection: str) -> ResolvedPolicy:
         """The policy with the texts of this collection, if they are known."""
         known = self._held.get(collection) if policy.guesses else None
-        return policy if known is None or known.settled is None else policy.with_texts(known.settled)
+        if known is None or known.settled is None:
+            return policy
+        if known.applied is None or known.applied[0] is not policy or known.applied[1].learned != known.settled:
+            known.applied = policy, policy.with_texts(known.settled)
+        return known.applied[1]
 
     def needs(self, policy: ResolvedPolicy, collection: str) -> TextNeeds:
         """What the next search of this collection needs."""
@@ -108,9 +113,19 @@ class CollectionTexts:
         return bool(known.settled if policy.guesses else policy.text_fields) and not known.lacks
 
     def is_look(self, policy: ResolvedPolicy, collection: str) -> bool:
-        """Whether the next pool shows where texts are. It needs vectors: equal values under different vectors prove that a path is no text."""
-        known = self._held.get(collection) if policy.guesses else None
-        return known is not None and _is_due(known, 1)
+        """Whether the next pool is to show where texts are. Counts it. It needs vectors: equal values under different vectors prove that a path is
+        no text.
+        """
+        if not policy.guesses:
+            return False
+        known = self._held.get(collection)
+        if known is None or known.settled is None:
+            return True
+        known.since += 1
+        if len(known.readings) >= WINDOW and known.since < known.wait:
+            return False
+        known.since = 0
+        return True
 
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""
@@ -121,19 +136,11 @@ class CollectionTexts:
         if collection:
             self._held.use(collection, _Known).looks += 1
 
-    def is_due(self, collection: str) -> bool:
-        """Whether this pool is to be read. Counts it."""
-        known = self._held.get(collection)
-        if known is None or known.settled is None:
-            return True
-        known.since += 1
-        return _is_due(known)
-
     def judged(
         self, collection: str, policy: ResolvedPolicy, needs: Needs, reply: Reply
     ) -> tuple[ResolvedPolicy, Reply]:
         """The policy with the texts of this collection, and the reply with the fields that it reads, after learning from it."""
-        if needs.values and policy.guesses and self.is_due(collection):
+        if needs.values and self.is_look(policy, collection):
             policy = policy.with_texts(self.learn(collection, read_pools(reply.pools, needs), is_look=needs.whole))
         return policy, with_fields(reply, needs, policy)
 
@@ -190,11 +197,6 @@ class CollectionTexts:
         )
 
 
-def _is_due(known: _Known, more: int = 0) -> bool:
-    """Whether the pool that comes after ``more`` others is to be read."""
-    return len(known.readings) < WINDOW or known.since + more >= known.wait
-
-
 def _wants_whole(known: _Known) -> bool:
     """Whether the next pool should have whole payloads even if the client wants none.
 
@@ -204,7 +206,7 @@ def _wants_whole(known: _Known) -> bool:
     """
     if known.looks >= LOST_LOOKS or any(known.readings) or not known.readings:
         return False
-    return known.settled is None or _is_due(known, 1)
+    return known.settled is None or known.since + 1 >= known.wait
 
 
 def _settled(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:

@@ -27,7 +27,8 @@ Reword = Callable[[int, list[int]], tuple[int, float] | None]
 @dataclass(slots=True)
 class Walked:
     """What texts decide; arrays as in Selection. ``judged``: the candidates up to here were judged, the others stay as they are. ``has_text``:
-    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text.
+    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text. ``framed``: whether headers and footers
+    were looked for.
     """
 
     representative: Indices
@@ -36,6 +37,7 @@ class Walked:
     shares: FloatMatrix
     has_text: npt.NDArray[np.bool_]
     judged: int
+    framed: bool = False
 
     def leave(self, place: int, verdict: Verdict) -> None:
         """A candidate leaves for the first of the holders of its text."""
@@ -105,6 +107,7 @@ class Walk:
                 spent = 0
             self._judge(place, text)
             self.found.judged = place + 1
+        self.found.framed = self.frames.is_asked
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
