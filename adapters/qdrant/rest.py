@@ -29,7 +29,7 @@ from ..contract import (
     Question,
     SearchCall,
 )
-from ..wire.json import Span, cuts, last_values, members
+from ..wire.json import Span, cuts, each_last_values, members
 from ..wire.json_vectors import Edit, kept_inside, set_aside
 from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
@@ -238,9 +238,8 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
 def _lean_fields(points: Sequence[_Point], fields: tuple[str, ...]) -> tuple[tuple[bytes | None, ...], ...]:
     if not fields:
         return ((),) * len(points)
-    allowance, none = Allowance(FIELD_BYTES), (None,) * len(fields)
-    payloads = [bytes(point.payload) for point in points]
-    return tuple([last_values(each, fields, allowance) if each[:1] == b"{" else none for each in payloads])
+    payloads = [b"{}" if point.payload is _ABSENT else bytes(point.payload) for point in points]
+    return each_last_values(payloads, fields, Allowance(FIELD_BYTES))
 
 
 def _lean_payloads(points: Sequence[_Point], most: int) -> tuple[bytes | None, ...]:

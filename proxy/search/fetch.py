@@ -391,11 +391,12 @@ class Depths:
         candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
         """
         reached = self._held.get(_key(operation, policy), ())
-        if len(reached) < LEAST and not any(reach.is_deeper for reach in reached):
+        if len(reached) < LEAST and True not in map(_is_deeper, reached):
             return 0
         longest = max(reached)
         in_proportion = -(-longest.extra * window // longest.window) if window > longest.window else 0
-        return window + max(in_proportion, *(reach.extra for reach in reached))
+        extra: int = max(in_proportion, *map(_extra, reached))
+        return window + extra
 
     def first(
         self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, room: int
@@ -429,7 +430,7 @@ class Depths:
         return len(self._held)
 
 
-_extra = attrgetter("extra")
+_extra, _is_deeper = attrgetter("extra"), attrgetter("is_deeper")
 
 
 def _recent() -> deque[Reach]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from functools import lru_cache
 
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
@@ -53,7 +52,8 @@ class Fields:
     """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
     ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
-    1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``.
+    1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``. ``heads``: the distinct first keys, in order.
+    ``are_texts``: whether nothing else is read.
     """
 
     text: tuple[str, ...]
@@ -69,23 +69,23 @@ class Fields:
     budget: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
 
-    def top_level(self) -> tuple[str, ...]:
-        """The distinct first keys, in order."""
-        return _top_level(self)
+    heads: tuple[str, ...] = field(init=False, compare=False)
+    are_texts: bool = field(init=False, compare=False)
 
-
-@lru_cache(maxsize=256)  # policies: rules have a few, and each search looks them up several times
-def _top_level(fields: Fields) -> tuple[str, ...]:
-    paths = (
-        *fields.text,
-        *fields.guesses,
-        *fields.document,
-        *fields.source,
-        *fields.span_start,
-        *fields.span_end,
-    )
-    paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
-    return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
+    def __post_init__(self) -> None:
+        """Compute once per policy what every search reads several times."""
+        others = (
+            *self.document,
+            *self.source,
+            *self.span_start,
+            *self.span_end,
+            *self.chunk_index,
+            *self.updated,
+            *self.citations,
+        )
+        paths = (*self.text, *self.guesses, *others, *self.budget)
+        object.__setattr__(self, "heads", tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths)))
+        object.__setattr__(self, "are_texts", not (self.guesses or others or self.budget))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

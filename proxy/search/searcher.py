@@ -373,7 +373,10 @@ class Searcher:
                 planned = self._grown(attempt, tuple([size or 0 for size in attempt.plan]))
                 if planned == sizes:
                     rows = zip(attempt.call.searches, sizes, strict=True)
-                    planned, left = self._grown(attempt, [next_size(*row, attempt.policy, cap) for row in rows]), left - 1
+                    planned, left = (
+                        self._grown(attempt, [next_size(*row, attempt.policy, cap) for row in rows]),
+                        left - 1,
+                    )
                 sizes = _within(attempt, planned, reply_bytes)
                 attempt.is_grown |= sizes != attempt.sizes
             if sizes == attempt.sizes:

@@ -214,7 +214,9 @@ class SearchService:
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
                 whole = partial(read, replace(needs, vectors=True) if is_by_texts else needs)
                 is_settled = not policy.fields.guesses
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may_recall, is_settled=is_settled)
+                lean, repeat = self._searcher.lean(
+                    operation, exchange.plain, needs, may=may_recall, is_settled=is_settled
+                )
                 call = read(needs) if lean is None else lean
                 is_repeat = repeat is not None and repeat.is_known
                 reads = 0 if lean is None else recall_reads(self._adapter, call, is_repeat=is_repeat)

@@ -72,6 +72,7 @@ class Walk:
         "_kept",
         "_policy",
         "_reword",
+        "_sources",
         "_texts",
         "_tier",
         "_unread",
@@ -93,6 +94,7 @@ class Walk:
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
         self._kept: list[int] = []
+        self._sources = candidates.metadata.sources if policy.keep_sources else None
 
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
@@ -139,8 +141,7 @@ class Walk:
 
     def _is_held(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""
-        sources = self._candidates.metadata.sources
-        return bool(self._policy.keep_sources) and sources is not None and sources[place] in self._policy.keep_sources
+        return self._sources is not None and self._sources[place] in self._policy.keep_sources
 
     def _judge_of(self, place: int) -> Judge:
         """The judge of the candidate's tenant."""
