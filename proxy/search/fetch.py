@@ -314,6 +314,7 @@ def needs_of(
         vector_name=policy.vector,
         vector_hint=hint,
         vectors=vectors,
+        query=vectors,
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,

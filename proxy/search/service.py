@@ -212,7 +212,7 @@ class SearchService:
         try:
             with watch.stage(Stage.PARSE):
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
-                whole = partial(read, replace(needs, vectors=True) if is_by_texts else needs)
+                whole = partial(read, replace(needs, vectors=True, query=True) if is_by_texts else needs)
                 is_settled = not policy.fields.guesses
                 lean, repeat = self._searcher.lean(
                     operation, exchange.plain, needs, may=may_recall, is_settled=is_settled

@@ -62,9 +62,6 @@ class Frames:
         return (start, end) if end - start >= LEAST else (0, len(passage.tokens))
 
 
-NO_FRAMES = Frames()
-
-
 class Edge(NamedTuple):
     """The outermost lines of a text. ``key``: equal for lines that are equal but for digits; ``body``: for equal rests. Both within this process."""
 

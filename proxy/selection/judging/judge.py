@@ -16,7 +16,7 @@ from ..values import Link
 from .covering import LONG, Chain, Cover, Index, Run
 from .dress import Difference, difference
 from .edits import extended
-from .frames import NO_FRAMES, Frames, has_another_filling
+from .frames import Frames, has_another_filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Judge:
     """Kept texts, and the verdict on the next. ``frames``: of the pool."""
 
     tier: Tier
-    frames: Frames = NO_FRAMES
+    frames: Frames = field(default_factory=Frames)
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
     _grams: set[int] = field(default_factory=set)

@@ -17,7 +17,7 @@ from ..policy import Policy, Tier
 from ..reading.bounds import STEP_COST, readable
 from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
-from .frames import NO_FRAMES, Frames
+from .frames import Frames
 from .judge import Judge, Verdict
 
 Reword = Callable[[int, list[int]], tuple[int, float] | None]
@@ -87,7 +87,7 @@ class Walk:
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
-        self.frames = NO_FRAMES
+        self.frames = Frames()
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
             self.frames = Frames(self._texts[:SCALE_FROM])
