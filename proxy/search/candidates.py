@@ -24,7 +24,7 @@ from vecsieve.adapters.wire.json import last_values
 
 from ..selection.metric import metric_of
 from ..selection.reading.bounds import LONGEST, POOL_COST
-from ..selection.reading.text import UNREAD, Text, text_of
+from ..selection.reading.text import TEXTS, UNREAD, Text, kept_text
 from ..selection.values import Candidates, Metadata, Metric
 from .collections.paths import read_pool
 from .policy import Fields
@@ -456,16 +456,18 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
             if not own.covers(len(raw)):
                 is_cut[row], found[row] = True, UNREAD
                 break
-            text = string(raw, most_bytes=TEXT_BYTES)
-            if text is not None:
-                found[row] = text_of(text)
+            found[row] = _text(raw)
+            if found[row] is not None:
                 break
     return found, spent, is_cut
 
 
 def _text(raw: bytes | None) -> Text | None:
-    text = None if raw is None else string(raw, most_bytes=TEXT_BYTES)
-    return None if text is None else text_of(text)
+    found = None if raw is None else TEXTS.get(raw)
+    if found is not None or raw is None:
+        return found
+    text = string(raw, most_bytes=TEXT_BYTES)
+    return None if text is None else kept_text(raw, text)
 
 
 def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:

@@ -32,7 +32,6 @@ from ..selection.values import Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
 from ..telemetry.tracing import Stopwatch
 from .budgets import HeldReads
-from .candidates import asked_for
 from .collections.learned import Lru, key_of
 from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
@@ -309,7 +308,7 @@ def needs_of(
     """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
     as in Needs. ``texts``: what is needed to find them. ``vectors``: whether any are.
     """
-    must, may = asked_for(policy.tenant_keys, policy.fields)
+    must, may = policy.keys
     return Needs(
         vector_name=policy.vector,
         vector_hint=hint,

@@ -133,7 +133,8 @@ class ResolvedPolicy:
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
-    vector is needed.
+    vector is needed. ``keys``: the top-level payload keys that the adapter must fetch, and those that it may fetch; a pool's fields are both, in
+    this order.
     """
 
     mode: Mode
@@ -156,10 +157,15 @@ class ResolvedPolicy:
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
     is_by_texts: bool = field(init=False)
+    keys: tuple[tuple[str, ...], tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
-        object.__setattr__(self, "fields", self._needed_fields())
+        fields = self._needed_fields()
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(
+            self, "keys", (self.tenant_keys, tuple(key for key in fields.heads if key not in self.tenant_keys))
+        )
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
         chosen = self.selection
         is_by_texts = chosen.texts is not None and chosen.rewordings is None and chosen.diversifier is None

@@ -33,7 +33,7 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
-from .candidates import CALL_BYTES, asked_for, candidates_of, records_of
+from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, heads, read_pools, with_fields
 from .context.answer import surround
@@ -186,7 +186,7 @@ class Searcher:
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, attempt.first_sizes)
-        if attempt.decided is None and _is_blind(attempt):
+        if attempt.decided is None and not attempt.is_by_texts and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
         if any(selection.wanting or selection.framed for selection in attempt.shown):
             await self._grow(attempt, fetch, cap, reply_bytes)
@@ -518,7 +518,7 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
 def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
     """Whether a result of a search that was widened has no text where the policy looks for it."""
     paths = heads(attempt.policy.fields.text)
-    must, may = asked_for(attempt.policy.tenant_keys, attempt.policy.fields)
+    must, may = attempt.policy.keys
     places = [place for place, key in enumerate((*must, *may)) if key in paths]
     pools = [pool for pool, size in zip(reply.pools, attempt.plan, strict=True) if size is not None]
     if any(pool.size and not pool.fields for pool in pools):

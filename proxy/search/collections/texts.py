@@ -17,7 +17,6 @@ from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Needs, Pool, Repl
 from vecsieve.adapters.wire.json import last_values
 
 from ...telemetry.labels import TextsKnown
-from ..candidates import asked_for
 from ..policy import ResolvedPolicy
 from .learned import LEARNED_ENTRIES, Lru, is_of
 from .paths import Reading, read_pool
@@ -247,7 +246,7 @@ def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
 
 def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
     """The reply whose pools have the fields that the policy reads; those that the ``needs`` lack are read from their payloads."""
-    must, may = asked_for(policy.tenant_keys, policy.fields)
+    must, may = policy.keys
     had, wanted = fields_of(needs), (*must, *may)
     if had == wanted or not needs.values:
         return reply

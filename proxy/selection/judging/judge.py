@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..policy import Tier
 from ..reading.memo import Memo
+from ..reading.outline import Outline
 from ..reading.text import Passage, Text
 from ..values import Link
 from .covering import LONG, Chain, Cover, Index, Run
@@ -63,6 +64,7 @@ class Judge:
     frames: Frames = field(default_factory=Frames)
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
+    _outlines: dict[int, Outline] = field(default_factory=dict)
     _grams: set[int] = field(default_factory=set)
     _unread: dict[int, Text] = field(default_factory=dict)
     _plain: Index = field(default_factory=Index)
@@ -77,6 +79,7 @@ class Judge:
         """Add a text that stays. Numbers ascend. It is read when another one may be covered by it."""
         self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
+        self._outlines[number] = text.outline
         self._grams |= text.outline.grams
 
     def _read(self, number: int) -> None:
@@ -91,7 +94,7 @@ class Judge:
         outline = text.outline
         if not outline.is_short and len(self._grams & outline.grams) < outline.least:
             return ()
-        return tuple([number for number, kept in self.kept.items() if outline.meets(kept.outline)])
+        return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
 
     def verdict(self, text: Text, *, explain: bool = False) -> Verdict:
         """Whether a text leaves. ``explain``: name what is missing, or what was passed over."""

@@ -64,12 +64,11 @@ def unjudged(size: int) -> Walked:
 
 
 class Walk:
-    """Judges the candidates of one pool in their order, as far as they are needed."""
+    """Judges the candidates of one pool in their order, as far as they are needed. ``kept``: the places that stay, ascending."""
 
     __slots__ = (
         "_candidates",
         "_judges",
-        "_kept",
         "_policy",
         "_reword",
         "_sources",
@@ -78,6 +77,7 @@ class Walk:
         "_unread",
         "found",
         "frames",
+        "kept",
     )
 
     def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
@@ -93,13 +93,13 @@ class Walk:
             self.frames = Frames(self._texts[:SCALE_FROM])
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
-        self._kept: list[int] = []
+        self.kept: list[int] = []
         self._sources = candidates.metadata.sources if policy.keep_sources else None
 
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
         spent = 0
-        while self.found.judged < stop and (enough is None or len(self._kept) < enough):
+        while self.found.judged < stop and (enough is None or len(self.kept) < enough):
             place = self.found.judged
             text = self._texts[place]
             if text is not None:
@@ -121,12 +121,12 @@ class Walk:
             if verdict.holders:
                 self.found.leave(place, verdict)
                 return
-            repeated = None if self._reword is None else self._reword(place, self._kept)
+            repeated = None if self._reword is None else self._reword(place, self.kept)
             if repeated is not None:
                 self.found.reword(place, *repeated)
                 return
         judge.keep(place, text)
-        self._kept.append(place)
+        self.kept.append(place)
 
     def _judge_unread(self, place: int) -> None:
         """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
@@ -137,7 +137,7 @@ class Walk:
             if first != place:
                 self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
                 return
-        self._kept.append(place)
+        self.kept.append(place)
 
     def _is_held(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""
@@ -146,6 +146,8 @@ class Walk:
     def _judge_of(self, place: int) -> Judge:
         """The judge of the candidate's tenant."""
         tenants = self._candidates.tenants
+        if tenants is None and self._judges:
+            return self._judges[0]
         tenant = 0 if tenants is None else int(tenants[place])
         found = self._judges.get(tenant)
         if found is None:

@@ -156,16 +156,20 @@ class Text:
 
 
 # Popular texts occur in many searches. 24 MB hold some eight thousand texts of a hundred words.
-TEXTS: Memo[str, Text] = Memo(24 << 20, lambda raw, _text: 900 + 5 * sys.getsizeof(raw))
+TEXTS: Memo[str | bytes, Text] = Memo(24 << 20, lambda raw, _text: 900 + 5 * sys.getsizeof(raw))
 
 
 def text_of(raw: str) -> Text:
     """The Text of ``raw``; the same object while it is cached."""
     found = TEXTS.get(raw)
-    if found is None:
-        found = Text(raw)
-        if len(raw) <= LONGEST:
-            TEXTS.keep(raw, found)
+    return kept_text(raw, raw) if found is None else found
+
+
+def kept_text(key: str | bytes, raw: str) -> Text:
+    """The Text of ``raw``, cached as ``key``: itself, or as it is written in a reply."""
+    found = Text(raw)
+    if len(raw) <= LONGEST:
+        TEXTS.keep(key, found)
     return found
 
 
