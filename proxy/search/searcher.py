@@ -30,6 +30,7 @@ from vecsieve.adapters.contract import (
 from ..runtime.loop import LongWork
 from ..selection.paged import paging
 from ..selection.policy import Policy
+from ..selection.reading.memo import Memo
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
@@ -39,7 +40,7 @@ from .collections.texts import CollectionTexts, heads, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
-from .fetch import Attempt, Fetch, Plan, next_size
+from .fetch import Attempt, Fetch, Plan, decides_by_rank, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
 from .memory.lookups import (
     Read,
@@ -121,12 +122,22 @@ TURN_BYTES = 1 << 20
 LONG_POOL = 400
 
 
+# Pages by what their results say, so none can be stale. Some six hundred, at sixteen candidates of a kilobyte.
+PAGES_BYTES = 12 << 20
+PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ...]]
+
+
+def _page_bytes(key: PageKey, _: Selection) -> int:
+    """The values of the key, and some 200 bytes a candidate for the objects around them."""
+    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[2]])
+
+
 class Searcher:
     """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
     creator closes it.
     """
 
-    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_texts", "_work")
+    __slots__ = ("_adapter", "_memory", "_pages", "_repeats", "_scaling", "_texts", "_work")
 
     def __init__(
         self,
@@ -139,6 +150,7 @@ class Searcher:
         self._adapter, self._memory = adapter, memory
         self._texts = CollectionTexts() if texts is None else texts
         self._repeats = None if memory is None else Repeats(memory)
+        self._pages = Memo[PageKey, Selection](PAGES_BYTES, _page_bytes)
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
@@ -430,8 +442,14 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                read = await self._read(attempt, place)
-                selections.append(await self._select_one(attempt, search, read, allowance, exhausted=exhausted))
+                key = _page_key(attempt, search, pool)
+                known = None if key is None else self._pages.get(key)
+                if known is None:
+                    read = await self._read(attempt, place)
+                    known = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
+                    if key is not None:
+                        self._pages.keep(key, known)
+                selections.append(known)
         return tuple(selections)
 
     async def _read(self, attempt: Attempt, place: int) -> Read:
@@ -513,6 +531,13 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
         return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
+
+
+def _page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
+    """On what a page depends that texts decide alone; None for any other page."""
+    if not attempt.is_by_texts or search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
+        return None
+    return search.top_k, attempt.policy.selection, pool.fields, pool.alone
 
 
 def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
