@@ -266,9 +266,9 @@ def server_of(tools: tuple[Tool, ...]) -> Any:
 class Lines(TextIOWrapper):
     """Standard input, of whose lines none takes more than BODY_BYTES of memory: a longer one is an empty one, which the package passes over."""
 
-    def readline(self, size: int = -1, /) -> str:
-        line = piece = super().readline(BODY_BYTES if size < 0 else size)
-        while size < 0 and len(piece) == BODY_BYTES and not piece.endswith("\n"):
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # - a base in C has another signature
+        line = piece = super().readline(BODY_BYTES)
+        while len(piece) == BODY_BYTES and not piece.endswith("\n"):
             line, piece = "\n", super().readline(BODY_BYTES)
         return line
 
