@@ -92,7 +92,7 @@ async def test_a_handshake_that_does_not_come_ends_with_the_block(tmp_path: Path
 
 
 def is_lost(transport: asyncio.BaseTransport) -> bool:
-    return transport.get_extra_info("socket").fileno() == -1
+    return bool(transport.get_extra_info("socket").fileno() == -1)
 
 
 async def is_over(reader: asyncio.StreamReader) -> bool:

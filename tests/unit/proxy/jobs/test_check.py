@@ -376,7 +376,7 @@ def test_what_is_slow_to_read_is_told_in_a_line_each(
     settings = tmp_path / "settings.yaml"
     rules = "".join(f"  - {{collection: c{number}, policy: {{mode: off}}}}\n" for number in range(3))
     settings.write_text(f"profiles: {{directory: profiles}}\nrules:\n{rules}")
-    given = dict.fromkeys(("backend", "upstream", "api_key_env"))
+    given: dict[str, Any] = dict.fromkeys(("backend", "upstream", "api_key_env"))
     assert check.run(check.Arguments(config=settings, **given)) == 0
     lines = re.sub(r"took \d+\.\d s", "took 1.0 s", capsys.readouterr().err).splitlines()
     told = [
