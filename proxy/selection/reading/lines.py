@@ -39,7 +39,7 @@ class Line:
 # divide 2,000 of them in two ways took minutes.
 _FENCE = re.compile("^\\s*(?:```|~~~)")
 # Underlines of headings, rulers, borders of tables: marks only, three or more.
-_RULE = re.compile("^\\s*(?:([=\\-~^*_#+.])(?:\\s?\\1){2,}|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$")
+_RULE = re.compile("^\\s*+(?:([=\\-~^*_#+.])(?:\\s?\\1){2,}|[|+]?[\\s:|+=-]*-{2,}[\\s:|+=-]*)\\s*$")
 _HEADING = re.compile("^\\s{0,3}#{1,6}\\s+(.*)$")
 _BULLET = re.compile("^\\s*(?:[-*+•‣◦▪–—●○]|\\uf0b7)\\s+(?=\\S)")
 _ITEM = re.compile("^\\s*(?:\\(?\\d{1,3}[.)]|\\(?[a-zA-Z][.)]|[☐☑✓✔✗✘-])\\s")

@@ -16,6 +16,7 @@ COSTLY = (
     f"x{BLANKS}y\nz",
     f"a\nx{BLANKS}y",
     f"a\nf(){BLANKS}x=",
+    f"a\n{BLANKS}=",
     f"f(){BLANKS}x",
     "x" + "\t " * (SIZE // 2) + "y\nb",
     ("|" + " " * 20) * (SIZE // 21) + "x\ny",
