@@ -9,4 +9,5 @@ plans    the write without its copies, and the journal's rows
 merging  which of two copies stays, and its content
 events   what happened to points, for listeners
 journal  points that were left out, removed or changed, on disk before their write is sent
+lock     the journal's, for one proxy and its workers
 """
