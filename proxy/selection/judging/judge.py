@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..policy import Tier
 from ..reading.memo import Memo
@@ -45,7 +45,10 @@ class Verdict:
 
     def renumbered(self, numbers: Sequence[int] | Mapping[int, int]) -> Verdict:
         """The same verdict with other numbers for its holders."""
-        return replace(self, holders=tuple([numbers[holder] for holder in self.holders])) if self.holders else self
+        if not self.holders:
+            return self
+        holders = tuple([numbers[holder] for holder in self.holders])
+        return Verdict(self.link, holders, self.share, self.missing, self.passed)
 
 
 STAYS = Verdict(Link.NONE)
