@@ -16,7 +16,7 @@ from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
 
 from ..admin.reasons import is_alike, passed_over, verdicts
-from ..search.candidates import asked_for, from_pool
+from ..search.candidates import asked_for, candidates_of, records_of
 from ..search.policy import ResolvedPolicy
 from ..selection.geometry import measure, median_distance
 from ..selection.judging.judge import Missing
@@ -116,7 +116,8 @@ def _select(
         ),
     )
     search = Search(top_k=page, offset=0, pages=False, query=None)
-    candidates = from_pool(fetched, search, tenant_keys=policy.tenant_keys, fields=fields)
+    records = records_of(fetched, tenant_keys=policy.tenant_keys, fields=fields)
+    candidates = candidates_of(fetched, search, records, fields=fields)
     return candidates, finished(selecting(candidates, top_k=page, policy=policy.selection, whole=True))
 
 

@@ -129,11 +129,6 @@ class OwnReads:
         self._spend(held, kind, reads)
         return True
 
-    def has(self, operation: Operation, reads: int = 1, *, is_repeat: bool = False) -> bool:
-        """Whether ``take`` would return True; counts nothing. ``is_repeat``: whether ``hold`` would."""
-        held = self._of(operation)
-        return self._withheld(held, OwnRead.GROW, reads) is None or (is_repeat and self._may_exceed(held, reads))
-
     def spend(self, operation: Operation, kind: OwnRead, reads: int = 1) -> None:
         """Count a read that is never withheld, because the client would have sent it."""
         self._spend(self._of(operation), kind, reads)

@@ -288,14 +288,6 @@ class Record(NamedTuple):
         )
 
 
-def from_pool(
-    pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
-) -> Candidates:
-    """The pool's candidates, read from the pool's own fields. ``allowance``: as for ``candidates_of``."""
-    records = records_of(pool, tenant_keys=tenant_keys, fields=fields)
-    return candidates_of(pool, search, records, fields=fields, allowance=allowance)
-
-
 def candidates_of(
     pool: Pool,
     search: Search,
@@ -314,17 +306,13 @@ def candidates_of(
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
-        metric=metric if metric is Metric.COSINE else _metric(search, pool),
+        metric=metric if metric is Metric.COSINE else metric_of(search.query, pool.vectors, pool.scores),
         query=search.query,
         tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
         squares=squares,
     )
-
-
-def _metric(search: Search, pool: Pool) -> Metric:
-    return metric_of(search.query, pool.vectors, pool.scores) if pool.vectors.shape[1] else Metric.UNKNOWN
 
 
 def records_of(

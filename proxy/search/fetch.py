@@ -391,7 +391,7 @@ class Depths:
         candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
         """
         reached = self._held.get(_key(operation, policy), ())
-        if len(reached) < LEAST and True not in map(_is_deeper, reached):
+        if len(reached) < LEAST and not any(reach.is_deeper for reach in reached):
             return 0
         longest = max(reached)
         in_proportion = -(-longest.extra * window // longest.window) if window > longest.window else 0
@@ -430,7 +430,7 @@ class Depths:
         return len(self._held)
 
 
-_extra, _is_deeper = attrgetter("extra"), attrgetter("is_deeper")
+_extra = attrgetter("extra")
 
 
 def _recent() -> deque[Reach]:

@@ -182,6 +182,11 @@ class ResolvedPolicy:
         return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it is known where the texts are."""
+        return not self.fields.guesses
+
+    @property
     def demotes(self) -> bool:
         """Whether results that were shown before are placed behind new ones."""
         return self.is_across or self.session.key is not None

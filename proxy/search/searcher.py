@@ -6,7 +6,7 @@ The transport passes ``fetch`` and holds the ``Attempt``, which keeps what was f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -30,35 +30,22 @@ from vecsieve.adapters.contract import (
 from ..runtime.loop import LongWork
 from ..selection.paged import paging
 from ..selection.policy import Policy
-from ..selection.reading.memo import Memo
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
-from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
+from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, heads, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
-from .fetch import Attempt, Fetch, Plan, decides_by_rank, next_size
+from .fetch import Attempt, Fetch, Plan, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
-from .memory.lookups import (
-    Read,
-    Repeats,
-    arranged,
-    asked_of,
-    begins_with,
-    candidates_needed,
-    complete,
-    identified,
-    lean_needs,
-    learnt,
-    recalled,
-    settled_order,
-)
+from .memory.lookups import Read, complete, learnt
+from .memory.pages import Pages, page_key
 from .memory.points import FeatureMemory
-from .memory.shelves import Asked, Decided, Enough, Key, Repeat
-from .report import collapsed_notes, figures
+from .memory.recall import Recall
+from .report import collapsed_notes
 
 
 def untouched(pool: Pool) -> Selection:
@@ -122,22 +109,12 @@ TURN_BYTES = 1 << 20
 LONG_POOL = 400
 
 
-# Pages by what their results say, so none can be stale. Some six hundred, at sixteen candidates of a kilobyte.
-PAGES_BYTES = 12 << 20
-PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ...]]
-
-
-def _page_bytes(key: PageKey, _: Selection) -> int:
-    """The values of the key, and some 200 bytes a candidate for the objects around them."""
-    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[2]])
-
-
 class Searcher:
     """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
-    creator closes it.
+    creator closes it. ``recall``: what memory has, None without one.
     """
 
-    __slots__ = ("_adapter", "_memory", "_pages", "_repeats", "_scaling", "_texts", "_work")
+    __slots__ = ("_adapter", "_memory", "_pages", "_scaling", "_texts", "_work", "recall")
 
     def __init__(
         self,
@@ -149,8 +126,8 @@ class Searcher:
     ) -> None:
         self._adapter, self._memory = adapter, memory
         self._texts = CollectionTexts() if texts is None else texts
-        self._repeats = None if memory is None else Repeats(memory)
-        self._pages = Memo[PageKey, Selection](PAGES_BYTES, _page_bytes)
+        self.recall = None if memory is None else Recall(adapter, memory, self._scaled)
+        self._pages = Pages()
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
@@ -158,28 +135,6 @@ class Searcher:
         """Parse the client's request. Raises UnsupportedError. ``demotes``: as in the policy."""
         call = self._adapter.parse_request(operation, body, needs)
         return first_pages(call) if demotes else call
-
-    def lean(
-        self, operation: Operation, body: bytes, needs: Needs, *, may: bool = True, is_settled: bool = True
-    ) -> tuple[SearchCall | None, Repeat | None]:
-        """The same call without what memory probably has; None if everything must be fetched. Raises UnsupportedError. ``may``: whether the
-        search may rely on memory; ``is_settled``: whether this one may, as the fields that it reads are known.
-        """
-        if self._memory is None or self._repeats is None or not may:
-            return None, None
-        repeat = self._repeats.of(operation.collection, body)
-        if repeat.is_old or not is_settled or not (repeat.is_known or self._memory.is_promising(operation.collection)):
-            return None, repeat
-        needs = lean_needs(self._memory, operation.collection, needs)
-        lean = self._repeats.parsed(operation, body, needs) if repeat.is_known else None
-        if lean is None:
-            lean = self.read(operation, body, needs)
-            if repeat.is_known:
-                self._repeats.keep(body, needs, lean)
-        # For a search by anything but a dense vector, rows mean nothing in another pool. Payload values that a client excludes are not
-        # compared just because another client's search fetched them.
-        may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
-        return (lean if may_recall else None), repeat
 
     async def improve(
         self,
@@ -235,21 +190,11 @@ class Searcher:
         return self._adapter.trim(attempt.call, reply, keep)
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
-        reply = await self._fetched(attempt, fetch, sizes)
         asked = decided = None
-        if attempt.spare is not None and self._memory is not None and not attempt.is_by_texts:
-            asked, decided = self._decided(attempt, reply, self._memory)
-            if decided is None and attempt.enough is not None:
-                part, attempt.enough = reply.pools[0], None
-                reply = await self._fetched(attempt, fetch, sizes := attempt.first_sizes)
-                attempt.is_missed = not begins_with(reply.pools[0], part)
-                asked, decided = self._decided(attempt, reply, self._memory)
-            if decided is None:
-                whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
-                if whole is None:
-                    attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
-                    asked, whole = None, await self._fetched(attempt, fetch, sizes)
-                reply = whole
+        if self.recall is None or attempt.spare is None or attempt.is_by_texts:
+            reply = await self._fetched(attempt, fetch, sizes)
+        else:
+            sizes, reply, asked, decided = await self.recall.fetched(attempt, fetch, sizes, self._fetched)
         reply = await self._with_texts(attempt, reply)
         if attempt.is_by_texts and _lacks_texts(attempt, reply):
             reply = await self._with_vectors(attempt, reply, fetch, sizes)
@@ -261,7 +206,8 @@ class Searcher:
             attempt.selections, attempt.renewed = await self._select(attempt), ()
             if attempt.policy.demotes:
                 attempt.renewed = await renew(attempt, self._work, self._scaled)
-            self._decide(attempt)
+            if self.recall is not None:
+                self.recall.decide(attempt)
         else:
             attempt.selections = (attempt.decided.selection,)
 
@@ -288,61 +234,6 @@ class Searcher:
         except (RejectedReplyError, MalformedReplyError, LookupFailedError):
             attempt.call = lean
             return reply
-
-    def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
-        """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
-        is_part = attempt.enough is not None
-        order = settled_order(reply.pools[0], reply.pools[0].size) if is_part else []
-        is_settled = order == list(range(len(order)))
-        known = reply if is_settled else replace(reply, pools=(identified(reply.pools[0], order),))
-        asked = asked_of(attempt, known, self._rest)
-        if asked is None:
-            return None, None
-        counts = not (attempt.rounds or attempt.is_repeated)
-        decided = memory.decided(attempt.call.operation.collection, asked, counts=counts, is_part=is_part)
-        if decided is not None:
-            attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
-            if not is_settled:
-                decided = arranged(decided, np.argsort(order))
-        return asked, decided
-
-    def _decide(self, attempt: Attempt) -> None:
-        """Remember a selection that depends on its key only."""
-        asked, memory = attempt.asked, self._memory
-        known = attempt.known[0] if len(attempt.known) == 1 else None
-        if asked is None or memory is None or known is None or known.records is None or attempt.reply is None:
-            return
-        (search,), (pool,), (selection,) = attempt.call.searches, attempt.reply.pools, attempt.selections
-        if asked.rest != self._rest(attempt, asked.key):
-            return  # the scale changed while a lookup was in progress
-        policy, found = attempt.policy.selection, known.found
-        attempt.decided = Decided(selection, figures(search, pool, selection), policy, found.slots, found.until)
-        memory.decide(attempt.call.operation.collection, asked, attempt.decided)
-
-    def _enough(self, attempt: Attempt) -> Enough | None:
-        """How many candidates the next such request needs. Known once the same pool was found again, as ``attempt.known`` shows."""
-        if attempt.enough is not None and attempt.repeat is not None:
-            return attempt.repeat.enough
-        asked, decided, memory = attempt.asked, attempt.decided, self._memory
-        if asked is None or decided is None or attempt.known or attempt.rounds > 1 or memory is None:
-            return None
-        query = attempt.call.searches[0].query
-        if query is None or attempt.reply is None:
-            return None
-        (pool,) = attempt.reply.pools
-        needed = candidates_needed(decided.selection, pool.scores, decided.policy)
-        if needed is None:
-            return None
-        order = settled_order(pool, needed)
-        part = Asked.of(asked.key, identified(pool, order), query, asked.rest)
-        memory.decide(attempt.call.operation.collection, part, arranged(decided, order), is_part=True)
-        return Enough(needed, decided.policy)
-
-    def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:
-        """What a selection depends on besides the pool; None if the policy is made for the collection only."""
-        policy = attempt.policy.selection
-        chosen, scale = self._scaled(attempt, key.vector, key.dimension)
-        return (attempt.call.searches[0].top_k, id(policy), scale) if chosen is policy else None
 
     async def _fetched(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
         """One reply, from which a fallback can answer if the next step fails."""
@@ -442,13 +333,11 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                key = _page_key(attempt, search, pool)
-                known = None if key is None else self._pages.get(key)
+                known = self._pages.get(key := page_key(attempt, search, pool))
                 if known is None:
                     read = await self._read(attempt, place)
                     known = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
-                    if key is not None:
-                        self._pages.keep(key, known)
+                    self._pages.made(key, known)
                 selections.append(known)
         return tuple(selections)
 
@@ -496,11 +385,8 @@ class Searcher:
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""
-        if self._repeats is not None and attempt.repeat is not None:
-            lacked = attempt.is_repeated and attempt.recall is MemoryRecall.NONE
-            has_until = None if lacked else attempt.known_until
-            enough = self._enough(attempt)
-            self._repeats.answered(attempt.repeat, has_until=has_until, enough=enough, is_missed=attempt.is_missed)
+        if self.recall is not None and attempt.repeat is not None:
+            self.recall.answered(attempt, attempt.repeat)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
@@ -531,13 +417,6 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
         return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
-
-
-def _page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
-    """On what a page depends that texts decide alone; None for any other page."""
-    if not attempt.is_by_texts or search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
-        return None
-    return search.top_k, attempt.policy.selection, pool.fields, pool.alone
 
 
 def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:

@@ -34,13 +34,7 @@ from ..telemetry.requests import RequestRecord
 from ..telemetry.tracing import Stopwatch
 from .collections.learned import named_in
 from .context.overrides import overridden
-from .errors import (
-    LostReplyError,
-    PassedReplyError,
-    RefusedReplyError,
-    RejectedReplyError,
-    first_success,
-)
+from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, TransportAnswer
 from .fetch import Attempt, enough_of, fitted, needs_of, plan
 from .hedge import Race
@@ -56,10 +50,8 @@ A = TypeVar("A", bound=TransportAnswer)
 
 
 class SearchService:
-    """Runs the searches of one transport.
-
-    ``dialect``: reads the database's errors. ``number_bytes``: size of one number of a vector. ``waiting``: calls queued in the transport,
-    without a handler yet.
+    """Runs the searches of one transport. ``dialect``: reads the database's errors. ``number_bytes``: size of one number of a vector.
+    ``waiting``: calls queued in the transport, without a handler yet.
     """
 
     def __init__(
@@ -75,8 +67,7 @@ class SearchService:
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
         self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
-        self._dialect = dialect
-        self._services = services
+        self._dialect, self._services = dialect, services
         self._number_bytes, self._waiting = number_bytes, waiting
 
     def policy(
@@ -205,34 +196,32 @@ class SearchService:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
         hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
-        is_look, is_by_texts = texts.is_look(policy, collection), texts.decide(policy, collection)
-        may_recall = not (policy.is_surrounded or is_look or is_by_texts)
-        is_by_texts = is_by_texts and not is_look
+        is_look, are_known = texts.is_look(policy, collection), texts.decide(policy, collection)
+        is_by_texts = are_known and not is_look
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=not is_by_texts)
         try:
             with watch.stage(Stage.PARSE):
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
                 whole = partial(read, replace(needs, vectors=True, query=True) if is_by_texts else needs)
-                is_settled = not policy.fields.guesses
-                lean, repeat = self._searcher.lean(
-                    operation, exchange.plain, needs, may=may_recall, is_settled=is_settled
-                )
+                lean, repeat, held = None, None, None
+                if not (policy.is_surrounded or is_look or are_known) and (recall := self._searcher.recall) is not None:
+                    lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=policy.is_settled)
+                if lean is not None and repeat is not None:
+                    reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
+                    held = services.own.hold(operation, reads, is_repeat=repeat.is_known)
+                    lean = None if held is None else lean  # a second read would fetch what memory lacks
                 call = read(needs) if lean is None else lean
-                is_repeat = repeat is not None and repeat.is_known
-                reads = 0 if lean is None else recall_reads(self._adapter, call, is_repeat=is_repeat)
-                if lean is not None and not services.own.has(operation, reads, is_repeat=is_repeat):
-                    call, lean = read(needs), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
-        planned = plan(call, policy, cap := services.learned.cap(operation))
-        if planned is None:
-            return Bypass.WINDOW_TOO_LARGE
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
         vector_bytes = None if is_by_texts else longest * self._number_bytes or None
         each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
-        planned = fitted(call.searches, planned, services.held.reply_bytes // each)
+        wanted = plan(call, policy, cap := services.learned.cap(operation))
+        planned = None if wanted is None else fitted(call.searches, wanted, services.held.reply_bytes // each)
         if planned is None:
-            return Bypass.REPLY_TOO_LARGE
+            if held is not None:
+                held.release()
+            return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
         enough = None if lean is None else enough_of(repeat, call, planned, policy)
         room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
         return Attempt(
@@ -242,7 +231,7 @@ class SearchService:
             is_by_texts=is_by_texts,
             is_look=is_look,
             repeat=repeat,
-            held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
+            held=held,
             policy=policy,
             plan=planned,
             watch=watch,

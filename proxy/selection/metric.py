@@ -37,6 +37,8 @@ def metric_of(query: FloatMatrix | None, vectors: FloatMatrix, scores: FloatVect
 
     If all vectors have length 1, every metric orders as cosine does, so cosine is returned.
     """
+    if not vectors.shape[1]:
+        return Metric.UNKNOWN
     if is_unit(vectors):
         return Metric.COSINE
     if query is None or query.shape != vectors.shape[1:]:

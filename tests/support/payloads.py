@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vecsieve.adapters.contract import Pool, Search
-from vecsieve.proxy.search.candidates import asked_for, from_pool
+from vecsieve.adapters.contract import Allowance, Pool, Search
+from vecsieve.proxy.search.candidates import asked_for, candidates_of, records_of
 from vecsieve.proxy.search.policy import Fields
 from vecsieve.proxy.selection.values import Candidates
 
@@ -31,6 +31,14 @@ def raw_pool(rows: Sequence[tuple[bytes | None, ...]]) -> Pool:
         vectors=np.zeros((n, 3), dtype=np.float32),
         fields=tuple(rows),
     )
+
+
+def from_pool(
+    pool: Pool, search: Search, *, tenant_keys: tuple[str, ...], fields: Fields, allowance: Allowance | None = None
+) -> Candidates:
+    """The pool's candidates, read from the pool's own fields."""
+    records = records_of(pool, tenant_keys=tenant_keys, fields=fields)
+    return candidates_of(pool, search, records, fields=fields, allowance=allowance)
 
 
 def candidates(

@@ -30,6 +30,14 @@ OTHER = replace(OPERATION, collection="other")
 MINUTE = SLOT_SECONDS * SLOTS
 
 
+def has(own: OwnReads, reads: int = 1, *, is_repeat: bool = False) -> bool:
+    """Whether so many reads can be held."""
+    held = own.hold(OPERATION, reads, is_repeat=is_repeat)
+    if held is not None:
+        held.release()
+    return held is not None
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(1000.0)
@@ -87,8 +95,8 @@ def test_what_is_granted_and_what_is_not_are_counted(own: OwnReads, registry: Co
 
 
 def test_asking_whether_one_would_be_granted_counts_nothing(own: OwnReads, registry: CollectorRegistry) -> None:
-    assert own.has(OPERATION)
-    assert not own.has(OPERATION, FREE + 1)
+    assert has(own)
+    assert not has(own, FREE + 1)
     assert value(registry, "own_reads_withheld_total", reason=Withheld.BUDGET) == 0
     assert taken(own) == FREE
 
@@ -103,18 +111,18 @@ def test_a_repeated_request_may_reserve_reads_beyond_the_budget_for_what_memory_
     own: OwnReads, registry: CollectorRegistry
 ) -> None:
     assert taken(own) == FREE
-    assert not own.has(OPERATION)
+    assert not has(own)
     assert own.hold(OPERATION) is None
     held = [own.hold(OPERATION, is_repeat=True) for _ in range(REPEATED)]
     assert all(each is not None and each.is_beyond for each in held)
-    assert not own.has(OPERATION, is_repeat=True)
+    assert not has(own, is_repeat=True)
     assert own.hold(OPERATION, is_repeat=True) is None
     own.grant(OPERATION, OwnRead.RECALL, 1, held=held[0], is_paged=False)
     assert value(registry, "own_reads_total", kind="recall") == 1
-    assert not own.has(OPERATION, is_repeat=True), "it was spent"
+    assert not has(own, is_repeat=True), "it was spent"
     assert held[1] is not None
     held[1].release()
-    assert own.has(OPERATION, is_repeat=True)
+    assert has(own, is_repeat=True)
 
 
 def test_what_is_reserved_beyond_the_budget_grows_no_pool(own: OwnReads) -> None:

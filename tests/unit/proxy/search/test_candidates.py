@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.payloads import PATHS, SEARCH, candidates, fields, raw_pool
+from support.payloads import PATHS, SEARCH, candidates, fields, from_pool, raw_pool
 from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
-from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, from_pool, moment
+from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, moment
 from vecsieve.proxy.search.policy import Fields
 from vecsieve.proxy.selection.reading.text import UNREAD, Text, text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata

@@ -100,4 +100,4 @@ async def test_a_client_that_went_away_has_shown_its_patience() -> None:
     await asyncio.gather(task, return_exceptions=True)
     assert around.services.hedges.attempt_timeout.attempt_seconds(OPERATION, None) == 1.0
     assert around.services.held.total == 0
-    assert around.services.own.has(OPERATION), "what was reserved is free again"
+    assert around.services.own.hold(OPERATION) is not None, "what was reserved is free again"

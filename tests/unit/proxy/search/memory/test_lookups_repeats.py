@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from support.clocks import ManualClock
 from vecsieve.adapters.contract import Needs, Operation, Pool, Search, SearchCall
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.memory.lookups import (
     PARSED_BYTES,
     REQUESTS,
@@ -25,12 +27,12 @@ from vecsieve.proxy.search.memory.lookups import (
     settled_order,
 )
 from vecsieve.proxy.search.memory.points import QUIET_SECONDS, FeatureMemory
+from vecsieve.proxy.search.memory.recall import Recall
 from vecsieve.proxy.search.memory.shelves import Decided, Enough
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.search.report import figures
-from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.policy import Caps, Fixed, Linkage, Relevance, Similarity, Strategy
+from vecsieve.proxy.selection.policy import Caps, Fixed, Linkage, Policy, Relevance, Similarity, Strategy
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, Metric
 
@@ -301,6 +303,11 @@ def test_kept_requests_are_bounded_in_bytes_and_the_last_ones_stay(repeats: Repe
     assert repeats.parsed(OPERATION, bodies[-1], needs) is call
 
 
+def unscaled(attempt: Attempt, _vector: str | None, _dimension: int) -> tuple[Policy, float | None]:
+    """The policy of the settings."""
+    return attempt.policy.selection, None
+
+
 class Parsing(QdrantRest):
     """Counts the requests that it parses."""
 
@@ -313,13 +320,11 @@ class Parsing(QdrantRest):
 
 def test_a_request_that_memory_knows_is_not_parsed_again(memory: FeatureMemory) -> None:
     adapter = Parsing()
-    searcher = Searcher(adapter, memory=memory)
+    recall = Recall(adapter, memory, unscaled)
     found = []
     for _ in range(4):
-        lean, repeat = searcher.lean(OPERATION, request(), Needs())
-        assert repeat is not None
-        assert searcher._repeats is not None
-        searcher._repeats.answered(repeat, has_until=math.inf)
+        lean, repeat = recall.lean(OPERATION, request(), Needs(), partial(adapter.parse_request, OPERATION, request()))
+        recall._repeats.answered(repeat, has_until=math.inf)
         found.append(lean)
     assert found[0] is None, "memory knows nothing of the first"
     assert adapter.count == 1
@@ -330,7 +335,8 @@ def test_a_request_that_memory_knows_is_not_parsed_again(memory: FeatureMemory) 
 def test_a_request_whose_points_memory_lacks_is_not_kept(memory: FeatureMemory) -> None:
     memory.filled("c")
     adapter = Parsing()
-    searcher = Searcher(adapter, memory=memory)
+    recall = Recall(adapter, memory, unscaled)
     for _ in range(3):
-        assert searcher.lean(OPERATION, request(), Needs())[0] is not None
+        lean, _ = recall.lean(OPERATION, request(), Needs(), partial(adapter.parse_request, OPERATION, request()))
+        assert lean is not None
     assert adapter.count == 3

@@ -1,0 +1,57 @@
+"""Pages by what their results say. Where texts decide, a page depends on the texts and tenants of its candidates and on the policy, so none can be stale.
+
+A page is kept when it is made for the second time: of questions most are never repeated, and those that are come often.
+"""
+
+from __future__ import annotations
+
+from vecsieve.adapters.contract import Pool, Search
+
+from ...selection.policy import Policy
+from ...selection.reading.memo import Memo
+from ...selection.values import Selection
+from ..collections.learned import Lru
+from ..fetch import Attempt, decides_by_rank
+
+# Some six hundred pages, at sixteen candidates of a kilobyte.
+PAGES_BYTES = 12 << 20
+# Pages that were made once. A wrong entry keeps a page too early.
+MADE_ONCE = 1 << 14
+
+PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ...]]
+
+
+def page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
+    """On what a page depends; None for one that depends on more. Searches of a batch share a budget of texts."""
+    if not attempt.is_by_texts or search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
+        return None
+    return search.top_k, attempt.policy.selection, pool.fields, pool.alone
+
+
+class Pages:
+    """The pages that were made before."""
+
+    __slots__ = ("_held", "_once")
+
+    def __init__(self) -> None:
+        self._held = Memo[PageKey, Selection](PAGES_BYTES, _size)
+        self._once = Lru[int, None](MADE_ONCE)
+
+    def get(self, key: PageKey | None) -> Selection | None:
+        """The page of this key, if it is kept."""
+        return None if key is None else self._held.get(key)
+
+    def made(self, key: PageKey | None, page: Selection) -> None:
+        """A page was made. Nobody changes it from now on."""
+        if key is None:
+            return
+        digest = hash(key)
+        if digest in self._once:
+            self._held.keep(key, page)
+        else:
+            self._once.hold(digest, None)
+
+
+def _size(key: PageKey, _: Selection) -> int:
+    """The values of the key, and some 200 bytes a candidate for the objects around them."""
+    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[2]])
