@@ -182,8 +182,7 @@ class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
     ``collection``: the name by which its texts are learned; "" for none.
-    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: it requests none because texts decide; else
-    because memory probably has them. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, what memory has of
+    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
     ``reply_bytes``: size of the last reply. ``first``: candidates per search that the first request asks for, where pages of the
@@ -399,9 +398,17 @@ class Depths:
         return window + extra
 
     def first(
-        self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, room: int
+        self,
+        call: SearchCall,
+        plan: Plan,
+        policy: ResolvedPolicy,
+        *,
+        cap: int | None,
+        room: int,
+        is_by_texts: bool = False,
     ) -> tuple[int, ...]:
-        """Candidates to request at once per search, at most ``room`` together; () for the plan."""
+        """Candidates to request at once per search, at most ``room`` together; () for the plan. ``is_by_texts``: whether texts alone decide."""
+        may_be_less = is_by_texts and decides_by_rank(policy)
         sizes: list[int | None] = []
         for search, size in zip(call.searches, plan, strict=True):
             wanted = self.of(call.operation, policy, search.offset + search.top_k)
@@ -409,7 +416,7 @@ class Depths:
                 sizes.append(size)
             elif wanted > size:
                 sizes.append(next_size(search, size, policy, cap, wanted=wanted))
-            elif search.pages or not decides_by_rank(policy):
+            elif search.pages or not may_be_less:
                 sizes.append(size)
             else:
                 window = search.offset + search.top_k
@@ -424,7 +431,9 @@ class Depths:
     def learn(self, attempt: Attempt, *, cap: int | None) -> None:
         """Learn from an answered call, by its search that reached deepest. ``cap``: as for ``plan``."""
         deepest = max(_reaches(attempt, cap), key=_extra)
-        self._held.use(_key(attempt.call.operation, attempt.policy), _recent).append(deepest)
+        key = _key(attempt.call.operation, attempt.policy)
+        if deepest.extra or attempt.is_by_texts or key in self._held:
+            self._held.use(key, _recent).append(deepest)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -465,7 +474,8 @@ def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
         if planned is None:
             yield Reach(window, 0, is_deeper=False)
         elif max(size, depth) <= planned:
-            least = planned if selection.framed or not decides_by_rank(attempt.policy) else depth
+            is_by_rank = attempt.is_by_texts and decides_by_rank(attempt.policy)
+            least = window if not is_by_rank else planned if selection.framed else depth
             yield Reach(window, max(least - window, 0), is_deeper=False)
         else:
             yield Reach(window, (depth if depth > planned else size) - window, is_deeper=True)

@@ -197,7 +197,10 @@ class Searcher:
             sizes, reply, asked, decided = await self.recall.fetched(attempt, fetch, sizes, self._fetched)
         reply = await self._with_texts(attempt, reply)
         if attempt.is_by_texts and _lacks_texts(attempt, reply):
-            reply = await self._with_vectors(attempt, reply, fetch, sizes)
+            self._texts.lacking(attempt.collection)
+            attempt.is_by_texts = False
+            if attempt.spare is not None:
+                reply = await self._with_vectors(attempt, reply, fetch, sizes)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
@@ -226,9 +229,7 @@ class Searcher:
         them at once. Without a budget for another read such results stay.
         """
         assert attempt.spare is not None  # noqa: S101 - the caller has looked
-        self._texts.lacking(attempt.collection)
-        lean = attempt.call
-        attempt.call, attempt.spare, attempt.is_by_texts, attempt.stock = attempt.spare(), None, False, None
+        lean, attempt.call, attempt.spare, attempt.stock = attempt.call, attempt.spare(), None, None
         try:
             return with_fields(await self._fetched(attempt, fetch, sizes), attempt.call.needs, attempt.policy)
         except (RejectedReplyError, MalformedReplyError, LookupFailedError):
@@ -240,7 +241,7 @@ class Searcher:
         reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
         if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
             attempt.reply = reply
-        if attempt.lookups is None or attempt.is_by_texts:
+        if attempt.lookups is None or (attempt.is_by_texts and not attempt.call.needs.vectors):
             return reply
         return await attempt.lookups.completed(attempt.call, reply)
 

@@ -196,15 +196,15 @@ class SearchService:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
         hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
-        is_look, are_known = texts.is_look(policy, collection), texts.decide(policy, collection)
-        is_by_texts = are_known and not is_look
-        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=not is_by_texts)
+        is_look, is_by_texts = texts.is_look(policy, collection), texts.decide(policy, collection)
+        vectors = is_look or not is_by_texts
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=vectors)
         try:
             with watch.stage(Stage.PARSE):
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
-                whole = partial(read, replace(needs, vectors=True, query=True) if is_by_texts else needs)
-                lean, repeat, held = None, None, None
-                if not (policy.is_surrounded or is_look or are_known) and (recall := self._searcher.recall) is not None:
+                whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
+                lean, repeat, held, recall = None, None, None, self._searcher.recall
+                if recall is not None and not (policy.is_surrounded or is_look or is_by_texts):
                     lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=policy.is_settled)
                 if lean is not None and repeat is not None:
                     reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
@@ -214,7 +214,7 @@ class SearchService:
         except UnsupportedError as verdict:
             return verdict.reason
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
-        vector_bytes = None if is_by_texts else longest * self._number_bytes or None
+        vector_bytes = longest * self._number_bytes or None if vectors else None
         each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
         wanted = plan(call, policy, cap := services.learned.cap(operation))
         planned = None if wanted is None else fitted(call.searches, wanted, services.held.reply_bytes // each)
@@ -224,10 +224,11 @@ class SearchService:
             return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
         enough = None if lean is None else enough_of(repeat, call, planned, policy)
         room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
+        first = partial(services.depths.first, call, planned, policy)
         return Attempt(
             call=call,
             collection=collection,
-            spare=whole if is_by_texts or lean is not None else None,
+            spare=whole if lean is not None or not vectors else None,
             is_by_texts=is_by_texts,
             is_look=is_look,
             repeat=repeat,
@@ -236,7 +237,7 @@ class SearchService:
             plan=planned,
             watch=watch,
             candidate_bytes=each,
-            first=() if enough else services.depths.first(call, planned, policy, cap=cap, room=room),
+            first=() if enough or (is_look and is_by_texts) else first(cap=cap, room=room, is_by_texts=is_by_texts),
             enough=enough,
         )
 

@@ -121,10 +121,10 @@ class CollectionTexts:
         if known is None or known.settled is None:
             return True
         known.since += 1
-        if len(known.readings) >= WINDOW and known.since < known.wait:
-            return False
-        known.since = 0
-        return True
+        is_due = known.since >= known.wait
+        if is_due:
+            known.since = 0  # of searches at the same time one looks
+        return is_due or len(known.readings) < WINDOW
 
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""

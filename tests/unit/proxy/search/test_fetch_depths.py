@@ -37,8 +37,8 @@ def prepared(
 ) -> Attempt:
     sizes = plan(asked, chosen, cap)
     assert sizes is not None
-    ahead = depths.first(asked, sizes, chosen, cap=cap, room=room)
-    return Attempt(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), ahead=ahead)
+    first = depths.first(asked, sizes, chosen, cap=cap, room=room)
+    return Attempt(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), first=first)
 
 
 def answered(

@@ -99,7 +99,7 @@ def test_a_pool_that_shows_nothing_changes_nothing() -> None:
 
 def test_a_settled_collection_is_read_seldom() -> None:
     texts = learned(*[reading("text")] * WINDOW)
-    assert sum(texts.is_due("c") for _ in range(LOOK_EVERY)) == 1
+    assert sum(texts.is_look(policy(), "c") for _ in range(LOOK_EVERY)) == 1
 
 
 def test_whole_payloads_are_requested_only_where_the_known_keys_held_no_text_and_seldom() -> None:
@@ -111,7 +111,7 @@ def test_whole_payloads_are_requested_only_where_the_known_keys_held_no_text_and
     texts.learn("c", EMPTY, is_look=True)
     assert standing(texts) is TextsKnown.NONE
     assert not texts.needs(policy(), "c").whole
-    due = [texts.needs(policy(), "c").whole for _ in range(LOOK_EVERY) if texts.is_due("c") or True]
+    due = [texts.needs(policy(), "c").whole for _ in range(LOOK_EVERY) if texts.is_look(policy(), "c") or True]
     assert due.count(True) >= 1
     assert not learned(reading("text")).needs(policy(), "c").whole
 
@@ -134,7 +134,7 @@ def test_a_collection_without_a_name_is_not_learned() -> None:
     texts = CollectionTexts()
     assert texts.learn("", reading("passage"), is_look=False) == ("passage",)
     assert list(texts.rows()) == []
-    assert texts.is_due("")
+    assert texts.is_look(policy(), "")
 
 
 def test_a_collection_that_is_made_anew_is_forgotten_with_its_parts() -> None:
