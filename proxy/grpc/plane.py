@@ -437,8 +437,7 @@ class Plane(grpc.GenericRpcHandler):
         return call.relayed
 
     async def _widened(self, call: _Call, message: bytes, seconds: float, ending: Ending) -> Outcome:
-        path = ending.of(call.head.path)
-        if path != call.head.path:
+        if (path := ending.of(call.head.path)) != call.head.path:
             call = replace(call, head=replace(call.head, path=path))
         return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
