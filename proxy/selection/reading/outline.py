@@ -63,6 +63,7 @@ def _words(raw: str) -> list[str]:
         if IS_SPACELESS.search(folded):
             return _WORD.findall(folded.lower())
         folded = folded.encode().translate(_FOLDED).decode().lower()
+    folded = f" {folded} "
     for article in (" the ", " a ", " an "):
         folded = folded.replace(article, " ")
     return folded.split()
