@@ -297,7 +297,7 @@ _SURROGATE_BYTES = tuple(map(_among, (b"u", b"dD", b"89abcdefABCDEF", _HEXADECIM
 #
 # Measured for 4 MiB: 1 to 2 ms for the counts, 10 to 25 ms if vectors are removed first.
 
-# Numbers of all vectors of a request: decoding them takes 25 to 45 ms without the optional pysimdjson. 4 MiB contain fewer numbers of eight
+# Numbers of all vectors of a request: decoding them takes 25 to 45 ms without pysimdjson. 4 MiB contain fewer numbers of eight
 # characters.
 NUMBERS = 512 * 1024
 # Dimensions of a vector: the largest that a database accepts (Qdrant 65,536, Weaviate 65,535, Milvus 32,768).

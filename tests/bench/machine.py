@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sysconfig
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,9 +31,17 @@ def machine() -> dict[str, object]:
         "processor": _processor(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "build": build(),
         "load_average": round(os.getloadavg()[0], 2),
         "versions": {name: _version(name) for name in LIBRARIES},
     }
+
+
+def build() -> str:
+    """How the interpreter was built: the same code takes a quarter more time without optimisation by profiles."""
+    arguments = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    kinds = [name for name in ("--enable-optimizations", "--with-lto") if name in arguments]
+    return " ".join(kinds) or "not optimised"
 
 
 def _processor() -> str:
