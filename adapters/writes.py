@@ -142,6 +142,18 @@ class LeavesPointsOut(Protocol):
         """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """Points that a client deletes. ``collection``, ``partition``: as `LeavesPointsOut` names them; None: all. ``ids``: as in ``NewPoints``;
+    None: whatever is there. ``is_certain``: False where only some of these are deleted, and which is not known, as with a filter.
+    """
+
+    collection: str | None
+    partition: bytes | None = None
+    ids: tuple[bytes, ...] | None = None
+    is_certain: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """The names of the payload and the vectors in a single point."""
