@@ -191,7 +191,7 @@ _MILVUS = Backend(
         dialect=MilvusDialect,
         reshaped=milvus.reshaped,
         writes=MilvusRestWrites,
-        deletes=Deletes(milvus_deletions.over_rest, milvus_deletions.of_body),
+        deletes=Deletes(milvus_deletions.over_rest, milvus_deletions.of_body, is_described=True),
     ),
     grpc=Transport(
         adapter=MilvusGrpc,
@@ -199,7 +199,7 @@ _MILVUS = Backend(
         reshaped=milvus.reshaped_over_grpc,
         unary=milvus.UNARY,
         writes=MilvusGrpcWrites,
-        deletes=Deletes(milvus_deletions.over_grpc, milvus_deletions.of_message),
+        deletes=Deletes(milvus_deletions.over_grpc, milvus_deletions.of_message, is_described=True),
     ),
     operations=(milvus.SEARCH, milvus.HYBRID_SEARCH),
     database_key="dbname",

@@ -314,10 +314,12 @@ class GrpcWrites(_Writes):
 class Deletes:
     """The requests of one transport that delete points. ``classify``: the request; None for any other; never raises. ``read``: what it
     deletes, from its body and the description of its collection, None where that is not known; may raise ValueError and similar errors.
+    ``is_described``: whether the description helps.
     """
 
     classify: Callable[[RequestHead], Operation | None]
     read: Callable[[Operation, bytes, object | None], Sequence[Deletion]]
+    is_described: bool = False
 
     def of(self, request: Operation, body: bytes | None, known: object | None) -> Sequence[Deletion]:
         """Never raises: a body that is not read, None, or cannot be, may delete anything of its collection."""

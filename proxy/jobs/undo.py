@@ -29,7 +29,7 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
-from ..writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
+from ..writes.journal import NO_ID, Book, Head, JournalError, Kind, Row, State
 from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError
@@ -53,6 +53,9 @@ class Arguments:
     since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
     id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None
     rejected: Annotated[bool, typer.Option("--rejected", help="Also copies of writes that were refused.")] = False
+    doubted: Annotated[bool, typer.Option("--doubted", help="Also points that a client may have deleted since.")] = (
+        False
+    )
     apply: Annotated[bool, typer.Option("--apply", help="Store the points; without it they are only listed.")] = False
     requests_per_second: RateOption = 20.0
     api_key_env: KeyOption = None
@@ -75,13 +78,19 @@ def run(arguments: Arguments) -> int:
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
             ids = _identifiers(arguments.id)
-            heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
+            wanted = {State.REJECTED: arguments.rejected, State.DOUBTED: arguments.doubted}
+            also = [state for state, is_wanted in wanted.items() if is_wanted]
+            heads = book.heads(collection=arguments.collection, since=since, ids=ids, also=also)
+            doubted = book.doubted(collection=arguments.collection, since=since, ids=ids)
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
             keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)
             newest = list(dict(zip(keys, missing, strict=True)).values())
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
+            if doubted and not arguments.doubted:
+                said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
+                output_console().print(said)
             if arguments.apply:
                 refused = _apply(book, newest, arguments)
                 _restore(book, changed, arguments)

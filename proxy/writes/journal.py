@@ -20,6 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vecsieve.adapters.writes import Deletion
+
 from ..runtime.loop import LongWork
 
 FORMAT = 1
@@ -60,29 +62,35 @@ UNSEEN_SECONDS = 600.0
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 # Added later: files without these columns get them, and programs that do not know them can still use the file.
 _ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
-# The same point again is the same row. A row that is DONE stays as it is until the new write was carried out too; one that was restored or
-# refused is left out again.
+# The same point again is the same row. A row that is DONE stays as it is until the new write was carried out too, and so does one that may have
+# been deleted, unless it is stored by now; one that was restored or refused is left out again.
 _ENTER = """
 INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point, kind, became)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (collection, partition, hash) DO UPDATE
 SET state = excluded.state, at = excluded.at, survivor = excluded.survivor,
     tier = excluded.tier, similarity = excluded.similarity, kind = excluded.kind, became = excluded.became
-WHERE state != 'done' OR excluded.state = 'done'
+WHERE state NOT IN ('done', 'doubted') OR (state = 'doubted' AND excluded.kind != 'left_out') OR excluded.state = 'done'
 """
 _WHICH = "collection = ? AND partition = ? AND hash = ?"
 # Two writes may share a row, for example if both are copies of one stored point. The write that was carried out decides the state and the
-# survivor, whatever became of the other. A restored point without an id stays UNDONE: a second restore would store it twice.
+# survivor, whatever became of the other. A restored point without an id stays UNDONE: a second restore would store it twice. A stored point that
+# a client deleted or replaced meanwhile is that client's: it does not become DONE.
 _CARRIED_OUT = f"""
 UPDATE points SET state = 'done', at = ?, survivor = ?, tier = ?, similarity = ?, kind = ?, became = ?
-WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?)
+WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR state IN ('pending', 'done'))
 """  # noqa: S608 - the text is above
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _OLDER = """
-UPDATE points SET state = 'superseded' WHERE state = 'done' AND EXISTS (
+UPDATE points SET state = 'superseded' WHERE state IN ('done', 'doubted') AND EXISTS (
     SELECT 1 FROM points AS newer WHERE newer.number = ? AND CAST(newer.id AS TEXT) != 'null' AND newer.id = points.id AND newer.collection = points.collection
     AND newer.partition = points.partition AND (newer.at, newer.number) > (points.at, points.number))
 """
+# Rows that a later write or deletion of a client concerns. Of a write that is under way these are the stored points that it removes or changes: the
+# client may as well have written its new points later.
+_HELD = "at < ? AND (state = 'done' OR (state = 'pending' AND kind != 'left_out'))"
+_ENDED = "at < ? AND (state IN ('done', 'doubted', 'rejected') OR (state = 'pending' AND kind != 'left_out'))"
+_EVER = 2.0**62  # seconds since the epoch
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
@@ -101,7 +109,8 @@ class State(StrEnum):
     REFUSED = "refused"  # the database refused the rest of the write
     UNDONE = "undone"  # it was stored after all
     REJECTED = "rejected"  # VecSieve refused the write and told the client
-    SUPERSEDED = "superseded"  # a later content of its id was stored
+    SUPERSEDED = "superseded"  # a later content of its id was stored, or a client deleted it
+    DOUBTED = "doubted"  # a client may have deleted it
 
 
 class Kind(StrEnum):
@@ -237,14 +246,37 @@ class Book:
         self._all("UPDATE points SET state = 'undone' WHERE number = ?", marked)
         self._all(_OLDER, marked)
 
-    def supersede(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
-        """Contents of these ids were stored: what was left out under them before is not to be restored."""
-        for start in range(0, len(ids), _MOST):
-            some = ids[start : start + _MOST]
-            where = f"collection = ? AND partition = ? AND state = 'done' AND id IN ({_marks(some)})"
-            found = self._found(f"SELECT number FROM points WHERE {where}", [collection, partition, *some])  # noqa: S608 - values are bound
-            if found:
-                self._all("UPDATE points SET state = 'superseded' WHERE number = ?", found)
+    def supersede(self, deletions: Iterable[Deletion], *, before: float) -> None:
+        """Points that clients deleted, or stored anew: what the journal had of them before that moment is not to be restored."""
+        found = [each for deletion in deletions for each in self._among(deletion, _ENDED, before)]
+        self._all("UPDATE points SET state = 'superseded' WHERE number = ?", found)
+
+    def holds(self, deletions: Iterable[Deletion]) -> bool:
+        """Whether there may be rows that these concern, whatever their ids."""
+        return any(each.collection is None or self._among(each, f"{_ENDED} LIMIT 1", _EVER) for each in deletions)
+
+    def doubt(self, deletions: Iterable[Deletion], *, before: float) -> list[int]:
+        """Points that clients may be deleting: restored only where the user asks for them. Returns which were not in doubt."""
+        found = [each for deletion in deletions for each in self._among(deletion, _HELD, before)]
+        self._all("UPDATE points SET state = 'doubted' WHERE number = ?", found)
+        return [number for (number,) in found]
+
+    def believe(self, numbers: Iterable[int], *, before: float) -> None:
+        """These are not deleted: the database refused it."""
+        where = "number = ? AND state = 'doubted' AND at < ?"
+        self._all(f"UPDATE points SET state = 'done' WHERE {where}", [(number, before) for number in numbers])  # noqa: S608 - above
+
+    def _among(self, deletion: Deletion, state: str, before: float) -> list[tuple[int]]:
+        """The numbers of the rows in this state."""
+        named = {"collection": deletion.collection, "partition": deletion.partition}
+        given = {name: value for name, value in named.items() if value is not None}
+        where = " AND ".join([*(f"{name} = ?" for name in given), state])
+        question = f"SELECT number FROM points WHERE {where}"  # noqa: S608 - values are bound
+        values = [*given.values(), before]
+        if deletion.ids is None:
+            return self._found(question, values)
+        parts = [deletion.ids[start : start + _MOST] for start in range(0, len(deletion.ids), _MOST)]
+        return [row for ids in parts for row in self._found(f"{question} AND id IN ({_marks(ids)})", [*values, *ids])]
 
     def heads(
         self,
@@ -252,11 +284,20 @@ class Book:
         collection: str | None = None,
         since: float = 0.0,
         ids: Sequence[bytes] | None = None,
-        rejected: bool = False,
+        also: Sequence[State] = (),
     ) -> list[Head]:
-        """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``rejected``: includes those of refused writes."""
-        where, values = "(state = 'done' OR (? AND state = 'rejected')) AND at >= ?", [rejected, since]
-        chosen: list[object] = [*values]
+        """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``also``: includes those in these states."""
+        return self._heads((State.DONE, *also), collection, since, ids)
+
+    def doubted(self, *, collection: str | None, since: float, ids: Sequence[bytes] | None) -> int:
+        """How many points clients may have deleted."""
+        return len(self._heads((State.DOUBTED,), collection, since, ids))
+
+    def _heads(
+        self, states: Sequence[State], collection: str | None, since: float, ids: Sequence[bytes] | None
+    ) -> list[Head]:
+        where = f"state IN ({_marks(states)}) AND at >= ?"
+        chosen: list[object] = [*states, since]
         if collection is not None:
             where, chosen = where + " AND collection = ?", [*chosen, collection]
         if ids is not None:
@@ -286,9 +327,11 @@ class Book:
     def _all(
         self, statement: str, rows: Sequence[Sequence[object]], *, first: tuple[str, Sequence[object]] | None = None
     ) -> None:
-        """In one transaction. ``first``: a statement before these."""
+        """In one transaction; without rows nothing is locked. ``first``: a statement before these."""
 
         def run() -> None:
+            if not rows and first is None:
+                return
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 if first is not None:
@@ -326,29 +369,41 @@ class Journal:
 
     def __init__(self, path: Path, *, now: Callable[[], float]) -> None:
         self._path = path
-        self._now = now
+        self.now = now
         self._work = LongWork()
         self._book: Book | None = None
 
     async def enter(self, points: Sequence[LeftOut], state: State) -> None:
         """Record points; they are on disk when this returns. Raises JournalError, or TimeoutError."""
-        await self._work.run(partial(self._enter, points, state, self._now()))
+        await self._work.run(partial(self._enter, points, state, self.now()))
 
     async def settle(self, points: Sequence[LeftOut], state: State) -> None:
         """Settle points; their state is on disk when this returns. Raises JournalError, or TimeoutError."""
-        await self._work.run(partial(self._settle, points, state, self._now()))
+        await self._work.run(partial(self._settle, points, state, self.now()))
 
     async def note(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
         """Remember ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
-        await self._work.run(lambda: self._opened().note(collection, partition, ids, at=self._now()))
+        await self._work.run(lambda: self._opened().note(collection, partition, ids, at=self.now()))
 
     async def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> frozenset[bytes]:
         """Those of these ids whose write reads may not show yet. Raises JournalError, or TimeoutError."""
-        return await self._work.run(lambda: self._opened().unseen(collection, partition, ids, at=self._now()))
+        return await self._work.run(lambda: self._opened().unseen(collection, partition, ids, at=self.now()))
 
-    async def supersede(self, collection: str, partition: bytes, ids: Sequence[bytes]) -> None:
+    async def supersede(self, deletions: Sequence[Deletion], *, before: float) -> None:
         """As of the file. Raises JournalError, or TimeoutError."""
-        await self._work.run(lambda: self._opened().supersede(collection, partition, ids))
+        await self._work.run(lambda: self._opened().supersede(deletions, before=before))
+
+    async def holds(self, deletions: Sequence[Deletion]) -> bool:
+        """As of the file; without one False. Raises JournalError, or TimeoutError."""
+        return await self._work.run(lambda: self._path.is_file() and self._opened().holds(deletions))
+
+    async def doubt(self, deletions: Sequence[Deletion], *, before: float) -> list[int]:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        return await self._work.run(lambda: self._opened().doubt(deletions, before=before))
+
+    async def believe(self, numbers: Sequence[int], *, before: float) -> None:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        await self._work.run(lambda: self._opened().believe(numbers, before=before))
 
     async def close(self) -> None:
         """Finish the work that was begun."""

@@ -79,13 +79,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete; None
-    if they were not read, because nothing but texts counts. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
+    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
     them yet.
     """
 
     own: Mapping[bytes, bytes]
-    holders: Mapping[bytes, bytes] | None
+    holders: Mapping[bytes, bytes]
     unseen: frozenset[bytes] = frozenset()
 
     def has(self, identifier: bytes) -> bool:
@@ -120,12 +119,12 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
             continue
         for holder in judged.verdicts[row].holders:
             at = places.get(holder)
-            if at in found or (at is None and known.holders is not None and holder not in known.holders):
+            if at in found or (at is None and holder not in known.holders):
                 continue  # it goes itself, or is gone
             if ALL in ignored:
                 found[row] = holder
                 break
-            other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders or {})
+            other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders)
             if not payloads.differ(payloads.of(row), other, ignored, is_united=policy.write.unites):
                 found[row] = holder
                 break
@@ -276,7 +275,7 @@ def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: Resolve
     families: dict[bytes, list[Copy]] = {}
     for row, of in chosen(verbs, judged, known, policy).items():
         if of not in families:
-            original = copy(places[of]) if of in places else Copy(of, None, (known.holders or {})[of], form)
+            original = copy(places[of]) if of in places else Copy(of, None, known.holders[of], form)
             families[of] = [original]
         families[of].append(copy(row))
     return list(families.values())

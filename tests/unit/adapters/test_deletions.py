@@ -124,7 +124,8 @@ def test_a_dry_run_deletes_nothing() -> None:
 
 def called(backend: str, path: str, message: Any) -> list[Deletion]:
     transport = BACKENDS[backend].grpc
-    assert transport is not None and transport.deletes is not None
+    assert transport is not None
+    assert transport.deletes is not None
     raw = message if isinstance(message, bytes) else message.SerializeToString()
     request = transport.deletes.classify(
         RequestHead(method="POST", path=path, message=raw, host="docs-1.svc.pinecone.io")

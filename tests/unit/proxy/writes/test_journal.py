@@ -139,7 +139,7 @@ def test_copies_of_refused_writes_are_listed_where_they_are_asked_for(path: Path
     book = Book(path)
     book.enter([POINT], State.REJECTED, at=1.0)
     assert book.left_out() == []
-    assert [head.id for head in book.heads(rejected=True)] == [b"7"]
+    assert [head.id for head in book.heads(also=[State.REJECTED])] == [b"7"]
     book.enter([POINT], State.PENDING, at=2.0)  # the mode became skip, and the client came again
     book.settle([POINT], State.DONE, at=2.0)
     assert len(book.left_out()) == 1

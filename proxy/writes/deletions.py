@@ -1,0 +1,108 @@
+"""Deletions of clients pass the gate, and the journal hears of them: what a client deleted, `vecsieve undo` does not bring back.
+
+A deletion goes out once, unchanged. Before, what it may concern is in doubt; when the database has answered, that is superseded, or is as it was. Where
+the answer is not known, as after a kill, or a filter chose, the doubt stays: the user decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from vecsieve.adapters.base import Deletes
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, RequestHead
+from vecsieve.adapters.writes import Deletion, MergesPoints, WriteAdapter
+
+from ..search.errors import LostReplyError, RefusedReplyError
+from ..search.exchange import Questioner
+from ..telemetry.spans import Code
+from .journal import Journal, JournalError
+from .reads import NotJudgedError, Reads
+
+LOGGER = logging.getLogger("vecsieve.writes")
+# How long a deletion waits for the description of its collection.
+DESCRIBED_SECONDS = 1.0
+_REFUSALS = frozenset(
+    {
+        Code.INVALID_ARGUMENT,
+        Code.PERMISSION_DENIED,
+        Code.UNAUTHENTICATED,
+        Code.FAILED_PRECONDITION,
+        Code.UNIMPLEMENTED,
+        Code.RESOURCE_EXHAUSTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """What a deletion that goes out may concern. ``numbers``: of the rows that were not in doubt before; ``at``: since when."""
+
+    deletions: Sequence[Deletion]
+    numbers: Sequence[int]
+    at: float
+
+
+class Deletions:
+    """Of one transport."""
+
+    def __init__(self, adapter: WriteAdapter, deletes: Deletes, reads: Reads, journal: Journal) -> None:
+        self._adapter = adapter
+        self._deletes = deletes
+        self._reads = reads
+        self._journal = journal
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The deletion of a request; None for any other. Never raises."""
+        return self._deletes.classify(head)
+
+    async def concern(self, request: Operation) -> bool:
+        """Whether the journal has rows that a deletion may concern, whatever its body says."""
+        with suppress(JournalError, TimeoutError):
+            return await self._journal.holds(self._deletes.of(request, None, None))
+        return False
+
+    async def begun(self, exchange: Questioner, body: bytes | None, *, now: float) -> Doubted | None:
+        """Before a deletion goes out. ``body``: None for one that is not read. ``now``: of the process's clock."""
+        known = None
+        if self._deletes.is_described and body is not None:
+            with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
+                known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
+        deletions = self._deletes.of(exchange.operation, body, known)
+        at = self._journal.now()
+        try:
+            return Doubted(deletions, await self._journal.doubt(deletions, before=at), at)
+        except (JournalError, TimeoutError):
+            LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
+            return None
+
+    def is_done(self, status: int, *, is_grpc: bool, body: bytes | None) -> bool | None:
+        """Whether the database deleted; None for unknown. ``body``: of a success, where it may be a refusal. What is not there is deleted."""
+        if is_grpc:
+            is_success, is_refusal = status in {Code.OK, Code.NOT_FOUND}, status in _REFUSALS
+        else:
+            is_success = 200 <= status < 300 or status == HTTPStatus.NOT_FOUND
+            is_refusal = 400 <= status < 500
+        if not is_success:
+            return False if is_refusal else None
+        if body is None or not isinstance(self._adapter, MergesPoints):
+            return True
+        try:
+            self._adapter.removed(body)
+        except DeclinedError:
+            return False
+        except MalformedReplyError:
+            return None
+        return True
+
+    async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
+        """When the database has answered. ``is_done``: None for unknown."""
+        with suppress(JournalError, TimeoutError):  # what is in doubt stays so
+            if is_done is False:
+                await self._journal.believe(doubted.numbers, before=doubted.at)
+            elif is_done:
+                certain = [each for each in doubted.deletions if each.is_certain]
+                await self._journal.supersede(certain, before=doubted.at)
