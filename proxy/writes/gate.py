@@ -24,6 +24,7 @@ from vecsieve.adapters.contract import (
     UnsupportedError,
 )
 from vecsieve.adapters.writes import (
+    Deletion,
     LeavesPointsOut,
     MergesPoints,
     WriteAdapter,
@@ -269,6 +270,10 @@ class WriteGate:
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
+        # Until this write is settled `undo` may not restore an older content under an id that it leaves out.
+        newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
+        older = [Deletion(collection=place[0], partition=place[1], ids=newer)]
+        doubted = await journal.doubt(older, before=since) if points.has_ids and newer else []
         kept = {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
         originals = {each: point for each, point in known.holders.items() if each in kept}
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)
@@ -284,6 +289,7 @@ class WriteGate:
             stored=stored,
             place=followed,
             since=since,
+            doubted=tuple(doubted),
             left_out=plan.rows,
             removal=removal,
             told=told,

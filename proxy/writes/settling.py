@@ -50,7 +50,7 @@ class Removal:
 class Change:
     """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
     gets ``answer``. ``stored``: the ids of the points that are then stored, ``place``: in this collection and partition, None where the journal
-    does not follow them; ``since``: when it goes out, by the journal's clock. ``left_out``: in the journal. ``removal``: begun when the write
+    does not follow them; ``since``: when it goes out, by the journal's clock. ``doubted``: rows of the journal that it may supersede. ``left_out``: in the journal. ``removal``: begun when the write
     was carried out. ``told``: makes the client's answer of the database's; None where that is the client's. ``gone``: the places of the
     points that were left out, in the order of ``left_out``. ``points``: the whole write; ``originals``: by id the stored points for which others were left out.
     """
@@ -60,6 +60,7 @@ class Change:
     stored: tuple[bytes, ...] = ()
     place: tuple[str, bytes] | None = None
     since: float = 0.0
+    doubted: tuple[int, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     removal: Removal | None = None
     told: Callable[[bytes], Told] | None = None
@@ -120,7 +121,7 @@ class Settling:
         Raises UpstreamExchangeError where the client may not be told that its write is stored. ``told``: by `answer`.
         """
         if is_success:
-            change = await self._followed(change, told, exchange, policy)
+            change = await self._looked_again(change, told, exchange, policy)
         removal = None
         if is_success and change.removal is not None:
             is_read = told.is_read if told is not None else change.told is None
@@ -129,6 +130,8 @@ class Settling:
             lost = change.lost(told)
             kept = [row for row in change.left_out if row not in lost]
             try:
+                if change.doubted and not is_success:
+                    await self._journal.believe(change.doubted, before=change.since)
                 await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
                 if lost:
                     await self._journal.settle(lost, State.REFUSED)
@@ -136,32 +139,43 @@ class Settling:
                 LOGGER.warning("the journal cannot be written: a write is not acknowledged")
                 raise _not_stored("the journal cannot be written") from None
         if is_success:
+            await self._supersede(change, told)
             self.tell_stored(change, exchange.operation)
         if removal is not None:
             await self._removed(removal, change.left_out, exchange, policy)
         return change
 
-    async def _followed(
+    async def _looked_again(
         self, change: Change, told: Told | None, exchange: WriteQuestioner, policy: ResolvedPolicy
     ) -> Change:
-        """The points that are stored supersede what the journal had under their ids. Left out points that must be stored after all are sent."""
-        is_whole = told is None or (told.is_read and not told.failed)
-        stored = change.stored if is_whole else ()
+        """Left out points that must be stored after all are sent, and count as stored."""
         late = await self._late(change, told, exchange, policy)
-        if late:
-            await self._sent(change, late, exchange, policy)
-            stored = (*stored, *(row.id for row, _ in late))
-        if self._journal is not None and change.place is not None and stored:
-            collection, partition = change.place
-            newer = [Deletion(collection=collection, partition=partition, ids=stored)]
-            # Without it `undo` may restore an older content, under an id that is free by then.
-            with suppress(JournalError, TimeoutError):
-                await self._journal.supersede(newer, before=change.since)
         if not late:
             return change
-        left = tuple([row for row in change.left_out if all(row is not each for each, _ in late)])
-        places = tuple([place for _, place in change.places() if all(place != each for _, each in late)])
-        return replace(change, left_out=left, gone=places, stored=(*change.stored, *(row.id for row, _ in late)))
+        await self._sent(change, late, exchange, policy)
+        places = {place for _, place in late}
+        others = [row for row in change.left_out if row.kind != Kind.LEFT_OUT]
+        kept = [(row, place) for row, place in change.places() if place not in places]
+        return replace(
+            change,
+            stored=(*change.stored, *(row.id for row, _ in late)),
+            left_out=(*others, *(row for row, _ in kept)),
+            gone=tuple([place for _, place in kept]),
+        )
+
+    async def _supersede(self, change: Change, told: Told | None) -> None:
+        """What the journal had under these ids is older."""
+        is_whole = told is None or (told.is_read and not told.failed)
+        lost = change.lost(told)
+        own = [row.id for row in change.left_out if row.kind == Kind.LEFT_OUT and row not in lost]
+        ids = (*(change.stored if is_whole else ()), *own)
+        if self._journal is None or change.place is None or not ids:
+            return
+        collection, partition = change.place
+        # Without it `undo` may restore an older content, under an id that is free by then.
+        with suppress(JournalError, TimeoutError):
+            older = [Deletion(collection=collection, partition=partition, ids=ids)]
+            await self._journal.supersede(older, before=change.since)
 
     async def _late(
         self, change: Change, told: Told | None, exchange: WriteQuestioner, policy: ResolvedPolicy
