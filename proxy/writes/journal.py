@@ -74,22 +74,27 @@ WHERE state NOT IN ('done', 'doubted') OR (state = 'doubted' AND excluded.kind !
 """
 _WHICH = "collection = ? AND partition = ? AND hash = ?"
 # Two writes may share a row, for example if both are copies of one stored point. The write that was carried out decides the state and the
-# survivor, whatever became of the other. A restored point without an id stays UNDONE: a second restore would store it twice. A stored point that
-# a client deleted or replaced meanwhile is that client's: it does not become DONE.
+# survivor, whatever became of the other. A restored point without an id stays UNDONE: a second restore would store it twice. A changed point that
+# a client deleted meanwhile is that client's: it does not become DONE.
 _CARRIED_OUT = f"""
 UPDATE points SET state = 'done', at = ?, survivor = ?, tier = ?, similarity = ?, kind = ?, became = ?
 WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR state IN ('pending', 'done'))
 """  # noqa: S608 - the text is above
+# A stored point is read right before it is removed: one that was deleted is stored anew by then. One in doubt may be gone the next moment.
+_REMOVING = f"UPDATE points SET state = 'done', at = ? WHERE {_WHICH} AND state IN ('pending', 'done', 'superseded')"  # noqa: S608 - the same
+# It may have been deleted, and stored anew, while it was removed.
+_REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state = 'superseded'"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _OLDER = """
 UPDATE points SET state = 'superseded' WHERE state IN ('done', 'doubted') AND EXISTS (
     SELECT 1 FROM points AS newer WHERE newer.number = ? AND CAST(newer.id AS TEXT) != 'null' AND newer.id = points.id AND newer.collection = points.collection
     AND newer.partition = points.partition AND (newer.at, newer.number) > (points.at, points.number))
 """
-# Rows that a later write or deletion of a client concerns. Of a write that is under way these are the stored points that it removes or changes: the
-# client may as well have written its new points later.
+# Rows that a deletion of a client concerns. Of a write that is under way these are the stored points that it removes or changes: its client may as
+# well have written the new points later. And those that a later write of their ids concerns: a point that was removed is not restored over another.
 _HELD = "at < ? AND (state = 'done' OR (state = 'pending' AND kind != 'left_out'))"
 _ENDED = "at < ? AND (state IN ('done', 'doubted', 'rejected') OR (state = 'pending' AND kind != 'left_out'))"
+_OLD = "at < ? AND state IN ('done', 'doubted', 'rejected') AND kind = 'left_out'"
 _EVER = 2.0**62  # seconds since the epoch
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
@@ -216,12 +221,22 @@ class Book:
 
     def settle(self, points: Sequence[LeftOut], state: State, *, at: float) -> None:
         """Set the final state of points. A state other than DONE is set only where they are still PENDING."""
-        keys = [(each.collection, each.partition, each.hash) for each in points]
+        keys = [_key(each) for each in points]
         if state is not State.DONE:
             self._all(_NOT_CARRIED_OUT, [(state, *key) for key in keys])
             return
         told = [(at, each.survivor, each.tier, each.similarity, each.kind, each.became) for each in points]
         self._all(_CARRIED_OUT, [(*row, *key, NO_ID) for row, key in zip(told, keys, strict=True)])
+
+    def removing(self, points: Sequence[LeftOut], *, at: float) -> frozenset[bytes]:
+        """Stored points that are about to be removed become DONE. Returns the ids of those that may be."""
+        self._all(_REMOVING, [(at, *_key(each)) for each in points])
+        question = f"SELECT id FROM points WHERE {_WHICH} AND state = 'done'"  # noqa: S608 - above
+        return frozenset(identifier for each in points for (identifier,) in self._found(question, _key(each)))
+
+    def removed(self, points: Sequence[LeftOut]) -> None:
+        """They are removed."""
+        self._all(_REMOVED, [_key(each) for each in points])
 
     def note(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> None:
         """Remember ids whose write reads may not show yet."""
@@ -247,8 +262,15 @@ class Book:
         self._all(_OLDER, marked)
 
     def supersede(self, deletions: Iterable[Deletion], *, before: float) -> None:
-        """Points that clients deleted, or stored anew: what the journal had of them before that moment is not to be restored."""
-        found = [each for deletion in deletions for each in self._among(deletion, _ENDED, before)]
+        """Points that clients deleted: what the journal had of them before that moment is not to be restored."""
+        self._supersede(deletions, _ENDED, before)
+
+    def outdate(self, newer: Iterable[Deletion], *, before: float) -> None:
+        """Points that clients stored anew: the same of what was left out under their ids."""
+        self._supersede(newer, _OLD, before)
+
+    def _supersede(self, deletions: Iterable[Deletion], state: str, before: float) -> None:
+        found = [each for deletion in deletions for each in self._among(deletion, state, before)]
         self._all("UPDATE points SET state = 'superseded' WHERE number = ?", found)
 
     def holds(self, deletions: Iterable[Deletion]) -> bool:
@@ -345,6 +367,10 @@ class Book:
         _fenced(run)
 
 
+def _key(point: LeftOut) -> tuple[str, bytes, bytes]:
+    return point.collection, point.partition, point.hash
+
+
 def _made_private(path: Path) -> None:
     """Only the owner may read a new file, because it holds texts. SQLite gives its other files the same mode."""
     try:
@@ -396,6 +422,18 @@ class Journal:
     async def holds(self, deletions: Sequence[Deletion]) -> bool:
         """As of the file; without one False. Raises JournalError, or TimeoutError."""
         return await self._work.run(lambda: self._path.is_file() and self._opened().holds(deletions))
+
+    async def outdate(self, newer: Sequence[Deletion], *, before: float) -> None:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        await self._work.run(lambda: self._opened().outdate(newer, before=before))
+
+    async def removing(self, points: Sequence[LeftOut]) -> frozenset[bytes]:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        return await self._work.run(lambda: self._opened().removing(points, at=self.now()))
+
+    async def removed(self, points: Sequence[LeftOut]) -> None:
+        """As of the file. Raises JournalError, or TimeoutError."""
+        await self._work.run(lambda: self._opened().removed(points))
 
     async def doubt(self, deletions: Sequence[Deletion], *, before: float) -> list[int]:
         """As of the file. Raises JournalError, or TimeoutError."""

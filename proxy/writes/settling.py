@@ -132,6 +132,8 @@ class Settling:
             try:
                 if change.doubted and not is_success:
                     await self._journal.believe(change.doubted, before=change.since)
+                if is_success:
+                    kept = [row for row in kept if row.kind != Kind.REMOVED]
                 await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
                 if lost:
                     await self._journal.settle(lost, State.REFUSED)
@@ -175,7 +177,7 @@ class Settling:
         # Without it `undo` may restore an older content, under an id that is free by then.
         with suppress(JournalError, TimeoutError):
             older = [Deletion(collection=collection, partition=partition, ids=ids)]
-            await self._journal.supersede(older, before=change.since)
+            await self._journal.outdate(older, before=change.since)
 
     async def _late(
         self, change: Change, told: Told | None, exchange: WriteQuestioner, policy: ResolvedPolicy
@@ -233,14 +235,19 @@ class Settling:
         self, removal: Removal, rows: Sequence[LeftOut], exchange: WriteQuestioner, policy: ResolvedPolicy
     ) -> None:
         """A stored point that stays beside the one that replaced it is a copy, no loss."""
-        verbs, seconds = removal.verbs, policy.write.deadline_seconds
+        verbs, seconds, journal = removal.verbs, policy.write.deadline_seconds, self._journal
+        assert journal is not None  # noqa: S101 - it has what is to be removed
 
         async def in_time() -> None:
             victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
+            going = [row for row in rows if row.kind == Kind.REMOVED and row.id in victims]
+            ids = await journal.removing(going)
+            victims = {each: point for each, point in victims.items() if each in ids}
             if not victims:
                 return
             for question in verbs.ask_removed(exchange.operation, removal.points, victims):
                 verbs.removed(await exchange.ask(question, seconds=seconds))
+            await journal.removed(going)
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)
