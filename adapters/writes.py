@@ -130,6 +130,9 @@ class LeavesPointsOut(Protocol):
     def shows(self, points: NewPoints, query: str) -> bool:
         """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
 
+    def shows_unread(self, query: str, body: bytes) -> bool:
+        """The same of a write that cannot be parsed, or was not read: ``body`` is then empty. Never raises."""
+
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
 

@@ -279,6 +279,13 @@ class QdrantGrpcWrites(GrpcWrites):
             return None
         return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
 
+    def shows_unread(self, _query: str, body: bytes) -> bool:
+        try:
+            wait = only(fields(body), _WAIT, VARINT)
+            return wait is not None and bool(unsigned(body, wait))
+        except ValueError:
+            return False
+
     def partition(self, points: NewPoints) -> bytes:
         """The shard key, as over REST; a list if there are several."""
         keys = shard_keys_of(own(points.document, Document).shard_keys)

@@ -446,5 +446,8 @@ class QdrantRestWrites(RestWrites):
         upsert = b'{"points":[%s]%s}' % (each, _behind(points))
         return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
 
-    def waits(self, _: NewPoints, query: str) -> bool:
+    def shows_unread(self, query: str, _: bytes) -> bool:
         return "wait=true" in query[1:].split("&")
+
+    def waits(self, _: NewPoints, query: str) -> bool:
+        return self.shows_unread(query, b"")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,8 +73,8 @@ class Arguments:
         return points_opened(wanted, os.environ)
 
 
-def run(arguments: Arguments) -> int:
-    """Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
+def run(arguments: Arguments, *, now: Callable[[], float] = time.time) -> int:
+    """``now``: seconds since the epoch. Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
     since = _moment(arguments.since)
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
@@ -92,7 +93,7 @@ def run(arguments: Arguments) -> int:
                 said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
                 output_console().print(said)
             if arguments.apply:
-                refused = _apply(book, newest, arguments)
+                refused = _apply(book, newest, arguments, now())
                 _restore(book, changed, arguments)
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
@@ -140,8 +141,8 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
         console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]:
-    """Store the points; return why some were not stored."""
+def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -> list[str]:
+    """Store the points; return why some were not stored. What reads may not show yet counts as stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
@@ -154,6 +155,7 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]
                     for batch in _batches(each):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
+                        present |= book.unseen(collection, partition, ids, at=at)
                         missing = book.rows([head.number for head in batch if head.id not in present])
                         taken = _stored(points, missing, refused)
                         book.undone(row.number for row in taken)

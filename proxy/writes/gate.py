@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -45,7 +45,7 @@ from ..search.services import ProcessServices
 from ..telemetry.labels import FailOpen, WriteOutcome
 from .deletions import Deletions
 from .events import EventName, Feed
-from .journal import Journal, Kind, State
+from .journal import ANY, Journal, JournalError, Kind, State
 from .judging import judge, keys_of
 from .plans import Judged, Known, Plan, merged, refusal, without_copies
 from .reads import NotJudgedError, Reads, is_long
@@ -164,8 +164,23 @@ class WriteGate:
 
         started = self._services.clock()
         found = await self._fenced(work, exchange, policy)
+        if found is None and policy.write.changes:
+            await self._unjudged(exchange, policy, query)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
         return found
+
+    async def _unjudged(self, exchange: WriteQuestioner, policy: ResolvedPolicy, query: str) -> None:
+        """A write goes out as it came. What reads may not show of it yet counts as stored."""
+        verbs, write, needs = self.adapter, exchange.operation, self._needs(policy, None)
+        if self._journal is None or not isinstance(verbs, LeavesPointsOut) or verbs.shows_unread(query, exchange.plain):
+            return
+        with suppress(JournalError, TimeoutError):
+            try:
+                points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
+                if points.has_ids:
+                    await self._journal.note(verbs.collection(write, points), verbs.partition(points), points.ids)
+            except UnsupportedError:
+                await self._journal.note(write.collection, b"", [ANY])
 
     async def told(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
@@ -349,14 +364,7 @@ class WriteGate:
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, until: float, *, counts: bool = True
     ) -> Judged:
         write = exchange.operation
-        needs = WriteNeeds(
-            vector_name=policy.vector,
-            keys=keys_of(policy),
-            most=self._services.limits.write_points,
-            known=await self._reads.known(exchange, until),
-            notes=policy.write.mode == "annotate",
-            is_stored=policy.write.mode == "observe",
-        )
+        needs = self._needs(policy, await self._reads.known(exchange, until))
         points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
         near, is_cosine = await self._reads.near(exchange, points, policy, until)
         verdicts, texts = await self._work.finished(
@@ -366,6 +374,16 @@ class WriteGate:
         if counts:
             self._count(judged, write)
         return judged
+
+    def _needs(self, policy: ResolvedPolicy, known: object | None) -> WriteNeeds:
+        return WriteNeeds(
+            vector_name=policy.vector,
+            keys=keys_of(policy),
+            most=self._services.limits.write_points,
+            known=known,
+            notes=policy.write.mode == "annotate",
+            is_stored=policy.write.mode == "observe",
+        )
 
     def _count(self, judged: Judged, write: Operation) -> None:
         metrics, backend = self._services.metrics, self._services.backend

@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS unseen (
 """
 _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partition, id) DO UPDATE SET at = excluded.at"
 _FORGET = "DELETE FROM unseen WHERE at < ?"
+ANY = b"*"  # instead of the ids of a write that was not parsed
 # Seconds after which reads show a write: a queue of updates that takes longer is a database out of order.
 UNSEEN_SECONDS = 600.0
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
@@ -244,8 +245,11 @@ class Book:
         self._all(_NOTE, [(collection, partition, each, at) for each in ids], first=(_FORGET, (at - UNSEEN_SECONDS,)))
 
     def unseen(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> frozenset[bytes]:
-        """Those of these ids whose write reads may not show yet."""
+        """Those of these ids whose write reads may not show yet; all after a write that was not parsed."""
         _fenced(lambda: self._connection.execute(_UNSEEN))
+        recent = "SELECT 1 FROM unseen WHERE collection = ? AND partition = ? AND id = ? AND at >= ?"
+        if self._found(recent, [collection, b"", ANY, at - UNSEEN_SECONDS]):
+            return frozenset(ids)
         found: set[bytes] = set()
         for start in range(0, len(ids), _MOST):
             some = ids[start : start + _MOST]

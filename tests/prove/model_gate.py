@@ -348,6 +348,7 @@ class World:
         self.told: list[str] = []
         self.moment = 0
         self.parked: list[asyncio.Future[None]] = []
+        self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Going | None = None
         self.database.clear()
@@ -358,19 +359,21 @@ class World:
 
     # What a step may be.
 
-    async def turn(self) -> None:
-        """Wait until it is this one's turn."""
+    async def turn(self, *, is_asking: bool = False) -> None:
+        """Wait until it is this one's turn. ``is_asking``: the database, which may break off."""
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.parked.append(parked)
+        if is_asking:
+            self.asking.add(parked)
         await parked
 
     async def asked(self, request: Request, op: Op | None = None) -> bytes:
-        await self.turn()
+        await self.turn(is_asking=True)
         try:
             body = self.database.answer(request, op)
         except LookupError:
             raise RefusedReplyError(404, b"", is_server_error=False, may_be_size=False) from None
-        await self.turn()
+        await self.turn(is_asking=True)
         return body
 
     async def step(self) -> None:
@@ -384,9 +387,11 @@ class World:
             self._undo()
         elif drawn < 0.09:
             self._sweep()
-        elif drawn < 0.11 and self.parked:
+        elif drawn < 0.11 and (asking := [each for each in self.parked if each in self.asking]):
             self.told.append("the database breaks off")
-            self.parked.pop(self.chance.randrange(len(self.parked))).set_exception(
+            cut = self.chance.choice(asking)
+            self.parked.remove(cut)
+            cut.set_exception(
                 LostReplyError(FailOpen.OVERFETCH_RESET)
             )
         elif drawn < 0.15 and self.database.queue:
@@ -441,7 +446,7 @@ class World:
                 return stored
 
         with redirect_stdout(StringIO()):
-            undo.run(Arguments(journal=self.path, url="http://x", apply=True))
+            undo.run(Arguments(journal=self.path, url="http://x", apply=True), now=self._tick)
         self.told.append(f"undo: {self._shown()}")
 
     def _sweep(self) -> None:
