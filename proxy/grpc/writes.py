@@ -102,22 +102,19 @@ class Writes:
     async def _deleting(
         self, call: Call, told: RequestHead, gate: WriteGate, deletion: Operation, message: bytes
     ) -> Outcome:
-        """Forward a deletion, which the journal hears of if it has points that may be concerned."""
+        """Forward a deletion, of which the journal hears."""
         deletions = gate.deletions
-        if deletions is None or not await deletions.concern(deletion):
-            return await self.relayed(call, told)
+        assert deletions is not None  # noqa: S101 - it classified the call
         questions = self._questions(call, message, deletion, is_traced=True)
         is_small = len(message) <= self.services.limits.write_body_bytes
         doubted = await deletions.begun(questions, message if is_small else None, now=self.services.clock())
         answered = await self.relayed(call, told)
-        if doubted is not None:
-            if isinstance(answered, Answer):
-                is_done = deletions.is_done(Code.OK, is_grpc=True, body=answered.message)
-            else:
-                is_done = (
-                    None if answered.kind is not None else deletions.is_done(answered.code, is_grpc=True, body=None)
-                )
-            await deletions.ended(doubted, is_done=is_done)
+        is_done = None
+        if isinstance(answered, Answer):
+            is_done = deletions.is_done(Code.OK, is_grpc=True, body=answered.message)
+        elif answered.kind is None:
+            is_done = deletions.is_done(answered.code, is_grpc=True, body=None)
+        await deletions.ended(doubted, is_done=is_done)
         return answered
 
     async def _gated(

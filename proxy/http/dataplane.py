@@ -181,9 +181,7 @@ class DataPlane:
         deletion: Operation,
         deletions: Deletions,
     ) -> RawResponse:
-        """Pass on a deletion, which the journal hears of if it has points that may be concerned."""
-        if not await deletions.concern(deletion):
-            return await self._written(request, body, asked, record, place)
+        """Pass on a deletion, of which the journal hears."""
         plain = await self._plain(request, body)
         questions = HttpQuestions(
             request=request,
@@ -199,11 +197,10 @@ class DataPlane:
         said: list[bytes] = []
         observer = ReplyObserver(said.append, limit_bytes=REFUSAL_BYTES) if self.backend.refuses_in_success else None
         answer = await self._written(request, body, asked, record, place, observer=observer)
-        if doubted is not None:
-            is_done = deletions.is_done(answer.status, is_grpc=False, body=said[0] if said else None)
-            if is_done and observer is not None and not said:
-                is_done = None
-            await deletions.ended(doubted, is_done=is_done)
+        is_done = deletions.is_done(answer.status, is_grpc=False, body=said[0] if said else None)
+        if is_done and observer is not None and not said:
+            is_done = None
+        await deletions.ended(doubted, is_done=is_done)
         return answer
 
     async def _plain(self, request: web.BaseRequest, body: RequestBody) -> bytes | None:

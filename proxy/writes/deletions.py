@@ -17,7 +17,7 @@ from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Opera
 from vecsieve.adapters.writes import Deletion, MergesPoints, WriteAdapter
 
 from ..search.errors import LostReplyError, RefusedReplyError
-from ..search.exchange import Questioner
+from ..search.exchange import WriteQuestioner
 from ..telemetry.spans import Code
 from .journal import Journal, JournalError
 from .reads import NotJudgedError, Reads
@@ -59,25 +59,19 @@ class Deletions:
         """The deletion of a request; None for any other. Never raises."""
         return self._deletes.classify(head)
 
-    async def concern(self, request: Operation) -> bool:
-        """Whether the journal has rows that a deletion may concern, whatever its body says."""
-        with suppress(JournalError, TimeoutError):
-            return await self._journal.holds(self._deletes.of(request, None, None))
-        return False
-
-    async def begun(self, exchange: Questioner, body: bytes | None, *, now: float) -> Doubted | None:
+    async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, now: float) -> Doubted:
         """Before a deletion goes out. ``body``: None for one that is not read. ``now``: of the process's clock."""
         known = None
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
-        deletions = self._deletes.of(exchange.operation, body, known)
-        at = self._journal.now()
+        deletions, at = self._deletes.of(exchange.operation, body, known), self._journal.now()
+        numbers: list[int] = []
         try:
-            return Doubted(deletions, await self._journal.doubt(deletions, before=at), at)
+            numbers = await self._journal.doubt(deletions, before=at)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
-            return None
+        return Doubted(deletions, numbers, at)
 
     def is_done(self, status: int, *, is_grpc: bool, body: bytes | None) -> bool | None:
         """Whether the database deleted; None for unknown. ``body``: of a success, where it may be a refusal. What is not there is deleted."""
@@ -100,9 +94,14 @@ class Deletions:
 
     async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
         """When the database has answered. ``is_done``: None for unknown."""
+        certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
+        others = [each for each in doubted.deletions if each not in certain]
         with suppress(JournalError, TimeoutError):  # what is in doubt stays so
             if is_done is False:
                 await self._journal.believe(doubted.numbers, before=doubted.at)
-            elif is_done:
-                certain = [each for each in doubted.deletions if each.is_certain]
+                return
+            if certain:
                 await self._journal.supersede(certain, before=doubted.at)
+            if others:
+                # Points that were removed meanwhile, by a merge or a sweep.
+                await self._journal.doubt(others, before=doubted.at)

@@ -91,12 +91,11 @@ UPDATE points SET state = 'superseded' WHERE state IN ('done', 'doubted') AND EX
     SELECT 1 FROM points AS newer WHERE newer.number = ? AND CAST(newer.id AS TEXT) != 'null' AND newer.id = points.id AND newer.collection = points.collection
     AND newer.partition = points.partition AND (newer.at, newer.number) > (points.at, points.number))
 """
-# Rows that a deletion of a client concerns. Of a write that is under way these are the stored points that it removes or changes: its client may as
-# well have written the new points later. And those that a later write of their ids concerns: a point that was removed is not restored over another.
-_HELD = "at < ? AND (state = 'done' OR (state = 'pending' AND kind != 'left_out'))"
-_ENDED = "at < ? AND (state IN ('done', 'doubted', 'rejected') OR (state = 'pending' AND kind != 'left_out'))"
-_OLD = "at < ? AND state IN ('done', 'doubted', 'rejected') AND kind = 'left_out'"
-_EVER = 2.0**62  # seconds since the epoch
+# Rows that a deletion of a client concerns: what was left out before it, and what was stored, though it was removed or changed while the deletion was
+# under way. And those that a later write of their ids concerns: a point that was removed is not restored over another.
+_LEFT_OUT = "at < ? AND kind = 'left_out'"
+_STORED = "at < ? AND kind != 'left_out'"
+_OLD = f"{_LEFT_OUT} AND state IN ('done', 'doubted', 'rejected')"
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
@@ -265,9 +264,10 @@ class Book:
         self._all("UPDATE points SET state = 'undone' WHERE number = ?", marked)
         self._all(_OLDER, marked)
 
-    def supersede(self, deletions: Iterable[Deletion], *, before: float) -> None:
-        """Points that clients deleted: what the journal had of them before that moment is not to be restored."""
-        self._supersede(deletions, _ENDED, before)
+    def supersede(self, deletions: Iterable[Deletion], *, before: float, now: float) -> None:
+        """Points that clients deleted: what the journal had of them before they began is not to be restored."""
+        self._supersede(deletions, _OLD, before)
+        self._supersede(deletions, f"{_STORED} AND state IN ('pending', 'done', 'doubted')", now)
 
     def outdate(self, newer: Iterable[Deletion], *, before: float) -> None:
         """Points that clients stored anew: the same of what was left out under their ids."""
@@ -277,13 +277,11 @@ class Book:
         found = [each for deletion in deletions for each in self._among(deletion, state, before)]
         self._all("UPDATE points SET state = 'superseded' WHERE number = ?", found)
 
-    def holds(self, deletions: Iterable[Deletion]) -> bool:
-        """Whether there may be rows that these concern, whatever their ids."""
-        return any(each.collection is None or self._among(each, f"{_ENDED} LIMIT 1", _EVER) for each in deletions)
-
-    def doubt(self, deletions: Iterable[Deletion], *, before: float) -> list[int]:
+    def doubt(self, deletions: Iterable[Deletion], *, before: float, now: float) -> list[int]:
         """Points that clients may be deleting: restored only where the user asks for them. Returns which were not in doubt."""
-        found = [each for deletion in deletions for each in self._among(deletion, _HELD, before)]
+        each = [*deletions]
+        found = [row for one in each for row in self._among(one, f"{_LEFT_OUT} AND state = 'done'", before)]
+        found += [row for one in each for row in self._among(one, f"{_STORED} AND state IN ('pending', 'done')", now)]
         self._all("UPDATE points SET state = 'doubted' WHERE number = ?", found)
         return [number for (number,) in found]
 
@@ -420,12 +418,8 @@ class Journal:
         return await self._work.run(lambda: self._opened().unseen(collection, partition, ids, at=self.now()))
 
     async def supersede(self, deletions: Sequence[Deletion], *, before: float) -> None:
-        """As of the file. Raises JournalError, or TimeoutError."""
-        await self._work.run(lambda: self._opened().supersede(deletions, before=before))
-
-    async def holds(self, deletions: Sequence[Deletion]) -> bool:
-        """As of the file; without one False. Raises JournalError, or TimeoutError."""
-        return await self._work.run(lambda: self._path.is_file() and self._opened().holds(deletions))
+        """As of the file; without one nothing. Raises JournalError, or TimeoutError."""
+        await self._followed(lambda book: book.supersede(deletions, before=before, now=self.now()))
 
     async def outdate(self, newer: Sequence[Deletion], *, before: float) -> None:
         """As of the file. Raises JournalError, or TimeoutError."""
@@ -440,8 +434,12 @@ class Journal:
         await self._work.run(lambda: self._opened().removed(points))
 
     async def doubt(self, deletions: Sequence[Deletion], *, before: float) -> list[int]:
-        """As of the file. Raises JournalError, or TimeoutError."""
-        return await self._work.run(lambda: self._opened().doubt(deletions, before=before))
+        """As of the file; without one nothing. Raises JournalError, or TimeoutError."""
+        return await self._followed(lambda book: book.doubt(deletions, before=before, now=self.now())) or []
+
+    async def _followed(self, work: Callable[[Book], T]) -> T | None:
+        """Deletions make no file."""
+        return await self._work.run(lambda: work(self._opened()) if self._path.is_file() else None)
 
     async def believe(self, numbers: Sequence[int], *, before: float) -> None:
         """As of the file. Raises JournalError, or TimeoutError."""

@@ -54,6 +54,7 @@ class Wire:
     name = ""
     lags = False
     is_partial = True
+    is_comparing = False
     host = ""
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
@@ -83,6 +84,15 @@ class Wire:
     def read(self, single: Any) -> Point:
         """Of such a point."""
         raise NotImplementedError
+
+    def is_deletion(self, request: Request) -> bool:
+        return request.method == "DELETE" or request.path.endswith("/delete")
+
+    def compares(self, seen: Points, now: Points) -> bool:
+        """Whether a removal of points that were seen so takes no change with it. One by ids alone takes any, one that compares payloads those of vectors."""
+        if self.is_comparing:
+            return all(now.get(each, point).axis == point.axis for each, point in seen.items())
+        return all(now.get(each, point) == point for each, point in seen.items())
 
     def id_of(self, identifier: bytes) -> int:
         """Of an id in the journal."""
@@ -123,6 +133,7 @@ def axis_of(vector: Sequence[float]) -> int:
 
 class Qdrant(Wire):
     name = "qdrant"
+    is_comparing = True
     path = "/collections/c"
     done = plain({"result": {"operation_id": 7, "status": "completed"}, "status": "ok", "time": 0})
 
@@ -219,12 +230,6 @@ class Qdrant(Wire):
         return Point(single["id"], single["payload"]["text"], single["payload"]["n"], axis_of(single["vector"]))
 
 
-class LaggingQdrant(Qdrant):
-    """As behind replicas."""
-
-    lags = True
-
-
 class Pinecone(Wire):
     name = "pinecone"
     lags = True
@@ -301,6 +306,7 @@ class Pinecone(Wire):
 
 class Chroma(Wire):
     name = "chroma"
+    is_comparing = True
     path = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
 
     def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
@@ -550,7 +556,6 @@ class Weaviate(Wire):
 
 WIRES: Mapping[str, Callable[[], Wire]] = {
     "qdrant": Qdrant,
-    "lagging": LaggingQdrant,
     "pinecone": Pinecone,
     "chroma": Chroma,
     "milvus": Milvus,
