@@ -94,7 +94,7 @@ def run(arguments: Arguments, *, now: Callable[[], float] = time.time) -> int:
                 output_console().print(said)
             if arguments.apply:
                 refused = _apply(book, newest, arguments, now())
-                _restore(book, changed, arguments)
+                _restore(book, changed, arguments, now())
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
                     return 1
@@ -157,6 +157,8 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=at)
                         missing = book.rows([head.number for head in batch if head.id not in present])
+                        # The gate hears of it before reads show it.
+                        book.note(collection, partition, [row.id for row in missing if row.id != NO_ID], at=at)
                         taken = _stored(points, missing, refused)
                         book.undone(row.number for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
@@ -184,7 +186,7 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
     return list(rows)
 
 
-def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
+def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -> None:
     """``heads``: of points that were changed, latest first: one may have been changed several times."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
@@ -194,7 +196,8 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                if _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
+                is_seen = not book.unseen(collection, row.partition, [row.id], at=at)
+                if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1

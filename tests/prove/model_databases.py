@@ -161,7 +161,7 @@ class Qdrant(Wire):
             "POST", f"{self.path}/points/payload?wait=true", plain({"payload": {"n": number}, "points": [point.id]})
         )
 
-    def answer(self, request: Request, points: Points) -> Answer:
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.method == "GET":
             return plain(
                 {"result": {"config": {"params": {"vectors": {"size": SIZE, "distance": "Cosine"}}}}, "status": "ok"}
@@ -259,7 +259,7 @@ class Pinecone(Wire):
         )
         return Request("POST", "/vectors/update", plain({"id": f"v{point.id}", "namespace": "n", **what}))
 
-    def answer(self, request: Request, points: Points) -> Answer:
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.path == "/vectors/fetch":
             ids = [int(value[1:]) for name, value in parse_qsl(urlsplit(request.target).query) if name == "ids"]
             return plain(
@@ -367,7 +367,7 @@ class Chroma(Wire):
 
     def _chosen(self, body: Any) -> Callable[[Point], bool]:
         conditions = body.get("where") or {}
-        each_of = conditions["$and"] if "$and" in conditions else [conditions] if conditions else []
+        each_of = conditions.get("$and", [conditions] if conditions else [])
         text = (body.get("where_document") or {}).get("$contains", "")
 
         def is_chosen(each: Point) -> bool:
@@ -507,7 +507,7 @@ class Weaviate(Wire):
         )
         return Request("PATCH", f"/v1/objects/Docs/{self._uuid(point.id)}", plain({"class": "Docs", **what}))
 
-    def answer(self, request: Request, points: Points) -> Answer:
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.path == "/v1/schema/Docs":
             if request.method == "DELETE":
                 return b"", dropping(lambda _: True)

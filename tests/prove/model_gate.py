@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, redirect_stdout, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -44,7 +45,7 @@ from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.writes.events import Feed
 from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
-from vecsieve.proxy.writes.journal import Book, Journal
+from vecsieve.proxy.writes.journal import Book, Journal, Kind
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "skip": {"mode": "skip"},
@@ -54,8 +55,11 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "reject": {"mode": "reject"},
 }
 IDS, NUMBERS = (1, 2, 3), (0, 1)
-EPISODE = 60  # steps, after which all begins anew: what fails is short enough to be read
-TICK, LAG = 0.1, 1.0
+EPISODE = 80  # steps, after which all begins anew: what fails is short enough to be read
+TICK, LAG = 0.05, 1.0
+# How often a request goes on at a step: alone for a while, or by turns with another.
+TURNS = (1, 1, 2, 4, 8, 16)
+CLIENT: ContextVar[int] = ContextVar("client")
 SEED = 35
 T = TypeVar("T")
 
@@ -71,7 +75,8 @@ class OutsideError(BaseException):
 @dataclass(slots=True, eq=False)
 class Op:
     """What a client asked for. ``points``: of an upsert by id. ``ids``, ``number``: of a deletion; neither: of all. ``end``: when it was answered, or its
-    process killed; ``is_done``: whether it was acknowledged. ``hit``: whether a partial update found its point.
+    process killed; ``is_done``: whether it was acknowledged. ``hit``: whether a partial update found its point. ``sent``: when it reached the
+    database, a place in its `texts`.
     """
 
     kind: str
@@ -83,6 +88,7 @@ class Op:
     end: int | None = None
     is_done: bool = False
     hit: bool = False
+    sent: int = 0
 
     def concerns(self, identifier: int) -> bool:
         if self.kind == "upsert":
@@ -166,6 +172,7 @@ class Database:
         self.wire, self._clock = wire, clock
         self.points: Points = {}
         self.queue: list[Apply] = []
+        self.texts: list[tuple[float, set[str]]] = [(0.0, set())]  # stored from then on
         self._past: list[tuple[float, Points]] = []
 
     @property
@@ -193,6 +200,7 @@ class Database:
 
     def step(self) -> None:
         self.queue.pop(0)(self.points)
+        self.texts.append((self._clock(), {each.text for each in self.points.values()}))
         if self.wire.lags:
             self._past.append((self._clock(), dict(self.points)))
 
@@ -202,13 +210,24 @@ class Database:
         if isinstance(found, bytes):
             return found
         body, apply = found
+        if op is not None:
+            op.sent = len(self.texts) - 1
         if op is not None and op.ids:
             op.hit = op.ids[0] in self.at_last
         self.do(apply, is_waited=request.is_waited)
         return body
 
     def clear(self) -> None:
-        self.points, self.queue, self._past = {}, [], [(-LAG, {})]
+        self.points, self.queue, self._past, self.texts = {}, [], [(-LAG, {})], [(0.0, set())]
+
+    def said(self, since: int) -> set[str]:
+        """The texts that were stored at a moment since then, a place in ``texts``; as far as reads show them."""
+        until = self.texts[since][0] - LAG
+        first = since
+        while self.wire.lags and first and self.texts[first][0] > until:
+            first -= 1
+        now = (each.text for each in self.at_last.values())
+        return set[str]().union(*(texts for _, texts in self.texts[first:]), now)
 
 
 class Stored(undo.RestorablePoints):
@@ -280,14 +299,14 @@ class Inline:
 
 @dataclass(slots=True, kw_only=True)
 class Exchange:
-    """One request of a client, at the gate."""
+    """One request of a client, at the gate. ``seen``: by its last read since the write was answered."""
 
     world: World
     request: Request
     operation: Operation
     op: Op
     client_timeout_seconds: float | None = None
-    seen: Points = field(default_factory=dict)
+    seen: Points | None = None
 
     @property
     def plain(self) -> bytes:
@@ -296,9 +315,7 @@ class Exchange:
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         request = Request(question.method, question.target, question.body)
         if not self.world.wire.is_deletion(request):
-            body = await self.world.asked(request)
-            self.seen = dict(self.world.database.seen)
-            return body
+            return await self.world.asked(request, exchange=self)
         return await self.world.asked(request, seen=self.seen)
 
     async def again(self, body: bytes, *, seconds: float) -> bytes:
@@ -362,6 +379,7 @@ class World:
         self.told: list[str] = []
         self.moment = 0
         self.parked: list[asyncio.Future[None]] = []
+        self.owners: dict[asyncio.Future[None], int] = {}
         self.asking: set[asyncio.Future[None]] = set()
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Going | None = None
@@ -377,15 +395,20 @@ class World:
         """Wait until it is this one's turn. ``is_asking``: the database, which may break off."""
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.parked.append(parked)
+        self.owners[parked] = CLIENT.get()
         if is_asking:
             self.asking.add(parked)
         await parked
 
-    async def asked(self, request: Request, op: Op | None = None, *, seen: Points | None = None) -> bytes:
-        """``seen``: by the gate, before it removes points."""
+    async def asked(
+        self, request: Request, op: Op | None = None, *, seen: Points | None = None, exchange: Exchange | None = None
+    ) -> bytes:
+        """``seen``: by the gate, before it removes points. ``exchange``: sees what a read does."""
         await self.turn(is_asking=True)
         if seen is not None and not self.wire.compares(self._victims(request, seen), self.database.at_last):
             raise OutsideError
+        if exchange is not None:
+            exchange.seen = dict(self.database.seen)
         try:
             body = self.database.answer(request, op)
         except LookupError:
@@ -409,24 +432,34 @@ class World:
         drawn = self.chance.random()
         if drawn < 0.02:
             await self._kill()
-        elif drawn < 0.05:
+        elif drawn < 0.06:
             self._undo()
-        elif drawn < 0.09:
+        elif drawn < 0.08:
             self._sweep()
-        elif drawn < 0.11 and (asking := [each for each in self.parked if each in self.asking]):
+        elif drawn < 0.09 and (asking := [each for each in self.parked if each in self.asking]):
             self.told.append("the database breaks off")
             cut = self.chance.choice(asking)
             self.parked.remove(cut)
             cut.set_exception(LostReplyError(FailOpen.OVERFETCH_RESET))
-        elif drawn < 0.15 and self.database.queue:
+        elif drawn < 0.10 and self.database.queue:
             self.told.append("the database works on")
             self.database.step()
         elif idle and (drawn < 0.4 or not self.parked):
             self._start(self.chance.choice(idle))
         elif self.parked:
-            self.parked.pop(self.chance.randrange(len(self.parked))).set_result(None)
+            await self._resumed(self.owners[self.chance.choice(self.parked)])
         await self._settled()
         self.check()
+
+    async def _resumed(self, client: int) -> None:
+        for _ in range(self.chance.choice(TURNS)):
+            own = [each for each in self.parked if self.owners[each] == client and not each.done()]
+            if not own:
+                return
+            parked = self.chance.choice(own)
+            self.parked.remove(parked)
+            parked.set_result(None)
+            await self._settled()
 
     async def _settled(self) -> None:
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # - until all wait
@@ -503,19 +536,19 @@ class World:
 
     def _start(self, client: int) -> None:
         drawn, chance = self.chance.random(), self.chance
-        if drawn < 0.62:
+        if drawn < 0.55:
             count = 1 if chance.random() < 0.6 else 2
             points = [self._point(each) for each in chance.sample(IDS, count)]
             op = Op("upsert", self.moment, points={each.id: each for each in points})
-            request = self.wire.upsert(points, waits=chance.random() < 0.6)
+            request = self.wire.upsert(points, waits=chance.random() < 0.5)
             work = self._upsert(client, op, request)
-        elif drawn < 0.74:
+        elif drawn < 0.73:
             op = Op("delete", self.moment, ids=[chance.choice(IDS)])
             work = self._delete(client, op, self.wire.delete(op.ids or ()))
-        elif drawn < 0.82:
+        elif drawn < 0.78:
             op = Op("filter", self.moment, number=chance.choice(NUMBERS))
             work = self._delete(client, op, self.wire.delete_where(op.number or 0))
-        elif drawn < 0.86:
+        elif drawn < 0.81:
             op = Op("all", self.moment)
             work = self._delete(client, op, self.wire.recreate())
         elif self.wire.is_partial:
@@ -526,6 +559,7 @@ class World:
         else:
             return
         self.model.ops.append(op)
+        CLIENT.set(client)
         self.clients[client] = asyncio.create_task(work)
 
     def _point(self, identifier: int) -> Point:
@@ -549,12 +583,13 @@ class World:
         gate, policy = self.gate, self.policy
         change = await gate.changed(exchange, policy, query=request.target[len(request.path) :])
         try:
+            op.sent = len(self.database.texts) - 1
             if change is not None and change.answer is not None:
                 if not change.left_out:
                     self.model.ops.remove(op)
                     self._over(client, op, "refusal")
                     return
-                await gate.settle(change, exchange, policy, is_success=True)
+                change = await gate.settle(change, exchange, policy, is_success=True)
             else:
                 body = request.body if change is None or change.body is None else change.body
                 try:
@@ -563,13 +598,18 @@ class World:
                     if change is not None:
                         await gate.settle(change, exchange, policy, is_success=False)
                     raise
+                exchange.seen = None
                 if change is not None:
                     told = gate.answer(change, answer)
-                    await gate.settle(change, exchange, policy, is_success=told is not None, told=told)
+                    change = await gate.settle(change, exchange, policy, is_success=told is not None, told=told)
         except (LostReplyError, UpstreamExchangeError):
             self._over(client, op, "failure")
             return
         self._over(client, op, "answer" if change is not None else "answer without a verdict", is_done=True)
+        left_out = [self.wire.id_of(row.id) for row in change.left_out if row.kind == Kind.LEFT_OUT] if change else []
+        for point in [op.points[each] for each in left_out]:
+            if point.text not in self.database.said(op.sent):
+                raise FoundError(f"{_one(point)} was acknowledged, and no point says so: {self._shown()}")
 
     async def _delete(self, client: int, op: Op, request: Request) -> None:
         self.told.append(f"client {client} begins {_words(op)}")
@@ -621,7 +661,8 @@ class World:
         for identifier in IDS:
             wanted, found = self.model.definite(identifier), stored.get(identifier)
             if wanted is not None and not self.model.is_kept(wanted, found):
-                if not any(key == identifier and self.model.is_kept(wanted, point) for key, point in held):
+                is_held = any(key == identifier and self.model.is_kept(wanted, point) for key, point in held)
+                if not is_held:
                     raise FoundError(f"{_one(wanted)} is neither stored nor in the journal: {self._shown()}")
             if found is not None and found.text not in self.model.may_say(identifier):
                 raise FoundError(f"{_one(found)} is stored, which was deleted or replaced: {self._shown()}")
