@@ -56,6 +56,12 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 IDS, NUMBERS = (1, 2, 3), (0, 1)
 EPISODE = 80  # steps, after which all begins anew: what fails is short enough to be read
+# How often each happens at a step, and of what clients begin.
+RATES = {
+    "kill": 0.015, "undo": 0.05, "sweep": 0.015, "break": 0.015, "work": 0.02, "begin": 0.3, "go on": 0.6,
+    "upsert": 0.55, "delete": 0.17, "filter": 0.05, "all": 0.03, "change": 0.2,
+}  # fmt: skip
+OPS = ("upsert", "delete", "filter", "all", "change")
 TICK, LAG = 0.05, 1.0
 # How often a request goes on at a step: alone for a while, or by turns with another.
 TURNS = (1, 1, 2, 4, 8, 16)
@@ -375,6 +381,15 @@ class World:
 
     def reset(self, seed: str) -> None:
         self.chance = random.Random(seed)
+        # Each episode has its own habits: what one does often leads to what another never sees.
+        often = {name: rate * self.chance.choice((0.1, 1.0, 1.0, 3.0)) for name, rate in RATES.items()}
+        self.rates = {
+            **often,
+            "begin": RATES["begin"],
+            "go on": RATES["go on"],
+            "waits": self.chance.choice((0.2, 0.8, 1.0)),
+        }
+        self.ids = self.chance.choice((IDS, IDS[:2], IDS[:2]))
         self.model = Model(is_united=self.mode == "united")
         self.told: list[str] = []
         self.moment = 0
@@ -429,25 +444,31 @@ class World:
         self.clock.advance(TICK)
         idle = [each for each, task in self.clients.items() if task is None]
         self.parked = [each for each in self.parked if not each.done()]
-        drawn = self.chance.random()
-        if drawn < 0.02:
-            await self._kill()
-        elif drawn < 0.06:
-            self._undo()
-        elif drawn < 0.08:
-            self._sweep()
-        elif drawn < 0.09 and (asking := [each for each in self.parked if each in self.asking]):
-            self.told.append("the database breaks off")
-            cut = self.chance.choice(asking)
-            self.parked.remove(cut)
-            cut.set_exception(LostReplyError(FailOpen.OVERFETCH_RESET))
-        elif drawn < 0.10 and self.database.queue:
-            self.told.append("the database works on")
-            self.database.step()
-        elif idle and (drawn < 0.4 or not self.parked):
-            self._start(self.chance.choice(idle))
-        elif self.parked:
-            await self._resumed(self.owners[self.chance.choice(self.parked)])
+        asking = [each for each in self.parked if each in self.asking]
+        events: dict[str, bool] = {
+            "kill": True, "undo": True, "sweep": not self.database.queue, "break": bool(asking),
+            "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked),
+        }  # fmt: skip
+        names = [name for name, is_possible in events.items() if is_possible]
+        match self.chance.choices(names, [self.rates[name] for name in names])[0]:
+            case "kill":
+                await self._kill()
+            case "undo":
+                self._undo()
+            case "sweep":
+                self._sweep()
+            case "break":
+                self.told.append("the database breaks off")
+                cut = self.chance.choice(asking)
+                self.parked.remove(cut)
+                cut.set_exception(LostReplyError(FailOpen.OVERFETCH_RESET))
+            case "work":
+                self.told.append("the database works on")
+                self.database.step()
+            case "begin":
+                self._start(self.chance.choice(idle))
+            case "go on":
+                await self._resumed(self.owners[self.chance.choice(self.parked)])
         await self._settled()
         self.check()
 
@@ -535,26 +556,26 @@ class World:
     # What clients do.
 
     def _start(self, client: int) -> None:
-        drawn, chance = self.chance.random(), self.chance
-        if drawn < 0.55:
-            count = 1 if chance.random() < 0.6 else 2
-            points = [self._point(each) for each in chance.sample(IDS, count)]
-            op = Op("upsert", self.moment, points={each.id: each for each in points})
-            request = self.wire.upsert(points, waits=chance.random() < 0.5)
-            work = self._upsert(client, op, request)
-        elif drawn < 0.73:
-            op = Op("delete", self.moment, ids=[chance.choice(IDS)])
+        chance = self.chance
+        (kind,) = chance.choices(list(OPS), [self.rates[each] for each in OPS])
+        if kind == "upsert":
+            count = min(len(self.ids), 1 if chance.random() < 0.6 else 2)
+            points = [self._point(each) for each in chance.sample(self.ids, count)]
+            op = Op(kind, self.moment, points={each.id: each for each in points})
+            work = self._upsert(client, op, self.wire.upsert(points, waits=chance.random() < self.rates["waits"]))
+        elif kind == "delete":
+            op = Op(kind, self.moment, ids=[chance.choice(self.ids)])
             work = self._delete(client, op, self.wire.delete(op.ids or ()))
-        elif drawn < 0.78:
-            op = Op("filter", self.moment, number=chance.choice(NUMBERS))
+        elif kind == "filter":
+            op = Op(kind, self.moment, number=chance.choice(NUMBERS))
             work = self._delete(client, op, self.wire.delete_where(op.number or 0))
-        elif drawn < 0.81:
-            op = Op("all", self.moment)
+        elif kind == "all":
+            op = Op(kind, self.moment)
             work = self._delete(client, op, self.wire.recreate())
         elif self.wire.is_partial:
-            point, is_axis = self._point(chance.choice(IDS)), chance.random() < 0.5
+            point, is_axis = self._point(chance.choice(self.ids)), chance.random() < 0.6
             number, axis = (None, chance.randrange(4)) if is_axis else (point.number, None)
-            op = Op("change", self.moment, ids=[point.id], number=number, axis=axis)
+            op = Op(kind, self.moment, ids=[point.id], number=number, axis=axis)
             work = self._change(client, op, self.wire.change(point, number=number, axis=axis))
         else:
             return
@@ -564,6 +585,10 @@ class World:
 
     def _point(self, identifier: int) -> Point:
         text = self.chance.randrange(2)
+        if self.mode == "united" and self.chance.random() < 0.8:
+            # Less than what is stored: the merged number is another than its own.
+            number = int(all(each.text != TEXTS[text] for each in self.database.points.values()))
+            return Point(identifier, TEXTS[text], number, text)
         return Point(identifier, TEXTS[text], self.chance.choice(NUMBERS), text)
 
     def _head(self, request: Request) -> RequestHead:
