@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from prove.model_databases import TEXTS, WIRES, Answer, Apply, Point, Points, Request, Wire
+from prove.model_databases import TEXTS, WIRES, Answer, Apply, Point, Points, Request, Wire, dropping, storing
 from support.clocks import ManualClock
 from support.toy_exchange import toys
 from vecsieve.adapters.backends import BACKENDS
@@ -36,6 +36,7 @@ from vecsieve.adapters.contract import Operation, Question, RequestHead
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.pairs.store import Going
+from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import Whole, mark_of
 from vecsieve.proxy.jobs.sweep import applying
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
@@ -236,7 +237,7 @@ class Database:
         return set[str]().union(*(texts for _, texts in self.texts[first:]), now)
 
 
-class Stored(undo.RestorablePoints):
+class Stored(RestorablePoints):
     """The points for `undo` and `sweep`."""
 
     def __init__(self, database: Database, form: Any, partition: bytes) -> None:
@@ -262,14 +263,14 @@ class Stored(undo.RestorablePoints):
 
     def delete(self, points: Sequence[Whole]) -> None:
         gone = {self._wire.id_of(each.key) for each in points}
-        self._database.do(lambda held: [held.pop(each, None) for each in gone] and None)
+        self._database.do(dropping(lambda each: each.id in gone))
 
     def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         return frozenset(key for key in keys if self._wire.id_of(key) in self._database.seen)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
         each = [self._wire.read(json.loads(body)) for body in bodies]
-        self._database.do(lambda held: held.update({one.id: one for one in each}))
+        self._database.do(storing(each))
 
     def stored(self, partition: bytes, each: Any) -> bytes | None:
         return next((found.body for found in self.whole([each])), None)
@@ -520,7 +521,7 @@ class World:
         stored = Stored(self.database, form, self.place[1])
 
         class Arguments(undo.Arguments):
-            def points(self, _collection: str) -> undo.RestorablePoints:
+            def points(self, _collection: str) -> RestorablePoints:
                 return stored
 
         with redirect_stdout(StringIO()):
@@ -559,8 +560,11 @@ class World:
         chance = self.chance
         (kind,) = chance.choices(list(OPS), [self.rates[each] for each in OPS])
         if kind == "upsert":
-            count = min(len(self.ids), 1 if chance.random() < 0.6 else 2)
-            points = [self._point(each) for each in chance.sample(self.ids, count)]
+            # Mostly of ids that are free: copies are left out only under these.
+            free = [each for each in self.ids if each not in self.database.points]
+            ids = free if free and chance.random() < 0.7 else self.ids
+            count = min(len(ids), 1 if chance.random() < 0.6 else 2)
+            points = [self._point(each) for each in chance.sample(ids, count)]
             op = Op(kind, self.moment, points={each.id: each for each in points})
             work = self._upsert(client, op, self.wire.upsert(points, waits=chance.random() < self.rates["waits"]))
         elif kind == "delete":
@@ -584,7 +588,8 @@ class World:
         self.clients[client] = asyncio.create_task(work)
 
     def _point(self, identifier: int) -> Point:
-        text = self.chance.randrange(2)
+        said = [TEXTS.index(each.text) for each in self.database.points.values()]
+        text = self.chance.choice(said) if said and self.chance.random() < 0.6 else self.chance.randrange(2)
         if self.mode == "united" and self.chance.random() < 0.8:
             # Less than what is stored: the merged number is another than its own.
             number = int(all(each.text != TEXTS[text] for each in self.database.points.values()))

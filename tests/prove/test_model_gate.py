@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from prove.model_databases import WIRES
-from prove.model_gate import MODES, FoundError, Model, Op, Point, played
+from prove.model_databases import WIRES, Point
+from prove.model_gate import MODES, FoundError, Model, Op, played
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.writes.deletions import Deletions, Doubted
 from vecsieve.proxy.writes.journal import Book
