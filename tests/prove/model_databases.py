@@ -214,7 +214,8 @@ class Qdrant(Wire):
         def holds(condition: Any, each: Point) -> bool:
             if "has_id" in condition:
                 return each.id in condition["has_id"]
-            return {"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"]
+            is_equal: bool = {"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"]
+            return is_equal
 
         def matches(clause: Any, each: Point) -> bool:
             if "should" in clause:
