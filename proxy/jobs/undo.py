@@ -157,9 +157,9 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=at)
                         missing = book.rows([head.number for head in batch if head.id not in present])
-                        # The gate hears of it before reads show it.
-                        book.note(collection, partition, [row.id for row in missing if row.id != NO_ID], at=at)
                         taken = _stored(points, missing, refused)
+                        # The gate hears of it before reads show it.
+                        book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=at)
                         book.undone(row.number for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))

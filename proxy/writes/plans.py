@@ -18,12 +18,14 @@ from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
 from vecsieve.adapters.writes import PLAIN, LeavesPointsOut, MergesPoints, NewPoints
 
 from ..search.policy import ResolvedPolicy
+from ..selection.reading.text import text_of as text_read
 from ..telemetry.labels import WriteTier
 from .events import EventPoint
 from .facts import ALL, differing, facts_of, unites
+from .holding import holds
 from .journal import NO_ID, Kind, LeftOut
 from .judging import Verdict
-from .merging import Copy, Settled, ignored_of, settled, text_path
+from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
 
 TOLD = 5  # copies that the message of a refusal names
 
@@ -121,6 +123,8 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
             at = places.get(holder)
             if at in found or (at is None and holder not in known.holders):
                 continue  # it goes itself, or is gone
+            if at is None and not payloads.holds(row, holder, known.holders):
+                continue  # it says something else by now
             if ALL in ignored:
                 found[row] = holder
                 break
@@ -148,6 +152,11 @@ class _Payloads:
         if identifier not in self._read:
             self._read[identifier] = self._form.payload_of(json.loads(known[identifier]))
         return self._read[identifier]
+
+    def holds(self, row: int, holder: bytes, known: Mapping[bytes, bytes]) -> bool:
+        """Whether a stored point still has the text for which it was found."""
+        own, theirs = (text_of(each, self._texts) for each in (self.of(row), self.stored(holder, known)))
+        return not own or own == theirs or (bool(theirs) and holds(text_read(theirs), [text_read(own)]))
 
     def differ(
         self, one: Mapping[str, object], other: Mapping[str, object], ignored: Sequence[str], *, is_united: bool

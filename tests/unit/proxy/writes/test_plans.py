@@ -146,10 +146,13 @@ def test_of_several_points_that_hold_a_text_the_one_with_its_facts_stands_for_it
 
 
 def test_where_all_fields_may_differ_payloads_are_not_compared() -> None:
-    write = told((point(2, file="a"), 9))
-    assert noted(skipped(write, Known(own={}, holders={b"9": b"not read"}), ignore=("*",))) == [
-        ("left_out", b"2", b"9")
-    ]
+    write = told((point(2, SAME, file="a"), 9))
+    assert noted(skipped(write, known(write, point(9, SAME, file="b")), ignore=("*",))) == [("left_out", b"2", b"9")]
+
+
+def test_an_original_that_says_something_else_by_now_leaves_nothing_out() -> None:
+    write = told((point(2, SAME), 9))
+    assert not skipped(write, known(write, point(9, "quite another text by now"))).rows
 
 
 def test_points_whose_ids_the_database_makes_are_not_merged() -> None:
