@@ -212,7 +212,7 @@ _WEAVIATE = Backend(
         dialect=WeaviateDialect,
         reshaped=weaviate.reshaped,
         writes=WeaviateRestWrites,
-        deletes=Deletes(weaviate_deletions.over_rest, weaviate_deletions.of_body),
+        deletes=Deletes(weaviate_deletions.over_rest, weaviate_deletions.of_body, is_described=True),
     ),
     grpc=Transport(
         adapter=WeaviateGrpc,
@@ -220,7 +220,7 @@ _WEAVIATE = Backend(
         reshaped=weaviate.reshaped_over_grpc,
         unary=weaviate.UNARY,
         writes=WeaviateGrpcWrites,
-        deletes=Deletes(weaviate_deletions.over_grpc, weaviate_deletions.of_message),
+        deletes=Deletes(weaviate_deletions.over_grpc, weaviate_deletions.of_message, is_described=True),
         asks_over_rest=True,
     ),
     operations=(weaviate.SEARCH,),

@@ -237,9 +237,13 @@ class _Writes:
     def shows(self, points: NewPoints, query: str, /) -> bool:
         return self.waits(points, query) and not self.reads_lag
 
-    def shows_unread(self, _query: str, _body: bytes, /) -> bool:
+    def shows_unread(self, _query: str, _body: bytes, known: object | None, /) -> bool:
         """Most databases answer when a write is in their log."""
-        return not self.reads_lag
+        return not self.lags(known)
+
+    def lags(self, _known: object | None, /) -> bool:
+        """Most collections are all alike."""
+        return self.reads_lag
 
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""

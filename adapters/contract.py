@@ -117,7 +117,8 @@ class Needs:
 
     ``vector_name``: the vector to compare by, from the policy; None lets the adapter choose. ``vector_hint``: an earlier
     ``Pool.vector_name`` of this collection, used only if the request names no dense vector. ``vectors``: False if the vectors are already
-    known; an adapter may fetch them nevertheless. ``Pool.compared_by`` then names the vector that it would have fetched. ``values``: False
+    known, or not needed; an adapter may fetch them nevertheless. ``query``: False if nobody reads the query's vector; an adapter may read it
+    nevertheless. ``Pool.compared_by`` then names the vector that it would have fetched. ``values``: False
     if the values of optional fields are already known; they are then neither added nor read, and the call's needs have none. Never used for
     an adapter whose pools have no versions. ``lookups``: vectors missing from the reply will be fetched by id, if the adapter supports it.
     ``payload_fields``: top-level payload keys, in the order of ``Pool.fields``; a search that cannot return them is bypassed.
@@ -130,6 +131,7 @@ class Needs:
     vector_name: str | None = None
     vector_hint: str | None = None
     vectors: bool = True
+    query: bool = True
     values: bool = True
     lookups: bool = False
     payload_fields: tuple[str, ...] = ()

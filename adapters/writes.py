@@ -130,8 +130,11 @@ class LeavesPointsOut(Protocol):
     def shows(self, points: NewPoints, query: str) -> bool:
         """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
 
-    def shows_unread(self, query: str, body: bytes) -> bool:
-        """The same of a write that cannot be parsed, or was not read: ``body`` is then empty. Never raises."""
+    def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
+        """The same of a write that was not parsed. ``known``: as in ``WriteNeeds``. Never raises."""
+
+    def lags(self, known: object | None) -> bool:
+        """Whether reads of this collection may show for a while what was replaced or deleted. ``known``: as in ``WriteNeeds``."""
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""

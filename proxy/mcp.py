@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import aiohttp
@@ -164,7 +165,7 @@ def _search(places: Places, body: bytes) -> bytes:
                     f"vector: saw {vector.shape[1]} numbers, wanted {dimension}, the dimension of the collection"
                 )
             (found,) = source.neighbours(vector, count=asked.top_k)
-    except SourceError as error:
+    except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None
     results = [
         {"id": point.id, "distance": round(far, 6) if np.isfinite(far) else None, "payload": dict(point.payload)}
@@ -178,7 +179,7 @@ def _analyze(places: Places, body: bytes) -> bytes:
     try:
         with closing(opened(places.collection(asked.collection, asked.vector_name), places.environment)) as source:
             return as_json(analyze(source, _job(asked)))
-    except SourceError as error:
+    except (SourceError, SettingsError) as error:
         raise ToolError(str(error)) from None
 
 
@@ -262,11 +263,23 @@ def server_of(tools: tuple[Tool, ...]) -> Any:
     return Server("vecsieve", version=version("vecsieve"), on_list_tools=on_list_tools, on_call_tool=on_call_tool)
 
 
+class Lines(TextIOWrapper):
+    """Standard input, of whose lines none takes more than BODY_BYTES of memory: a longer one is an empty one, which the package passes over."""
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # - a base in C has another signature
+        line = piece = super().readline(BODY_BYTES)
+        while len(piece) == BODY_BYTES and not piece.endswith("\n"):
+            line, piece = "\n", super().readline(BODY_BYTES)
+        return line
+
+
 async def serve_stdio(server: Any) -> None:
     """Serve until standard input ends."""
+    import anyio
     from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (reading, writing):
+    lines = anyio.wrap_file(Lines(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+    async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
 
@@ -279,7 +292,7 @@ def guarded(app: Asgi, token: bytes | None) -> Asgi:
         scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
         given = dict(scope.get("headers") or ()).get(b"authorization", b"").decode("latin-1")
-        if scope["type"] == "http" and not is_held(token, given):
+        if scope["type"] != "lifespan" and not is_held(token, given):
             head = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 401, "headers": head})
             await send({"type": "http.response.body", "body": b""})
@@ -308,7 +321,7 @@ def serve_http(server: Any, at: Address, token: bytes | None) -> None:
     name = f"[{at.host}]" if ":" in at.host else at.host
     sys.stdout.write(f"vecsieve mcp listening on http://{name}:{listening.getsockname()[1]}{PATH}\n")
     sys.stdout.flush()
-    config = uvicorn.Config(guarded(app, token), log_level="warning", access_log=False)
+    config = uvicorn.Config(guarded(app, token), log_level="warning", access_log=False, ws="none")
     uvicorn.Server(config).run(sockets=[listening])
 
 

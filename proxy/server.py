@@ -47,6 +47,7 @@ from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry,
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
+from .writes.lock import held_alone
 
 LOGGER = logging.getLogger("vecsieve.instance")
 # Settings that need a restart: sockets, and pools and limits whose size is fixed at the start.
@@ -457,9 +458,11 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     token_in(settings.webhook.secret_file, SECRET_FILE)
     api_key_of(settings.memory.preload)
     keep_freed_blocks(glibc_mallopt())
-    if settings.workers > 1:
-        return serve_workers(source, settings, run_loop)
-    return run_loop(serve_alone(source, settings))
+    journal = settings.journal.path
+    with held_alone(None if journal is None else Path(journal)):  # before the fork: workers inherit it
+        if settings.workers > 1:
+            return serve_workers(source, settings, run_loop)
+        return run_loop(serve_alone(source, settings))
 
 
 def run_loop(main: Coroutine[None, None, int]) -> int:

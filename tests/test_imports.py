@@ -53,6 +53,7 @@ SHELL = NUMERIC | {
 }
 LAZY = {
     "mcp",
+    "anyio",
     "uvicorn",
     "chromadb",
     "daft",

@@ -462,7 +462,7 @@ def _remembered(body: bytes, name: str, needs: Needs) -> tuple[Search, Plan] | N
     if read is None:
         return None
     search, plan = read
-    return replace(search, query=usable(row(body[place[0] : place[1]]))), plan
+    return (replace(search, query=usable(row(body[place[0] : place[1]]))), plan) if needs.query else read
 
 
 @lru_cache(_SKELETONS)
@@ -470,7 +470,9 @@ def _skeleton(name: str, needs: Needs, before: bytes, size: int, behind: bytes) 
     """A search with zeros as numbers: only its query depends on them. None if they are not its whole query."""
     body = before + bytes(size) + behind
     search, plan = _read(body, (0, len(body)), LAYOUTS[name], needs, 0)
-    return (search, plan) if search.query is not None and search.query.nbytes == size else None
+    if search.query is None or search.query.nbytes != size:
+        return None
+    return (search, plan) if needs.query else (replace(search, query=None), plan)
 
 
 def dense_at(body: bytes, ranking: Ranking, layout: Layout) -> npt.NDArray[np.float32] | None:

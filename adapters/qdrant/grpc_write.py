@@ -279,7 +279,7 @@ class QdrantGrpcWrites(GrpcWrites):
             return None
         return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
 
-    def shows_unread(self, _query: str, body: bytes) -> bool:
+    def shows_unread(self, _query: str, body: bytes, _known: object | None) -> bool:
         try:
             wait = only(fields(body), _WAIT, VARINT)
             return wait is not None and bool(unsigned(body, wait))

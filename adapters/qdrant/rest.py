@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import overload
 from urllib.parse import quote
 
@@ -17,8 +18,18 @@ import msgspec
 import numpy as np
 
 from ..base import Keep, NotingAdapter, own
-from ..contract import Listed, MalformedReplyError, Named, Needs, Pool, Question, SearchCall
-from ..wire.json import Span, cuts, members
+from ..contract import (
+    FIELD_BYTES,
+    Allowance,
+    Listed,
+    MalformedReplyError,
+    Named,
+    Needs,
+    Pool,
+    Question,
+    SearchCall,
+)
+from ..wire.json import Span, cuts, each_last_values, members
 from ..wire.json_vectors import Edit, kept_inside, set_aside
 from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
@@ -121,7 +132,7 @@ def _path(collection: str) -> str:
     return f"/collections/{quote(collection, safe='')}"
 
 
-# A lean reply answers a request without vectors and without added payload keys. It has at most a fifth of the size of one with vectors, and
+# A lean reply answers a request without vectors and without required payload keys. It has at most a fifth of the size of one with vectors, and
 # reading it member by member would take most of a search's time. msgspec checks the grammar (it refuses a lone surrogate) and that a point
 # has no other members; a pattern then finds each point at the byte where the previous one ended, and its payload there. Any reply that
 # differs in a byte is left to rest_reply, which reads any order and white space.
@@ -131,6 +142,7 @@ _HEAD = re.compile(
 )
 _OPENINGS = {True: b'{"result":{"points":[', False: b'{"result":['}
 _BESIDE = b'"result"'
+_ESCAPE = b"\\u"
 _ABSENT = msgspec.Raw()
 
 
@@ -186,11 +198,12 @@ class LeanPoints(Sequence[Point]):
 
 def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument] | None:
     """The pool of the only search and the document; None for a reply of any other kind."""
-    if request.batch is not None or needs.vectors or needs.payload_fields or needs.optional_fields:
+    if request.batch is not None or needs.vectors or needs.payload_fields:
         return None
     (plan,) = request.plans
     opening = _OPENINGS[request.in_object]
-    if plan.name is None or not body.startswith(opening):
+    # An escape in a payload that is read may be half a surrogate pair, which is replaced first.
+    if plan.name is None or not body.startswith(opening) or (needs.optional_fields and _ESCAPE in body):
         return None
     try:
         points = _QUERIED.decode(body).result.points if request.in_object else _LISTED.decode(body).result
@@ -209,7 +222,9 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     pool = Pool(
         scores=np.array([point.score for point in points], dtype=np.float64),
         vectors=np.empty((len(points), 0), np.float32),
-        fields=((),) * len(points),
+        fields=_lean_fields(points, needs.optional_fields),
+        payloads=partial(_lean_payloads, points),
+        is_cut=plan.payload.is_cut,
         ids=ids,
         versions=versions,
         compared_by=plan.name,
@@ -218,6 +233,17 @@ def parse_lean(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool
     source = set_aside(body, ())
     document = ReplyDocument(source=source, text=body, lists=(ranked,), is_escaped=False, is_null_style=False)
     return (pool,), document
+
+
+def _lean_fields(points: Sequence[_Point], fields: tuple[str, ...]) -> tuple[tuple[bytes | None, ...], ...]:
+    if not fields:
+        return ((),) * len(points)
+    payloads = [b"{}" if point.payload is _ABSENT else bytes(point.payload) for point in points]
+    return each_last_values(payloads, fields, Allowance(FIELD_BYTES))
+
+
+def _lean_payloads(points: Sequence[_Point], most: int) -> tuple[bytes | None, ...]:
+    return tuple([None if point.payload is _ABSENT else bytes(point.payload) for point in points[:most]])
 
 
 def _walked(body: bytes, points: Sequence[_Point], start: int) -> tuple[list[Span], list[tuple[bytes, bytes]]] | None:

@@ -274,6 +274,7 @@ class Document:
 # again as the query's vector. JSON's grammar is context-free: if the array contains only numbers, the request has the structure of the
 # shortened one.
 _PLACEHOLDER = b"[0]"
+_OF_ARRAYS = b"[]0123456789+-.eE, \t\r\n"
 LEAST_ARRAY = 64  # bytes
 LONGEST_REST = 4096
 REMEMBERED = 512  # clients' selectors and filters: 4 MB at most
@@ -310,12 +311,17 @@ def _read_aside(name: str, body: bytes, needs: Needs) -> _Read | None:
         return None
     check_dimensions(body, start, end)
     numbers = body[start:end]
-    (row,), (is_array,) = decode_matrix([numbers])
+    query = None
+    if needs.query:
+        (row,), (is_array,) = decode_matrix([numbers])
+        query = usable(row)
+    else:
+        is_array = not numbers.translate(None, _OF_ARRAYS)  # a number that is none is the database's to refuse
     if not is_array:
         return None
     (asked,), shortened = read.searches, read.document
     search = Search(
-        top_k=asked.top_k, offset=asked.offset, pages=asked.pages, query=usable(row), partition=asked.partition, is_cut=asked.is_cut
+        top_k=asked.top_k, offset=asked.offset, pages=asked.pages, query=query, partition=asked.partition, is_cut=asked.is_cut
     )  # fmt: skip
     document = Document(
         body=shortened.body, plans=shortened.plans, batch=None, in_object=shortened.in_object, aside=read.dense, numbers=numbers

@@ -446,8 +446,8 @@ class QdrantRestWrites(RestWrites):
         upsert = b'{"points":[%s]%s}' % (each, _behind(points))
         return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
 
-    def shows_unread(self, query: str, _: bytes) -> bool:
+    def shows_unread(self, query: str, _body: bytes, _known: object | None) -> bool:
         return "wait=true" in query[1:].split("&")
 
     def waits(self, _: NewPoints, query: str) -> bool:
-        return self.shows_unread(query, b"")
+        return self.shows_unread(query, b"", None)

@@ -17,10 +17,10 @@ from ..wire.protobuf import LENGTH, VARINT, fields, only, text, unsigned
 from ..writes import Deletion
 from .calls import BACKEND
 
-_OBJECT, _MATCHING, _GONE, _TENANTS = "object", "matching", "gone", "tenants"
+_OBJECT, MATCHING, _GONE, _TENANTS = "object", "matching", "gone", "tenants"
 _REST = {
     _OBJECT: re.compile(r"/v1/objects/(?:(?P<name>[^/]+)/)?(?P<id>[^/]+)/?"),
-    _MATCHING: re.compile(r"/v1/batch/objects/?"),
+    MATCHING: re.compile(r"/v1/batch/objects/?"),
     _GONE: re.compile(r"/v1/schema/(?P<name>[^/]+)/?"),
     _TENANTS: re.compile(r"/v1/schema/(?P<name>[^/]+)/tenants/?"),
 }
@@ -71,7 +71,16 @@ _COLLECTION, _DRY_RUN, _TENANT = 1, 4, 6
 
 def over_grpc(head: RequestHead) -> Operation | None:
     """Never raises."""
-    return Operation(backend=BACKEND, name=_MATCHING, collection="") if head.path == _GRPC else None
+    return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _GRPC else None
+
+
+def collection_of(body: bytes) -> str:
+    """The collection of a deletion over gRPC; "" for none. Never raises."""
+    try:
+        named = only(fields(body), _COLLECTION, LENGTH)
+        return "" if named is None else _stored(text(body, named))
+    except ValueError:
+        return ""
 
 
 def of_message(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:

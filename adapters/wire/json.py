@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -169,6 +169,20 @@ def last_values(
             for value in values
         ]
     )
+
+
+def each_last_values(
+    texts: Sequence[bytes], keys: tuple[str, ...], allowance: Allowance
+) -> tuple[tuple[bytes | None, ...], ...]:
+    """As ``last_values`` of each text."""
+    decoder = _reading(keys)
+    if decoder is _OBJECT or len(keys) > 1 or sum(map(len, texts)) > allowance.left_bytes:
+        return tuple([last_values(text, keys, allowance) for text in texts])
+    try:
+        found = [decoder.decode(text).m0 for text in texts]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return tuple([last_values(text, keys, allowance) for text in texts])
+    return tuple([(None,) if value is _ABSENT else (bytes(value),) for value in found])
 
 
 @lru_cache(maxsize=256)

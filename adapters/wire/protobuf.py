@@ -258,7 +258,7 @@ def held(data: bytes, span: Span) -> tuple[int, int]:
 
 
 _KEY, _VALUE = 1, 2
-_KEY_TAG = _KEY << 3 | LENGTH
+KEY_TAG = _KEY << 3 | LENGTH
 _VALUE_TAG = _VALUE << 3 | LENGTH
 
 
@@ -270,7 +270,7 @@ def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
     found: list[tuple[bytes, Span]] = []
     for span in spans:
         at, end = span
-        if end - at >= 4 and data[at] == _KEY_TAG and data[at + 1] < 0x80:
+        if end - at >= 4 and data[at] == KEY_TAG and data[at + 1] < 0x80:
             behind = at + 2 + data[at + 1]
             if behind + 1 < end and data[behind] == _VALUE_TAG:
                 size, value = data[behind + 1], behind + 2

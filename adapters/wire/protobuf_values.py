@@ -15,6 +15,7 @@ import orjson
 from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance
 from .protobuf import (
     FIXED64,
+    KEY_TAG,
     LENGTH,
     VARINT,
     Span,
@@ -86,6 +87,14 @@ class Wanted:
             return True
         return (self._nested if is_nested else self._plain).covers(size)
 
+    def may_be(self, data: bytes, span: Span) -> bool:
+        """Whether an entry may be a wanted one. Servers write the key first, and the length of a short one in a byte."""
+        at, end = span
+        if end - at < 4 or data[at] != KEY_TAG:
+            return True
+        size = data[at + 1]
+        return size > 0x7F or data[at + 2 : at + 2 + size] in self.known
+
     @property
     def is_cut(self) -> bool:
         """Whether a value was not covered."""
@@ -96,12 +105,12 @@ def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) 
     """The JSON of each wanted key of a map, None if absent. ``within``: the spans of its entries. The last value of a repeated key counts,
     as for all readers of protobuf. Raises ValueError.
     """
-    known = wanted.known
-    found = {key: span for key, span in entries(data, within) if key in known}
+    found = dict(entries(data, [span for span in within if wanted.may_be(data, span)]))
     spelled = {
         key: as_json(data, (start, end), schema)
         for key, (start, end) in found.items()
-        if wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
+        if key in wanted.known
+        and wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
     }
     return tuple(map(spelled.get, wanted.keys))
 

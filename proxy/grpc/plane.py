@@ -348,7 +348,9 @@ class Plane(grpc.GenericRpcHandler):
         return call.relayed
 
     async def _widened(self, call: Call, message: bytes, seconds: float, ending: Ending) -> Outcome:
-        call = replace(call, head=replace(call.head, path=ending.of(call.head.path)))
+        path = ending.of(call.head.path)
+        if path != call.head.path:
+            call = replace(call, head=replace(call.head, path=path))
         return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
     async def _asked(self, call: Call, question: Question, seconds: float, *, is_search: bool) -> Outcome:

@@ -249,7 +249,7 @@ SHAPE_BYTES = 1024  # of names; a client may send any number of fields
 
 def shape_of(raw: RawHeaders) -> Shape:
     """The shape of a client's head, or of a reply's."""
-    names = tuple([name for name, _ in raw])
+    names = next(zip(*raw, strict=True), ())
     found = _SHAPES.get(names)
     if found is None:
         found = Shape.of(names)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -29,11 +29,15 @@ from vecsieve.config.yaml_core import effective
 from ..process.talk import fault_of
 from ..runtime.files import bounded
 from ..search.collections.paths import judged, strings_of
+from ..search.collections.profiles import Profiles
 from ..search.collections.texts import shown
-from ..search.policy import Policies
+from ..search.policy import Policies, Rules
+
+T = TypeVar("T")
 
 SECONDS = 5.0  # seconds for a request and its answer
 LARGEST_BYTES = 4 * 1024 * 1024
+SLOW_SECONDS = 1.0
 POINTS = 10  # whose payloads show where the texts are
 
 
@@ -141,7 +145,10 @@ def run(arguments: Arguments) -> int:
         return 0
     flags: dict[str, object] = {"backend": arguments.backend, "upstream.url": arguments.upstream}
     given = {path: value for path, value in flags.items() if value is not None}
-    settings = load(file=arguments.config, environment=os.environ, flags=given)
+    settings = _timed("the settings", lambda: _read(arguments.config, given))
+    if settings.profiles.directory is not None:
+        profiles = Profiles(Path(settings.profiles.directory))
+        _timed(f"the profiles in {settings.profiles.directory}", profiles.reload_if_changed)
     if arguments.show:
         typer.echo(effective(settings), nl=False)
     if arguments.connect:
@@ -153,6 +160,23 @@ def run(arguments: Arguments) -> int:
     elif not arguments.show:
         typer.echo("The settings are valid. --show prints them all, --connect tries the database.")
     return 0
+
+
+def _read(config: Path | None, flags: Mapping[str, object]) -> Settings:
+    """As `serve` does, and each reload. Raises SettingsError."""
+    settings = load(file=config, environment=os.environ, flags=flags)
+    Rules.of(settings)
+    return settings
+
+
+def _timed(what: str, read: Callable[[], T]) -> T:
+    """The result; one line where it takes long, since `serve` and each reload take as long."""
+    started = time.monotonic()
+    found = read()
+    if (took := time.monotonic() - started) >= SLOW_SECONDS:
+        count = f", {len(found.rules)} rules" if isinstance(found, Settings) else ""
+        typer.echo(f"slow         {one_line(what)} took {took:.1f} s to read{count}", err=True)
+    return found
 
 
 async def connect(

@@ -30,7 +30,8 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
-from ..writes.journal import NO_ID, Book, Head, JournalError, Kind, Row, State
+from ..writes.book import Book, JournalError
+from ..writes.rows import NO_ID, Head, Kind, Row, State
 from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError
@@ -73,8 +74,8 @@ class Arguments:
         return points_opened(wanted, os.environ)
 
 
-def run(arguments: Arguments, *, now: Callable[[], float] = time.time) -> int:
-    """``now``: seconds since the epoch. Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
+def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -> int:
+    """``steady``: the machine's steady clock. Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
     since = _moment(arguments.since)
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
@@ -93,8 +94,8 @@ def run(arguments: Arguments, *, now: Callable[[], float] = time.time) -> int:
                 said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
                 output_console().print(said)
             if arguments.apply:
-                refused = _apply(book, newest, arguments, now())
-                _restore(book, changed, arguments, now())
+                refused = _apply(book, newest, arguments, steady)
+                _restore(book, changed, arguments, steady)
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
                     return 1
@@ -141,7 +142,7 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
         console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -> list[str]:
+def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]) -> list[str]:
     """Store the points; return why some were not stored. What reads may not show yet counts as stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
@@ -155,11 +156,11 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -
                     for batch in _batches(each):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
-                        present |= book.unseen(collection, partition, ids, at=at)
+                        present |= book.unseen(collection, partition, ids, at=steady())
                         missing = book.rows([head.number for head in batch if head.id not in present])
                         taken = _stored(points, missing, refused)
                         # The gate hears of it before reads show it.
-                        book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=at)
+                        book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
                         book.undone(row.number for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
@@ -186,7 +187,7 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
     return list(rows)
 
 
-def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, at: float) -> None:
+def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]) -> None:
     """``heads``: of points that were changed, latest first: one may have been changed several times."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
@@ -196,8 +197,9 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, at: float)
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                is_seen = not book.unseen(collection, row.partition, [row.id], at=at)
+                is_seen = not book.unseen(collection, row.partition, [row.id], at=steady())
                 if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
+                    book.note(collection, row.partition, [row.id], at=steady())
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1

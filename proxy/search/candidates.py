@@ -24,7 +24,7 @@ from vecsieve.adapters.wire.json import last_values
 
 from ..selection.metric import metric_of
 from ..selection.reading.bounds import LONGEST, POOL_COST
-from ..selection.reading.text import UNREAD, Text, text_of
+from ..selection.reading.text import TEXTS, UNREAD, Text, kept_text
 from ..selection.values import Candidates, Metadata, Metric
 from .collections.paths import read_pool
 from .policy import Fields
@@ -314,13 +314,17 @@ def candidates_of(
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
-        metric=metric if metric is Metric.COSINE else metric_of(search.query, pool.vectors, pool.scores),
+        metric=metric if metric is Metric.COSINE else _metric(search, pool),
         query=search.query,
         tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
         squares=squares,
     )
+
+
+def _metric(search: Search, pool: Pool) -> Metric:
+    return metric_of(search.query, pool.vectors, pool.scores) if pool.vectors.shape[1] else Metric.UNKNOWN
 
 
 def records_of(
@@ -330,13 +334,15 @@ def records_of(
     None: the pool alone decides.
     """
     keys = len(tenant_keys)
-    if not pool.fields or not (keys or fields.top_level()):
+    if not pool.fields or not (keys or fields.heads):
         return (Record(tenant=(None,) * keys),) * pool.size
     must, may = asked_for(tenant_keys, fields)
     columns = Columns((*must, *may), pool.fields)
     if fields.guesses:
         texts = read_pool(pool, (*must, *may)).paths if texts is None else texts
         fields = replace(fields, text=(*fields.text, *texts), guesses=())
+    if fields.are_texts and not keys:
+        return tuple(map(Record, *_texts(columns, fields.text)))
     return tuple(
         map(
             Record._make,
@@ -358,7 +364,7 @@ def records_of(
 
 def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The top-level payload keys that the adapter must fetch, and those that it may fetch. A pool's fields are both, in this order."""
-    return tenant_keys, tuple(key for key in fields.top_level() if key not in tenant_keys)
+    return tenant_keys, tuple(key for key in fields.heads if key not in tenant_keys)
 
 
 def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[np.int64]:
@@ -382,8 +388,11 @@ def _lengths(texts: Sequence[Text | None]) -> npt.NDArray[np.int64]:
 
 
 def _metadata(records: Sequence[Record], fields: Fields, allowance: Allowance) -> Metadata:
-    if not records or not fields.top_level():
+    if not records or not fields.heads:
         return Metadata()
+    if fields.are_texts:
+        known = tuple([record.text for record in records])
+        return Metadata(texts=_any(_afforded(known, tuple([record.text_bytes for record in records]), allowance)))
     texts, spent, _, documents, sources, starts, ends, chunks, moments, citations, *_ = zip(*records, strict=True)
     return Metadata(
         texts=_any(_afforded(texts, spent, allowance)),
@@ -429,6 +438,10 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
     A text that is too long is unknown; no other path's value replaces it.
     """
     present, own = columns.present(paths), Allowance(POOL_BYTES)
+    if len(present) == 1:
+        sizes = [0 if raw is None or raw[:1] != QUOTE else len(raw) for raw in present[0]]
+        if sum(sizes) <= POOL_BYTES and max(sizes) <= TEXT_BYTES:
+            return [_text(raw) for raw in present[0]], sizes, [False] * len(sizes)
     found: list[Text | None] = [None] * columns.size
     spent, is_cut = [0] * columns.size, [False] * columns.size
     for row in range(columns.size if present else 0):
@@ -443,11 +456,18 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
             if not own.covers(len(raw)):
                 is_cut[row], found[row] = True, UNREAD
                 break
-            text = string(raw, most_bytes=TEXT_BYTES)
-            if text is not None:
-                found[row] = text_of(text)
+            found[row] = _text(raw)
+            if found[row] is not None:
                 break
     return found, spent, is_cut
+
+
+def _text(raw: bytes | None) -> Text | None:
+    found = None if raw is None else TEXTS.get(raw)
+    if found is not None or raw is None:
+        return found
+    text = string(raw, most_bytes=TEXT_BYTES)
+    return None if text is None else kept_text(raw, text)
 
 
 def _citations(columns: Columns, paths: tuple[str, ...]) -> list[int]:

@@ -27,11 +27,11 @@ from vecsieve.adapters.contract import (
 
 from ..selection.paged import BLOCK
 from ..selection.policy import Short
+from ..selection.single import decides_a_page
 from ..selection.values import Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
 from ..telemetry.tracing import Stopwatch
 from .budgets import HeldReads
-from .candidates import asked_for
 from .collections.learned import Lru, key_of
 from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
@@ -182,12 +182,12 @@ class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
     ``collection``: the name by which its texts are learned; "" for none.
-    ``spare``: the same call with vectors, if ``call`` requests none
-    because memory probably has them; else None. ``recall``: how much memory had. ``known``: per search, what memory has of
+    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: it requests none because texts decide; else
+    because memory probably has them. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, what memory has of
     its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
     memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
-    ``reply_bytes``: size of the last reply. ``ahead``: candidates per search that the first request asks for, where pages of the
-    collection reach deeper than the plan; () for the plan.
+    ``reply_bytes``: size of the last reply. ``first``: candidates per search that the first request asks for, where pages of the
+    collection reach deeper than the plan or less deep; () for the plan.
     ``enough``: candidates on which the last answer to the same request depended, fetched instead of the plan; None for the plan.
     ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``is_grown``: a
     larger pool was requested than at first. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
@@ -206,6 +206,8 @@ class Attempt:
     call: SearchCall
     collection: str = ""
     spare: Callable[[], SearchCall] | None = None
+    is_by_texts: bool = False
+    is_look: bool = False
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
     known_until: float | None = None
@@ -217,7 +219,7 @@ class Attempt:
     plan: Plan
     watch: Stopwatch
     candidate_bytes: int = 0
-    ahead: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
     enough: int | None = None
     is_missed: bool = False
     stock: Reply | None = None
@@ -249,11 +251,12 @@ class Attempt:
 
     @property
     def first_sizes(self) -> tuple[int, ...]:
-        """How many candidates the first request asks for in each search."""
+        """From how many candidates each page is selected at first."""
         if self.enough is not None:
             return (self.enough,)
         # 0, not the page's end: a page at rank 100,000 would fetch everything before it, vectors included.
-        return tuple([0 if planned is None else planned for planned in self.plan])
+        planned = tuple([0 if size is None else size for size in self.plan])
+        return tuple(map(min, planned, self.first)) if self.first else planned
 
     @property
     def is_repeated(self) -> bool:
@@ -300,14 +303,17 @@ def needs_of(
     known: object | None = None,
     bounds: Bounds = UNBOUNDED,
     texts: TextNeeds = NO_TEXT_NEEDS,
+    vectors: bool = True,
 ) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
-    as in Needs. ``texts``: what is needed to find them.
+    as in Needs. ``texts``: what is needed to find them. ``vectors``: whether any are.
     """
-    must, may = asked_for(policy.tenant_keys, policy.fields)
+    must, may = policy.keys
     return Needs(
         vector_name=policy.vector,
         vector_hint=hint,
+        vectors=vectors,
+        query=vectors,
         lookups=policy.fetch.lookups,
         payload_fields=must,
         optional_fields=may,
@@ -316,6 +322,12 @@ def needs_of(
         known=known,
         bounds=bounds,
     )
+
+
+def decides_by_rank(policy: ResolvedPolicy) -> bool:
+    """Whether a page depends on its candidates up to the last result alone, so that a smaller pool gives the same page."""
+    is_named = policy.fetch.exact is not None or policy.tells_collapsed is not CollapsedIn.OFF
+    return policy.is_by_texts and not (policy.is_surrounded or is_named) and decides_a_page(policy.selection)
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
@@ -341,24 +353,30 @@ def size_of(search: Search, policy: ResolvedPolicy, cap: int | None) -> int | No
 # Calls that are remembered per collection. A page that reaches deeper than all of them needs a second read: at most one call in 33, which the default
 # budget of own reads (one in 10) allows.
 RECENT = 32
+# So many calls show how deep pages reach.
+LEAST = 8
+# A share of what pages took beyond their window is asked for on top: a quarter.
+MARGIN = 4
 ENTRIES = 1024  # collections remembered: about 3 MB
 
 
 class Reach(NamedTuple):
     """How deep a page reached: ``window``, the place of its last result in the list of different ones; ``extra``, how many candidates more than that it
-    took. 0 if its plan was enough.
+    took; ``is_deeper``, whether more than its plan.
     """
 
     window: int
     extra: int
+    is_deeper: bool
 
 
 class Depths:
-    """Learns per collection how much deeper than planned pages reach, so that the first request asks for what a page needs: two reads count twice
-    against a rate limit, and the second one may have no budget. At most ``entries`` collections.
+    """Learns per collection how deep pages reach, so that the first request asks for what a page needs: two reads count twice against a rate limit,
+    and the second one may have no budget. Where pages have no copies that is the client's own limit. At most ``entries`` collections.
 
     The last RECENT calls are remembered. A wrong value costs a request or some bytes, never a result: a page is chosen from the planned
-    pool if that is enough, and from the deeper one as if the pool had grown to it.
+    pool if that is enough, and from the deeper one as if the pool had grown to it. A pool smaller than planned is enough only if it decides the
+    whole page (``decides_by_rank``).
     """
 
     __slots__ = ("_held",)
@@ -367,49 +385,52 @@ class Depths:
         self._held = Lru[Hashable, deque[Reach]](entries)
 
     def of(self, operation: Operation, policy: ResolvedPolicy, window: int) -> int:
-        """How many candidates a page up to this place probably needs; 0 where the plan probably is enough.
+        """How many candidates a page up to this place probably needs; 0 if that is not known.
 
         Copies of one text are as many for any page, copies of every text more for a longer one. So a shorter page may need as many
         candidates beyond its window as the deepest one did, and a longer page than all known ones more in proportion.
         """
-        reached = [reach for reach in self._held.get(_key(operation, policy), ()) if reach.extra]
-        if not reached:
+        reached = self._held.get(_key(operation, policy), ())
+        if len(reached) < LEAST and True not in map(_is_deeper, reached):
             return 0
         longest = max(reached)
         in_proportion = -(-longest.extra * window // longest.window) if window > longest.window else 0
-        return window + max(in_proportion, *(reach.extra for reach in reached))
+        extra: int = max(in_proportion, *map(_extra, reached))
+        return window + extra
 
-    def ahead(
+    def first(
         self, call: SearchCall, plan: Plan, policy: ResolvedPolicy, *, cap: int | None, room: int
     ) -> tuple[int, ...]:
-        """Candidates to request at once per search, at least those of the plan and at most ``room`` together; () for the plan."""
+        """Candidates to request at once per search, at most ``room`` together; () for the plan."""
         sizes: list[int | None] = []
         for search, size in zip(call.searches, plan, strict=True):
             wanted = self.of(call.operation, policy, search.offset + search.top_k)
-            is_deeper = size is not None and wanted > size
-            sizes.append(
-                next_size(search, size, policy, cap, wanted=wanted) if size is not None and is_deeper else size
-            )
-        fitting = fitted(call.searches, tuple(sizes), room)
+            if size is None or not wanted:
+                sizes.append(size)
+            elif wanted > size:
+                sizes.append(next_size(search, size, policy, cap, wanted=wanted))
+            elif search.pages or not decides_by_rank(policy):
+                sizes.append(size)
+            else:
+                window = search.offset + search.top_k
+                sizes.append(min(size, window if wanted == window else bucket(wanted + (wanted - window) // MARGIN)))
         planned = tuple([size or 0 for size in plan])
-        ahead = (
-            planned
-            if fitting is None
-            else tuple([max(pair) for pair in zip(planned, [size or 0 for size in fitting], strict=True)])
-        )
-        return () if ahead == planned else ahead
+        if sum([size or 0 for size in sizes]) > max(room, sum(planned)):
+            fitting = fitted(call.searches, tuple(sizes), room)
+            sizes = list(plan if fitting is None else map(max, planned, [size or 0 for size in fitting]))
+        first = tuple([size or 0 for size in sizes])
+        return () if first == planned else first
 
     def learn(self, attempt: Attempt, *, cap: int | None) -> None:
         """Learn from an answered call, by its search that reached deepest. ``cap``: as for ``plan``."""
-        key, deepest = _key(attempt.call.operation, attempt.policy), max(_reaches(attempt, cap), key=_extra)
-        if deepest.extra or key in self._held:
-            self._held.use(key, _recent).append(deepest)
+        deepest = max(_reaches(attempt, cap), key=_extra)
+        self._held.use(_key(attempt.call.operation, attempt.policy), _recent).append(deepest)
 
     def __len__(self) -> int:
         return len(self._held)
 
 
-_extra = attrgetter("extra")
+_extra, _is_deeper = attrgetter("extra"), attrgetter("is_deeper")
 
 
 def _recent() -> deque[Reach]:
@@ -441,7 +462,10 @@ def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
             )  # a pool that is as large as was asked for does not show that there is no more
         else:
             depth = int(selection.keep.max(initial=-1)) + 1
-        if planned is None or max(size, depth) <= planned:
-            yield Reach(window, 0)
+        if planned is None:
+            yield Reach(window, 0, is_deeper=False)
+        elif max(size, depth) <= planned:
+            least = planned if selection.framed or not decides_by_rank(attempt.policy) else depth
+            yield Reach(window, max(least - window, 0), is_deeper=False)
         else:
-            yield Reach(window, (depth if depth > planned else size) - window)
+            yield Reach(window, (depth if depth > planned else size) - window, is_deeper=True)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from functools import lru_cache
 
 from vecsieve.config.backends import DOCUMENT_TEXT, KNOWN_TEXTS
 from vecsieve.config.policy import (
@@ -53,7 +52,8 @@ class Fields:
     """Payload keys or dotted paths to read; the first one present is used; () is unused.
 
     ``guesses``: where the text may be as well, if the values behave like texts; () once that is known. ``citations``: all are counted. ``chunk_size`` turns chunk number i into the span [i * (size - overlap), + size); None makes it [i, i +
-    1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``.
+    1). ``budget``: paths of the texts that a token budget counts, if they are not ``text``. ``heads``: the distinct first keys, in order.
+    ``are_texts``: whether nothing else is read.
     """
 
     text: tuple[str, ...]
@@ -69,23 +69,23 @@ class Fields:
     budget: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
 
-    def top_level(self) -> tuple[str, ...]:
-        """The distinct first keys, in order."""
-        return _top_level(self)
+    heads: tuple[str, ...] = field(init=False, compare=False)
+    are_texts: bool = field(init=False, compare=False)
 
-
-@lru_cache(maxsize=256)  # policies: rules have a few, and each search looks them up several times
-def _top_level(fields: Fields) -> tuple[str, ...]:
-    paths = (
-        *fields.text,
-        *fields.guesses,
-        *fields.document,
-        *fields.source,
-        *fields.span_start,
-        *fields.span_end,
-    )
-    paths += (*fields.chunk_index, *fields.updated, *fields.citations, *fields.budget)
-    return tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths))
+    def __post_init__(self) -> None:
+        """Compute once per policy what every search reads several times."""
+        others = (
+            *self.document,
+            *self.source,
+            *self.span_start,
+            *self.span_end,
+            *self.chunk_index,
+            *self.updated,
+            *self.citations,
+        )
+        paths = (*self.text, *self.guesses, *others, *self.budget)
+        object.__setattr__(self, "heads", tuple(dict.fromkeys(path.split(".", 1)[0] for path in paths)))
+        object.__setattr__(self, "are_texts", not (self.guesses or others or self.budget))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,9 @@ class SessionRules:
 
 NO_SESSION = SessionRules()
 
+# What chooses a representative without vectors.
+_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.CHAIN))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPolicy:
@@ -129,7 +132,9 @@ class ResolvedPolicy:
     others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
-    whether the answer depends on more than its own pool.
+    whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
+    vector is needed. ``keys``: the top-level payload keys that the adapter must fetch, and those that it may fetch; a pool's fields are both, in
+    this order.
     """
 
     mode: Mode
@@ -151,11 +156,21 @@ class ResolvedPolicy:
     session: SessionRules = NO_SESSION
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
+    is_by_texts: bool = field(init=False)
+    keys: tuple[tuple[str, ...], tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
-        object.__setattr__(self, "fields", self._needed_fields())
+        fields = self._needed_fields()
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(
+            self, "keys", (self.tenant_keys, tuple(key for key in fields.heads if key not in self.tenant_keys))
+        )
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
+        chosen = self.selection
+        is_by_texts = chosen.texts is not None and chosen.rewordings is None and chosen.diversifier is None
+        is_by_texts = is_by_texts and chosen.representative in _WITHOUT_VECTORS and not self.per_retriever
+        object.__setattr__(self, "is_by_texts", is_by_texts)
 
     def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
         """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""

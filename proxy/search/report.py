@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import accumulate, islice
+from itertools import accumulate
 
 import numpy as np
 
@@ -223,10 +223,10 @@ def _swaps(keep: list[int], selection: Selection) -> int:
     """How many representatives MMR chose in place of better ranked ones; 0 for a list read page by page, which is in rank order."""
     stands = selection.representative.tolist()
     chosen = [row for row in keep if stands[row] == row]
-    by_rank = islice((row for row, stand in enumerate(stands) if row == stand), len(chosen))
+    by_rank = [row for row, stand in enumerate(stands) if row == stand][: len(chosen)]
     # The last representative if the same number had been chosen by rank: each chosen one behind it replaced one before it.
-    last = max(by_rank, default=-1)
-    return sum(row > last for row in chosen)
+    last = by_rank[-1] if by_rank else -1
+    return len([row for row in chosen if row > last])
 
 
 def _score_loss(search: Search, pool: Pool, keep: list[int]) -> float:

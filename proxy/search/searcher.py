@@ -30,16 +30,17 @@ from vecsieve.adapters.contract import (
 from ..runtime.loop import LongWork
 from ..selection.paged import paging
 from ..selection.policy import Policy
+from ..selection.reading.memo import Memo
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall, Stage
 from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
-from .collections.texts import CollectionTexts, read_pools, with_fields
+from .collections.texts import CollectionTexts, heads, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
-from .fetch import Attempt, Fetch, Plan, next_size
+from .fetch import Attempt, Fetch, Plan, decides_by_rank, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
 from .memory.lookups import (
     Read,
@@ -121,12 +122,22 @@ TURN_BYTES = 1 << 20
 LONG_POOL = 400
 
 
+# Pages by what their results say, so none can be stale. Some six hundred, at sixteen candidates of a kilobyte.
+PAGES_BYTES = 12 << 20
+PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ...]]
+
+
+def _page_bytes(key: PageKey, _: Selection) -> int:
+    """The values of the key, and some 200 bytes a candidate for the objects around them."""
+    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[2]])
+
+
 class Searcher:
     """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
     creator closes it.
     """
 
-    __slots__ = ("_adapter", "_memory", "_repeats", "_scaling", "_texts", "_work")
+    __slots__ = ("_adapter", "_memory", "_pages", "_repeats", "_scaling", "_texts", "_work")
 
     def __init__(
         self,
@@ -139,6 +150,7 @@ class Searcher:
         self._adapter, self._memory = adapter, memory
         self._texts = CollectionTexts() if texts is None else texts
         self._repeats = None if memory is None else Repeats(memory)
+        self._pages = Memo[PageKey, Selection](PAGES_BYTES, _page_bytes)
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
 
@@ -186,9 +198,9 @@ class Searcher:
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, attempt.first_sizes)
-        if attempt.decided is None and _is_blind(attempt):
+        if attempt.decided is None and not attempt.is_by_texts and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
-        if any(selection.wanting for selection in attempt.shown):
+        if any(selection.wanting or selection.framed for selection in attempt.shown):
             await self._grow(attempt, fetch, cap, reply_bytes)
         self._learn(attempt)
         is_long = attempt.reply_bytes > TURN_BYTES
@@ -225,7 +237,7 @@ class Searcher:
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
         reply = await self._fetched(attempt, fetch, sizes)
         asked = decided = None
-        if attempt.spare is not None and self._memory is not None:
+        if attempt.spare is not None and self._memory is not None and not attempt.is_by_texts:
             asked, decided = self._decided(attempt, reply, self._memory)
             if decided is None and attempt.enough is not None:
                 part, attempt.enough = reply.pools[0], None
@@ -239,6 +251,8 @@ class Searcher:
                     asked, whole = None, await self._fetched(attempt, fetch, sizes)
                 reply = whole
         reply = await self._with_texts(attempt, reply)
+        if attempt.is_by_texts and _lacks_texts(attempt, reply):
+            reply = await self._with_vectors(attempt, reply, fetch, sizes)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
         attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
@@ -254,12 +268,26 @@ class Searcher:
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
         """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
         needs, texts = attempt.call.needs, self._texts
-        if needs.values and attempt.policy.guesses and not attempt.rounds and texts.is_due(attempt.collection):
+        if needs.values and attempt.is_look and not attempt.rounds:
             with attempt.watch.stage(Stage.DECODE):
                 read = partial(read_pools, reply.pools, needs)
                 reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
             attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
         return with_fields(reply, needs, attempt.policy)
+
+    async def _with_vectors(self, attempt: Attempt, reply: Reply, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
+        """The reply with vectors, once a result without a text has come: only vectors decide about it. Further searches of the collection ask for
+        them at once. Without a budget for another read such results stay.
+        """
+        assert attempt.spare is not None  # noqa: S101 - the caller has looked
+        self._texts.lacking(attempt.collection)
+        lean = attempt.call
+        attempt.call, attempt.spare, attempt.is_by_texts, attempt.stock = attempt.spare(), None, False, None
+        try:
+            return with_fields(await self._fetched(attempt, fetch, sizes), attempt.call.needs, attempt.policy)
+        except (RejectedReplyError, MalformedReplyError, LookupFailedError):
+            attempt.call = lean
+            return reply
 
     def _decided(self, attempt: Attempt, reply: Reply, memory: FeatureMemory) -> tuple[Asked | None, Decided | None]:
         """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
@@ -321,15 +349,17 @@ class Searcher:
         reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
         if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
             attempt.reply = reply
-        return reply if attempt.lookups is None else await attempt.lookups.completed(attempt.call, reply)
+        if attempt.lookups is None or attempt.is_by_texts:
+            return reply
+        return await attempt.lookups.completed(attempt.call, reply)
 
     async def _stocked(self, attempt: Attempt, call: SearchCall, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
         """A reply with at least ``sizes`` candidates: the one in stock, or the next from upstream."""
         if attempt.stock is not None and all(has >= size for has, size in zip(attempt.stocked, sizes, strict=True)):
             return attempt.stock
         watch, asked = attempt.watch, sizes
-        if attempt.ahead:
-            asked = tuple(max(pair) for pair in zip(sizes, attempt.ahead, strict=True))
+        if attempt.first:
+            asked = tuple(map(max, sizes, attempt.first))
         with watch.stage(Stage.REWRITE):
             body = self._adapter.widen(call, asked)
         if call.needs.whole:
@@ -352,9 +382,14 @@ class Searcher:
         while left:
             sizes = self._grown(attempt, attempt.stocked)  # what came with the first request costs no read
             if sizes == attempt.sizes:
-                rows = zip(attempt.call.searches, sizes, strict=True)
-                larger = [next_size(search, size, attempt.policy, cap) for search, size in rows]
-                sizes, left = _within(attempt, self._grown(attempt, larger), reply_bytes), left - 1
+                planned = self._grown(attempt, tuple([size or 0 for size in attempt.plan]))
+                if planned == sizes:
+                    rows = zip(attempt.call.searches, sizes, strict=True)
+                    planned, left = (
+                        self._grown(attempt, [next_size(*row, attempt.policy, cap) for row in rows]),
+                        left - 1,
+                    )
+                sizes = _within(attempt, planned, reply_bytes)
                 attempt.is_grown |= sizes != attempt.sizes
             if sizes == attempt.sizes:
                 break
@@ -365,9 +400,16 @@ class Searcher:
         await self._settle(attempt)
 
     def _grown(self, attempt: Attempt, larger: Sequence[int]) -> tuple[int, ...]:
-        """The sizes of the next round: larger ones for short pages whose pools are not exhausted."""
-        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, strict=True)
-        return tuple(more if selection.wanting and not exhausted else size for selection, size, exhausted, more in rows)
+        """The sizes of the next round: larger ones for pages that are short, or that a pool smaller than planned does not decide. A pool that is
+        exhausted does not grow.
+        """
+        rows = zip(attempt.shown, attempt.sizes, attempt.exhausted, larger, attempt.plan, strict=True)
+        return tuple(
+            max(more, size)
+            if not exhausted and (selection.wanting or (selection.framed and planned is not None and size < planned))
+            else size
+            for selection, size, exhausted, more, planned in rows
+        )
 
     async def _settle(self, attempt: Attempt) -> None:
         """Complete the pages that growing could not fill. Other searches are done: a single page is filled when it is selected, and an
@@ -400,8 +442,14 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                read = await self._read(attempt, place)
-                selections.append(await self._select_one(attempt, search, read, allowance, exhausted=exhausted))
+                key = _page_key(attempt, search, pool)
+                known = None if key is None else self._pages.get(key)
+                if known is None:
+                    read = await self._read(attempt, place)
+                    known = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
+                    if key is not None:
+                        self._pages.keep(key, known)
+                selections.append(known)
         return tuple(selections)
 
     async def _read(self, attempt: Attempt, place: int) -> Read:
@@ -483,6 +531,27 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
         return reply
     pools = zip(reply.pools, planned, strict=True)
     return replace(reply, pools=tuple(replace(pool, unusable=0) if size is None else pool for pool, size in pools))
+
+
+def _page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
+    """On what a page depends that texts decide alone; None for any other page."""
+    if not attempt.is_by_texts or search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
+        return None
+    return search.top_k, attempt.policy.selection, pool.fields, pool.alone
+
+
+def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
+    """Whether a result of a search that was widened has no text where the policy looks for it."""
+    paths = heads(attempt.policy.fields.text)
+    must, may = attempt.policy.keys
+    places = [place for place, key in enumerate((*must, *may)) if key in paths]
+    pools = [pool for pool, size in zip(reply.pools, attempt.plan, strict=True) if size is not None]
+    if any(pool.size and not pool.fields for pool in pools):
+        return True
+    columns = [[row[place] for pool in pools for row in pool.fields] for place in places]
+    if len(columns) == 1:
+        return None in columns[0] or b"null" in columns[0]
+    return not all(any(value is not None and value != b"null" for value in row) for row in zip(*columns, strict=True))
 
 
 def _is_blind(attempt: Attempt) -> bool:

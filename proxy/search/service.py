@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -204,24 +205,31 @@ class SearchService:
             return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
         hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
-        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen)
+        is_look, is_by_texts = texts.is_look(policy, collection), texts.decide(policy, collection)
+        may_recall = not (policy.is_surrounded or is_look or is_by_texts)
+        is_by_texts = is_by_texts and not is_look
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=not is_by_texts)
         try:
             with watch.stage(Stage.PARSE):
-                whole = partial(self._searcher.read, operation, exchange.plain, needs, demotes=policy.demotes)
-                may, is_settled = not policy.is_surrounded, not policy.fields.guesses
-                lean, repeat = self._searcher.lean(operation, exchange.plain, needs, may=may, is_settled=is_settled)
-                call = whole() if lean is None else lean
+                read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
+                whole = partial(read, replace(needs, vectors=True, query=True) if is_by_texts else needs)
+                is_settled = not policy.fields.guesses
+                lean, repeat = self._searcher.lean(
+                    operation, exchange.plain, needs, may=may_recall, is_settled=is_settled
+                )
+                call = read(needs) if lean is None else lean
                 is_repeat = repeat is not None and repeat.is_known
-                reads = recall_reads(self._adapter, call, is_repeat=is_repeat)
+                reads = 0 if lean is None else recall_reads(self._adapter, call, is_repeat=is_repeat)
                 if lean is not None and not services.own.has(operation, reads, is_repeat=is_repeat):
-                    call, lean = whole(), None  # a second read would fetch what memory lacks
+                    call, lean = read(needs), None  # a second read would fetch what memory lacks
         except UnsupportedError as verdict:
             return verdict.reason
         planned = plan(call, policy, cap := services.learned.cap(operation))
         if planned is None:
             return Bypass.WINDOW_TOO_LARGE
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
-        each = services.held.candidate_bytes(operation, vector_bytes=longest * self._number_bytes or None)
+        vector_bytes = None if is_by_texts else longest * self._number_bytes or None
+        each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
         planned = fitted(call.searches, planned, services.held.reply_bytes // each)
         if planned is None:
             return Bypass.REPLY_TOO_LARGE
@@ -230,14 +238,16 @@ class SearchService:
         return Attempt(
             call=call,
             collection=collection,
-            spare=None if lean is None else whole,
+            spare=whole if is_by_texts or lean is not None else None,
+            is_by_texts=is_by_texts,
+            is_look=is_look,
             repeat=repeat,
             held=None if lean is None else services.own.hold(operation, reads, is_repeat=is_repeat),
             policy=policy,
             plan=planned,
             watch=watch,
             candidate_bytes=each,
-            ahead=() if enough else services.depths.ahead(call, planned, policy, cap=cap, room=room),
+            first=() if enough else services.depths.first(call, planned, policy, cap=cap, room=room),
             enough=enough,
         )
 
@@ -287,7 +297,7 @@ class SearchService:
         if attempt.is_declined and response.is_success:
             # The client's own request succeeded, so the cause is the widened one: too many candidates, as Pinecone refuses an answer beyond
             # 4 MB, with whatever words. The next request asks for half as many, until it fits.
-            asked = attempt.ahead or attempt.plan
+            asked = attempt.first or attempt.plan
             self._services.learned.refused(exchange.operation, max(size or 0 for size in asked) // 2)
         return response, report
 
@@ -324,9 +334,9 @@ class SearchService:
             return FailOpen.BREAKER
         if services.own.is_overdrawn(operation):
             return FailOpen.BUDGET
-        room = services.held.hold(attempt.ahead or attempt.plan, attempt.candidate_bytes)
-        if room is None and attempt.ahead:
-            attempt.ahead = ()
+        room = services.held.hold(attempt.first or attempt.plan, attempt.candidate_bytes)
+        if room is None and attempt.first:
+            attempt.first = ()
             room = services.held.hold(attempt.plan, attempt.candidate_bytes)
         if room is None:
             return FailOpen.OVERLOAD
@@ -399,7 +409,7 @@ class SearchService:
         finally:
             self._services.learned.learn(exchange.operation, attempt.reply)
             if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
-                self._services.held.learn(exchange.operation, attempt.ahead or attempt.plan, attempt.received_bytes)
+                self._services.held.learn(exchange.operation, attempt.first or attempt.plan, attempt.received_bytes)
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
         )
@@ -448,7 +458,7 @@ class SearchService:
         attempt.received_bytes += lost.received_bytes
         if lost.reason is FailOpen.TOO_LARGE:
             # The client's own limit may fit where five times as many candidates do not, and the plan where more do not.
-            is_deeper = attempt.ahead or attempt.reply is not None
+            is_deeper = attempt.first or attempt.reply is not None
             self._services.learned.refused(operation, max(attempt.first_sizes) if is_deeper else None)
         if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
             self._services.breaker.succeeded()  # the database answered

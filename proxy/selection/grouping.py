@@ -205,7 +205,7 @@ def group(candidates: Candidates, policy: Policy, top_k: int | None, scale: floa
     walk = Walk(candidates, policy, reword)
     yield from walk.steps(candidates.size, None if needs_vectors or reword is not None else top_k)
     if not needs_vectors:
-        return _grouped(candidates, policy, walk.found, None, None)
+        return of_texts(candidates, policy, walk)
     vectors = by_vectors_of(candidates, policy, scale)
     distance = vectors.measured.inside(0, candidates.size).distance
     bare: FloatMatrix | float = vectors.measured.largest
@@ -215,6 +215,11 @@ def group(candidates: Candidates, policy: Policy, top_k: int | None, scale: floa
     clustered = set_apart(vectors.to_cluster(distance, bare), candidates, policy, walk.found)
     labels = cluster(clustered, vectors.cuts, vectors.linkage, slack=vectors.measured.slack)
     return _grouped(candidates, policy, walk.found, vectors, (labels, clustered))
+
+
+def of_texts(candidates: Candidates, policy: Policy, walk: Walk) -> Grouped:
+    """The clusters of a pool in which texts decided every pair."""
+    return _grouped(candidates, policy, walk.found, None, None)
 
 
 def rewordings_of(candidates: Candidates, policy: Policy) -> Reword | None:

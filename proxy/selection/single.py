@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .diversifiers.choice import Choice, diversify
-from .grouping import NOBODY, Grouped, alone, counts_length, group
+from .grouping import NOBODY, Grouped, alone, counts_length, group, lacks_texts, of_texts
 from .judging.judge import Judge
+from .judging.walk import Walk
 from .metric import is_implausible, may_be_restrained
 from .policy import Caps, Order, Policy, Short, Strategy, Tier, When
 from .representatives import represent
@@ -165,8 +167,19 @@ def selecting(
     """
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
-    grouped = yield from group(candidates, policy, None if whole or not _decides_a_page(policy) else top_k, scale)
-    lap("cluster")
+    is_page = decides_a_page(policy) and not whole
+    if is_page and policy.rewordings is None and not lacks_texts(candidates, policy):
+        walk = Walk(candidates, policy)
+        yield from walk.steps(candidates.size, top_k)
+        lap("cluster")
+        if len(walk.kept) >= top_k:
+            lap("select")
+            lap("mmr")
+            return _full_page(walk, top_k, policy)
+        grouped = of_texts(candidates, policy, walk)
+    else:
+        grouped = yield from group(candidates, policy, top_k if is_page else None, scale)
+        lap("cluster")
     restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
         lap("select")
@@ -182,12 +195,40 @@ def selecting(
     return _outcome(linked, standing, ordered, picks, held, top_k)
 
 
+def _full_page(walk: Walk, top_k: int, policy: Policy) -> Selection:
+    """The page of a walk that kept ``top_k`` results: these."""
+    found, keep = walk.found, walk.kept[:top_k]
+    heads = found.representative.tolist()
+    numbers: dict[int, int] = {}
+    labels = [numbers.setdefault(head, len(numbers)) for head in heads]
+    is_native = policy.when is When.REDUNDANT and keep == list(range(len(keep)))
+    fates = [Fate.NOT_CHOSEN if head == place or is_native else Fate.COLLAPSED for place, head in enumerate(heads)]
+    for place in keep:
+        fates[place] = Fate.KEPT
+    return Selection(
+        keep=np.array(keep, np.intp),
+        labels=np.array(labels, np.intp),
+        representative=found.representative,
+        also=found.also,
+        fates=np.array(fates, np.int8),
+        distinct=len(numbers),
+        wanting=0,
+        acted=not is_native,
+        framed=found.framed,
+        threshold=math.nan,
+        median=0.0,
+        links=found.links,
+        similarities=found.shares,
+        cuts=np.full(len(heads), np.nan, np.float32),
+    )
+
+
 def counts_clusters_alone(caps: Caps) -> bool:
     """Whether documents and sources may have any number of results."""
     return caps.per_document is None and caps.per_source is None
 
 
-def _decides_a_page(policy: Policy) -> bool:
+def decides_a_page(policy: Policy) -> bool:
     """Whether candidates behind a full page cannot change it."""
     return (
         policy.representative is Strategy.RANK
@@ -291,6 +332,7 @@ def _native(grouped: Grouped, top_k: int, *, restrained: bool) -> Selection:
         wanting=max(0, top_k - grouped.distinct),
         acted=False,
         restrained=restrained,
+        framed=grouped.walked.framed,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
         links=grouped.links,
@@ -316,6 +358,7 @@ def _outcome(
         distinct=grouped.distinct,
         wanting=max(0, top_k - len(picks)),
         acted=True,
+        framed=grouped.walked.framed,
         threshold=grouped.cut_at(top_k),
         median=grouped.median,
         links=grouped.links,

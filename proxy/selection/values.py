@@ -126,7 +126,8 @@ class Selection:
     ``representative``: (n,) index of the representative of i's cluster (i itself for a representative). ``also``: (n,) a second result that holds
     part of i's text; -1: none. ``distinct``: number of clusters. ``wanting``: how many representatives the page lacks (0 if there were enough); it does
     not tell whether the backend has more candidates. ``acted``: False if the gate kept the backend's own answer; ``restrained``: because vectors
-    alone would have collapsed most of a pool whose scores differ (metric.py). ``threshold``: the cut of vectors that was used (a growing cut: at the
+    alone would have collapsed most of a pool whose scores differ (metric.py). ``framed``: whether headers and footers were looked for, of which a
+    larger pool may show more. ``threshold``: the cut of vectors that was used (a growing cut: at the
     last rank of the page), NaN if vectors decided nothing. ``median``: pairwise distance of the first 50 candidates, 0.0 if none was measured.
     ``links``: (n,) Link, why i shares a cluster with its representative; NONE for the representative itself. ``similarities``: (n,) float32 by that
     link: the share of its text that is on the page as it is, 1 - doubt for REWORDED, 1 - distance or the probability for DISTANCE; NaN without a link.
@@ -142,6 +143,7 @@ class Selection:
     wanting: int
     acted: bool
     restrained: bool = False
+    framed: bool = False
     threshold: float
     median: float
     links: npt.NDArray[np.int8]

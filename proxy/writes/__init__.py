@@ -10,5 +10,8 @@ facts      what points say beside their texts
 plans      the write without its copies, and the journal's rows
 merging    which of two copies stays, and its content
 events     what happened to points, for listeners
-journal    points that were left out, removed or changed, on disk before their write is sent
+rows       the journal's: points that were left out, removed or changed
+book       the journal's file
+journal    the same for the event loop: rows are on disk before their write is sent
+lock       the journal's, for one proxy and its workers
 """

@@ -14,12 +14,13 @@ from http import HTTPStatus
 
 from vecsieve.adapters.base import Deletes
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, RequestHead
-from vecsieve.adapters.writes import Deletion, MergesPoints, WriteAdapter
+from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, WriteAdapter
 
 from ..search.errors import LostReplyError, RefusedReplyError
 from ..search.exchange import WriteQuestioner
 from ..telemetry.spans import Code
-from .journal import Journal, JournalError
+from .book import ANY, EVERYWHERE, JournalError
+from .journal import Journal
 from .reads import NotJudgedError, Reads
 
 LOGGER = logging.getLogger("vecsieve.writes")
@@ -39,11 +40,13 @@ _REFUSALS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """What a deletion that goes out may concern. ``numbers``: of the rows that were not in doubt before; ``at``: since when."""
+    """What a deletion that goes out may concern. ``numbers``: of the rows that were not in doubt before; ``place``: the journal's before it,
+    None where that is not known.
+    """
 
     deletions: Sequence[Deletion]
     numbers: Sequence[int]
-    at: float
+    place: float | None
 
 
 class Deletions:
@@ -65,13 +68,25 @@ class Deletions:
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
-        deletions, at = self._deletes.of(exchange.operation, body, known), self._journal.now()
+        deletions, place = self._deletes.of(exchange.operation, body, known), None
         numbers: list[int] = []
         try:
-            numbers = await self._journal.doubt(deletions, before=at)
+            place = await self._journal.latest()
+            numbers = await self._journal.doubt(deletions, until=place)
+            if isinstance(self._adapter, LeavesPointsOut) and self._adapter.lags(known):
+                await self._noted(deletions)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
-        return Doubted(deletions, numbers, at)
+        return Doubted(deletions, numbers, place)
+
+    async def _noted(self, deletions: Sequence[Deletion]) -> None:
+        """Reads may show for a while what is deleted: nothing is left out or removed because of it. A collection itself goes at once."""
+        for each in deletions:
+            if each.ids is not None:
+                partition = ANY if each.partition is None else each.partition
+                await self._journal.note(each.collection or EVERYWHERE, partition, each.ids)
+            elif each.partition is not None or not each.is_certain:
+                await self._journal.note(each.collection or EVERYWHERE, each.partition or ANY, [ANY])
 
     def is_done(self, status: int, *, is_grpc: bool, body: bytes | None) -> bool | None:
         """Whether the database deleted; None for unknown. ``body``: of a success, where it may be a refusal. What is not there is deleted."""
@@ -94,14 +109,20 @@ class Deletions:
 
     async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
         """When the database has answered. ``is_done``: None for unknown."""
+        place = doubted.place
         certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
-        others = [each for each in doubted.deletions if each not in certain]
         with suppress(JournalError, TimeoutError):  # what is in doubt stays so
+            if place is None:
+                # Which rows are older is not known: none is lost, none comes back.
+                if is_done is not False:
+                    await self._journal.doubt(doubted.deletions)
+                return
             if is_done is False:
-                await self._journal.believe(doubted.numbers, before=doubted.at)
+                await self._journal.believe(doubted.numbers, until=place)
                 return
             if certain:
-                await self._journal.supersede(certain, before=doubted.at)
+                await self._journal.supersede(certain, until=place)
+            others = [each for each in doubted.deletions if each not in certain]
             if others:
                 # Points that were removed meanwhile, by a merge or a sweep.
-                await self._journal.doubt(others, before=doubted.at)
+                await self._journal.doubt(others, until=place)

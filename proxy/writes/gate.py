@@ -11,13 +11,14 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from vecsieve.adapters.base import Deletes
 from vecsieve.adapters.contract import (
     DeclinedError,
+    DescribesCollections,
     Dialect,
     Operation,
     RequestHead,
@@ -43,12 +44,14 @@ from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.services import ProcessServices
 from ..telemetry.labels import FailOpen, WriteOutcome
+from .book import ANY, EVERYWHERE, JournalError
 from .deletions import Deletions
 from .events import EventName, Feed
-from .journal import ANY, Journal, JournalError, Kind, State
+from .journal import Journal
 from .judging import judge, keys_of
 from .plans import Judged, Known, Plan, merged, refusal, without_copies
 from .reads import NotJudgedError, Reads, is_long
+from .rows import Kind, State
 from .settling import Change, Removal, Settling
 
 LOGGER = logging.getLogger("vecsieve.writes")
@@ -171,16 +174,22 @@ class WriteGate:
 
     async def _unjudged(self, exchange: WriteQuestioner, policy: ResolvedPolicy, query: str) -> None:
         """A write goes out as it came. What reads may not show of it yet counts as stored."""
-        verbs, write, needs = self.adapter, exchange.operation, self._needs(policy, None)
-        if self._journal is None or not isinstance(verbs, LeavesPointsOut) or verbs.shows_unread(query, exchange.plain):
+        verbs, write = self.adapter, exchange.operation
+        if self._journal is None or not isinstance(verbs, LeavesPointsOut):
             return
         with suppress(JournalError, TimeoutError):
+            known = await self._reads.known(exchange, None)
+            if verbs.shows_unread(query, exchange.plain, known):
+                return
+            needs = self._needs(policy, known)
             try:
                 points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
                 if points.has_ids:
                     await self._journal.note(verbs.collection(write, points), verbs.partition(points), points.ids)
             except UnsupportedError:
-                await self._journal.note(write.collection, b"", [ANY])
+                # Where a description tells which collection it is, that is not known either.
+                unknown = isinstance(verbs, DescribesCollections)
+                await self._journal.note(EVERYWHERE if unknown else write.collection, ANY, [ANY])
 
     async def told(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
@@ -268,27 +277,29 @@ class WriteGate:
             if points.has_ids and not verbs.shows(points, query):
                 await journal.note(*place, ids)
 
-        if not judged.copies():
+        async def untouched() -> Change:
+            since = await journal.latest() if points.has_ids else 0.0
             await going(points.ids)
-            return Change(stored=points.ids, place=followed, since=journal.now())
+            return Change(stored=points.ids, place=followed, since=since)
+
+        if not judged.copies():
+            return await untouched()
         known = await self._known_of(verbs, exchange, judged, until, policy)
-        unseen = await journal.unseen(*place, judged.own_ids(is_merging=mode == "merge"))
-        known = replace(known, unseen=unseen)
+        own_ids = judged.own_ids(is_merging=mode == "merge")
+        known = known.but(await journal.unseen(*place, [*own_ids, *known.holders]))
         plan = await self._planned(exchange, judged, known, policy, query)
         if plan.unheld:
             self.passed(WriteOutcome.UNSUPPORTED)
         if not plan.rows:
-            await going(points.ids)
-            return Change(stored=points.ids, place=followed, since=journal.now())
-        since = journal.now()
-        await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
+            return await untouched()
+        since = await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
             self._services.metrics.writes_rejected_total.inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         # Until this write is settled `undo` may not restore an older content under an id that it leaves out.
         newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
         older = [Deletion(collection=place[0], partition=place[1], ids=newer)]
-        doubted = await journal.doubt(older, before=since) if points.has_ids and newer else []
+        doubted = await journal.doubt(older, until=since) if points.has_ids and newer else []
         kept = {row.survivor for row in plan.rows if row.kind == Kind.LEFT_OUT}
         originals = {each: point for each, point in known.holders.items() if each in kept}
         answer = None if plan.body is not None else verbs.acknowledged(write, judged.points, query)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import Raw
 
@@ -23,9 +23,9 @@ from ..telemetry.labels import WriteTier
 from .events import EventPoint
 from .facts import ALL, differing, facts_of, unites
 from .holding import holds
-from .journal import NO_ID, Kind, LeftOut
 from .judging import Verdict
 from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
+from .rows import NO_ID, Kind, LeftOut
 
 TOLD = 5  # copies that the message of a refusal names
 
@@ -88,6 +88,11 @@ class Known:
     own: Mapping[bytes, bytes]
     holders: Mapping[bytes, bytes]
     unseen: frozenset[bytes] = frozenset()
+
+    def but(self, unseen: frozenset[bytes]) -> Known:
+        """Where reads may show older contents of these ids: those of the write are updates, and the others are no originals."""
+        holders = {each: point for each, point in self.holders.items() if each not in unseen}
+        return replace(self, holders=holders, unseen=unseen)
 
     def has(self, identifier: bytes) -> bool:
         """Whether a point of the write is an update."""

@@ -22,10 +22,12 @@ from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
 from ..search.services import ProcessServices
+from .book import JournalError
 from .events import EventName, EventPoint, Feed
-from .journal import Journal, JournalError, Kind, LeftOut, State
+from .journal import Journal
 from .plans import told as event_of
 from .reads import Reads
+from .rows import Kind, LeftOut, State
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -50,7 +52,7 @@ class Removal:
 class Change:
     """What goes out in the place of a write that was judged. ``body``: None where that is the write as it came, or nothing: then the client
     gets ``answer``. ``stored``: the ids of the points that are then stored, ``place``: in this collection and partition, None where the journal
-    does not follow them; ``since``: when it goes out, by the journal's clock. ``doubted``: rows of the journal that it may supersede. ``left_out``: in the journal. ``removal``: begun when the write
+    does not follow them; ``since``: the place in the journal before it. ``doubted``: rows of the journal that it may supersede. ``left_out``: in the journal. ``removal``: begun when the write
     was carried out. ``told``: makes the client's answer of the database's; None where that is the client's. ``gone``: the places of the
     points that were left out, in the order of ``left_out``. ``points``: the whole write; ``originals``: by id the stored points for which others were left out.
     """
@@ -131,7 +133,7 @@ class Settling:
             kept = [row for row in change.left_out if row not in lost]
             try:
                 if change.doubted and not is_success:
-                    await self._journal.believe(change.doubted, before=change.since)
+                    await self._journal.believe(change.doubted, until=change.since)
                 if is_success:
                     kept = [row for row in kept if row.kind != Kind.REMOVED]
                 await self._journal.settle(kept, State.DONE if is_success else State.REFUSED)
@@ -177,7 +179,7 @@ class Settling:
         # Without it `undo` may restore an older content, under an id that is free by then.
         with suppress(JournalError, TimeoutError):
             older = [Deletion(collection=collection, partition=partition, ids=ids)]
-            await self._journal.outdate(older, before=change.since)
+            await self._journal.outdate(older, until=change.since)
 
     async def _late(
         self, change: Change, told: Told | None, exchange: WriteQuestioner, policy: ResolvedPolicy
@@ -191,15 +193,21 @@ class Settling:
 
         async def look() -> list[tuple[LeftOut, int]]:
             now = await self._now(change, exchange, self._services.clock() + seconds)
+            unseen = await self._unseen(each[0][0], [*change.originals, *(row.id for row, _ in each)])
             gone = {
                 identifier
                 for identifier, point in change.originals.items()
-                if identifier not in now or json.loads(now[identifier]) != json.loads(point)
+                if identifier in unseen or identifier not in now or json.loads(now[identifier]) != json.loads(point)
             }
-            return [(row, place) for row, place in each if row.survivor in gone or row.id in now]
+            return [(row, place) for row, place in each if row.survivor in gone or row.id in now or row.id in unseen]
 
         found = await first_success([look], self._fell)
         return [(row, place) for row, place in each if row.survivor in change.originals] if found is None else found
+
+    async def _unseen(self, row: LeftOut, ids: Sequence[bytes]) -> frozenset[bytes]:
+        """Where reads may show older contents of these ids, of the collection and partition of a row."""
+        assert self._journal is not None  # noqa: S101 - it has the row
+        return await self._journal.unseen(row.collection, row.partition, ids)
 
     async def _now(self, change: Change, exchange: WriteQuestioner, until: float) -> Mapping[bytes, bytes]:
         """What is stored by now of the originals, and under the ids of the points that were left out."""
@@ -239,8 +247,10 @@ class Settling:
         assert journal is not None  # noqa: S101 - it has what is to be removed
 
         async def in_time() -> None:
+            removed = [row for row in rows if row.kind == Kind.REMOVED]
             victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
-            going = [row for row in rows if row.kind == Kind.REMOVED and row.id in victims]
+            unseen = await self._unseen(removed[0], list(victims))
+            going = [row for row in removed if row.id in victims and row.id not in unseen]
             ids = await journal.removing(going)
             victims = {each: point for each, point in victims.items() if each in ids}
             if not victims:

@@ -30,7 +30,8 @@ from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.undo import Arguments, run
-from vecsieve.proxy.writes.journal import Book, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 
 SIZE = 8
 TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
@@ -47,6 +48,15 @@ def engine() -> Iterator[Engine]:
 def gated(
     engine: Engine, journal: Path, transport: str, mode: str, *, ignore: str = "[]", **write: str
 ) -> Iterator[QdrantClient]:
+    with gated_for(1, engine, journal, transport, mode, ignore=ignore, **write) as clients:
+        yield clients[0]
+
+
+@contextmanager
+def gated_for(
+    count: int, engine: Engine, journal: Path, transport: str, mode: str, *, ignore: str = "[]", **write: str
+) -> Iterator[list[QdrantClient]]:
+    """So many clients of one proxy with as many workers, which share the journal."""
     own = {f"VECSIEVE_POLICY_WRITE_{name.upper()}": value for name, value in {"mode": mode, **write}.items()}
     settings = journal.with_suffix(".yaml")
     settings.write_text(f"policy: {{write: {{ignore: {ignore}}}}}\n")
@@ -62,13 +72,13 @@ def gated(
     )
     over = ("--grpc-listen", "127.0.0.1:0", "--grpc-upstream", engine[1].removeprefix("http://"))
     with ExitStack() as stacked:
-        environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal)}
+        environment = {**own, "VECSIEVE_JOURNAL_PATH": str(journal), "VECSIEVE_WORKERS": str(count)}
         running = stacked.enter_context(stack.command("serve", *arguments, *over, environment=environment))
         urls = running.addresses(3)
         if transport == "grpc":
-            yield over_grpc(urls["serve"], urls["gRPC"])
+            yield [over_grpc(urls["serve"], urls["gRPC"]) for _ in range(count)]
         else:
-            yield QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False)
+            yield [QdrantClient(url=urls["serve"], timeout=30, check_compatibility=False) for _ in range(count)]
 
 
 def direct(engine: Engine) -> QdrantClient:
@@ -322,13 +332,12 @@ def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
             client.upsert(name, [models.PointStruct(id=2 * number + first, vector=each, payload=payload)])
 
     with (
-        gated(engine, journal, transport, mode) as one,
-        gated(engine, journal, transport, mode) as other,
+        gated_for(2, engine, journal, transport, mode) as clients,
         ThreadPoolExecutor(2) as threads,
     ):
         for identifier in (900, 901):  # one after the other, so that there is a journal
-            one.upsert(name, [struct(identifier, 0, said("alpha"))])
-        for done in [threads.submit(write, client, first) for first, client in enumerate((one, other))]:
+            clients[0].upsert(name, [struct(identifier, 0, said("alpha"))])
+        for done in [threads.submit(write, client, first) for first, client in enumerate(clients)]:
             done.result(120)
     left = set(ids(engine, name))
     assert all(left & {2 * number, 2 * number + 1} for number in range(rounds))

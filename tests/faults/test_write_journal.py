@@ -20,7 +20,8 @@ from support.embedded import start_embedded_process
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
-from vecsieve.proxy.writes.journal import UNSEEN_SECONDS, Book, LeftOut, State
+from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 
@@ -245,6 +246,22 @@ def test_killed_at_any_moment_every_acknowledged_point_is_stored_or_in_the_journ
     assert {int(survivor) for _, survivor in rows} <= stored
     assert stored.isdisjoint(left_out)
     assert len(left_out) == len(set(left_out)) > WRITES // 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_proxy_on_one_journal_does_not_start_and_a_killed_one_leaves_it_free(
+    tmp_path: Path, workers: int
+) -> None:
+    journal = {"VECSIEVE_JOURNAL_PATH": str(tmp_path / "j.db"), "VECSIEVE_WORKERS": str(workers)}
+    ports = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1")
+    with stack.command("serve", *ports, environment=journal) as first:
+        first.addresses(2)
+        with stack.command("serve", *ports, environment=journal) as second:
+            assert second.process.wait(30) == 2
+            assert "journal.path: wanted a journal for each proxy" in second.output()
+        kill(first)
+        with stack.command("serve", *ports, environment=journal) as third:
+            third.addresses(2)
 
 
 def kill(proxy: stack.Command) -> None:

@@ -480,6 +480,7 @@ _NEAR = re.compile(r"(a\d+):Docs\(limit:(\d+).*?(?:nearVector:\{vector:(\[[^]]*\
 
 class Weaviate(Wire):
     name = "weaviate"
+    replicas = 1
 
     def _uuid(self, number: int) -> str:
         return f"00000000-0000-0000-0000-{number:012}"
@@ -513,7 +514,14 @@ class Weaviate(Wire):
             if request.method == "DELETE":
                 return b"", dropping(lambda _: True)
             properties = [{"name": "text", "dataType": ["text"]}, {"name": "n", "dataType": ["int"]}]
-            return plain({"class": "Docs", "properties": properties, "vectorIndexConfig": {"distance": "cosine"}})
+            return plain(
+                {
+                    "class": "Docs",
+                    "properties": properties,
+                    "vectorIndexConfig": {"distance": "cosine"},
+                    "replicationConfig": {"factor": self.replicas},
+                }
+            )
         if request.path == "/v1/graphql":
             return self._graphql(json.loads(request.body)["query"], points)
         if request.path == "/v1/batch/objects":
@@ -555,10 +563,25 @@ class Weaviate(Wire):
         return Point(self.id_of(single["id"].encode()), properties["text"], properties["n"], axis_of(single["vector"]))
 
 
+class Replicated(Weaviate):
+    """Reads ask a replica that is behind."""
+
+    replicas = 3
+    lags = True
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        """Deletions reach all replicas, whatever the one says that is read."""
+        if request.method == "DELETE" and request.path.startswith("/v1/objects/"):
+            number = self.id_of(request.path.rpartition("/")[2].encode())
+            return b"", dropping(lambda each: each.id == number)
+        return super().answer(request, points)
+
+
 WIRES: Mapping[str, Callable[[], Wire]] = {
     "qdrant": Qdrant,
     "pinecone": Pinecone,
     "chroma": Chroma,
     "milvus": Milvus,
     "weaviate": Weaviate,
+    "replicated": Replicated,
 }

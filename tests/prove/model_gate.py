@@ -44,9 +44,11 @@ from vecsieve.proxy.search.limits import Breaker
 from vecsieve.proxy.search.policy import Policies, Rules, RulesInForce
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
+from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.events import Feed
 from vecsieve.proxy.writes.gate import Room, Shared, WriteGate
-from vecsieve.proxy.writes.journal import Book, Journal, Kind
+from vecsieve.proxy.writes.journal import Journal
+from vecsieve.proxy.writes.rows import Kind
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "skip": {"mode": "skip"},
@@ -60,10 +62,12 @@ EPISODE = 80  # steps, after which all begins anew: what fails is short enough t
 # How often each happens at a step, and of what clients begin.
 RATES = {
     "kill": 0.015, "undo": 0.05, "sweep": 0.015, "break": 0.015, "work": 0.02, "begin": 0.3, "go on": 0.6,
+    "clock": 0.01, "later": 0.03,
     "upsert": 0.55, "delete": 0.17, "filter": 0.05, "all": 0.03, "change": 0.2,
 }  # fmt: skip
 OPS = ("upsert", "delete", "filter", "all", "change")
 TICK, LAG = 0.05, 1.0
+DAY, HOUR = 86_400.0, 3_600.0
 # How often a request goes on at a step: alone for a while, or by turns with another.
 TURNS = (1, 1, 2, 4, 8, 16)
 CLIENT: ContextVar[int] = ContextVar("client")
@@ -348,7 +352,7 @@ class World:
         self.database = Database(self.wire, self.clock)
         self.mode = mode
         self.chance = random.Random()
-        self._now = 0.0
+        self._now, self._correction = 0.0, DAY
         self._begin()
         self.place = self._place()
 
@@ -356,9 +360,13 @@ class World:
         self._now += 1.0
         return self._now
 
+    def _wall(self) -> float:
+        """The time of day, which is corrected now and then."""
+        return self._tick() + self._correction
+
     def _begin(self) -> None:
         """A process."""
-        journal = Journal(self.path, now=self._tick)
+        journal = Journal(self.path, now=self._wall, steady=self._tick)
         journal._work = Inline(self.turn)  # type: ignore[assignment]  # - in turn instead of in a thread
         feed = Feed(now=self.clock, dropped=lambda _sink, _count: None)
         shared = Shared(Room(1 << 30), Inline(), journal, feed)  # type: ignore[arg-type]  # - the same
@@ -448,7 +456,8 @@ class World:
         asking = [each for each in self.parked if each in self.asking]
         events: dict[str, bool] = {
             "kill": True, "undo": True, "sweep": not self.database.queue, "break": bool(asking),
-            "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked),
+            "work": bool(self.database.queue), "begin": bool(idle), "go on": bool(self.parked), "clock": True,
+            "later": len(idle) == len(self.clients),
         }  # fmt: skip
         names = [name for name, is_possible in events.items() if is_possible]
         match self.chance.choices(names, [self.rates[name] for name in names])[0]:
@@ -458,6 +467,11 @@ class World:
                 self._undo()
             case "sweep":
                 self._sweep()
+            case "clock":
+                self._correction = DAY + self.chance.choice((-HOUR, 0.0, HOUR))
+                self.told.append(f"the time of day is {self._correction:+.0f} s off")
+            case "later":
+                self._later()
             case "break":
                 self.told.append("the database breaks off")
                 cut = self.chance.choice(asking)
@@ -472,6 +486,14 @@ class World:
                 await self._resumed(self.owners[self.chance.choice(self.parked)])
         await self._settled()
         self.check()
+
+    def _later(self) -> None:
+        """All that was stored shows in reads by now."""
+        while self.database.queue:
+            self.database.step()
+        self.clock.now += UNSEEN_SECONDS + LAG
+        self._now += UNSEEN_SECONDS + LAG
+        self.told.append("ten minutes pass")
 
     async def _resumed(self, client: int) -> None:
         for _ in range(self.chance.choice(TURNS)):
@@ -525,7 +547,7 @@ class World:
                 return stored
 
         with redirect_stdout(StringIO()):
-            undo.run(Arguments(journal=self.path, url="http://x", apply=True), now=self._tick)
+            undo.run(Arguments(journal=self.path, url="http://x", apply=True), steady=self._tick)
         self.told.append(f"undo: {self._shown()}")
 
     def _sweep(self) -> None:
@@ -549,7 +571,7 @@ class World:
                 self.told.append(f"sweep compares {other.id} with {one.id}")
             return
         with closing(Book(self.path)) as book:
-            by = applying.Deletion(points=stored, book=book, collection=self.place[0], now=self._tick)
+            by = applying.Deletion(points=stored, book=book, collection=self.place[0], now=self._wall)
             outcomes = applying._deleted([self.swept], by)
         self.told.append(f"sweep deletes {self.swept.id}: {outcomes[0]}")
         self.swept = None

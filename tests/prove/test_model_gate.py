@@ -10,8 +10,8 @@ import pytest
 from prove.model_databases import WIRES, Point
 from prove.model_gate import MODES, FoundError, Model, Op, played
 from vecsieve.proxy.jobs import undo
+from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.deletions import Deletions, Doubted
-from vecsieve.proxy.writes.journal import Book
 from vecsieve.proxy.writes.settling import Removal, Settling
 
 SHORT, LONG = 1_000, 100_000
@@ -39,7 +39,7 @@ def unseen_ids_do_not_count(patch: Patch) -> None:
 
 def deletions_are_not_followed(patch: Patch) -> None:
     async def begun(*_: Any, **__: Any) -> Doubted:
-        return Doubted((), (), 0.0)
+        return Doubted((), (), None)
 
     patch.setattr(Deletions, "begun", begun)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
+from threading import Timer
 from urllib.parse import urlsplit
 
 import msgspec
 
 from vecsieve.config.addresses import hook_url, origin_of
-from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.problems import Problem, SettingsError, shown
 
 from ...admin.access import token_in
 from ...telemetry.log import Field, encode, timestamp
@@ -52,7 +55,7 @@ class Receiver:
             hook_url(url)
         except ValueError:
             wanted = "http or https, host, port and perhaps a path, without credentials or query"
-            raise SettingsError([Problem("--webhook", repr(url), wanted)]) from None
+            raise SettingsError([Problem("--webhook", shown(url), wanted)]) from None
         secret = token_in(None if secret_file is None else str(secret_file), SECRET_FILE)
         if secret is None:
             raise SettingsError([Problem(SECRET_FILE, "none", "a file with the secret, because --webhook is given")])
@@ -60,7 +63,9 @@ class Receiver:
         self._key = key_of(secret)
 
     def tell(self, report: Report) -> str | None:
-        """Send the event; return why it was not delivered, or None. Redirects are not followed."""
+        """Send the event; return why it was not delivered, or None. Redirects are not followed: the address is the operator's, whatever
+        network it is in, and nobody else chooses one.
+        """
         now = time.time()
         event = Event(
             event=EventName.SWEEP_COMPLETE,
@@ -72,11 +77,21 @@ class Receiver:
         fields = {"Content-Type": "application/json", **signed(self._key, body, id=token_hex(16), seconds=int(now))}
         kind = http.client.HTTPSConnection if self._origin.scheme == "https" else http.client.HTTPConnection
         connection = kind(self._origin.hostname or "", self._origin.port, timeout=SECONDS)
+        # The timeout is one read's: a receiver that sends a byte now and then, or interim answers for ever, would hold up the end.
+        late = Timer(SECONDS, _cut, (connection,))
+        late.start()
         try:
             connection.request("POST", self._path, body, fields)
             status = connection.getresponse().status
         except (OSError, http.client.HTTPException) as error:
             return type(error).__name__
         finally:
+            late.cancel()
             connection.close()
         return None if 200 <= status < 300 else f"status {status}"
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    if connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)

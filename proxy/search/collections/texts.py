@@ -17,7 +17,6 @@ from vecsieve.adapters.contract import FIELD_BYTES, Allowance, Needs, Pool, Repl
 from vecsieve.adapters.wire.json import last_values
 
 from ...telemetry.labels import TextsKnown
-from ..candidates import asked_for
 from ..policy import ResolvedPolicy
 from .learned import LEARNED_ENTRIES, Lru, is_of
 from .paths import Reading, read_pool
@@ -27,7 +26,8 @@ LOGGER = logging.getLogger("vecsieve.texts")
 WINDOW = 8  # readings; all of the last ones must agree
 # Without any text so many pools settle that there is none: one pool may be all copies, or of a client that selects other fields.
 EMPTY_READINGS = 3
-LOOK_EVERY = 64  # pools of a settled collection: a look costs a millisecond or two
+# Pools of a settled collection between two looks, at first and at most: a look costs some milliseconds, and has vectors.
+LOOK_EVERY, LOOK_AT_LEAST_EVERY = 64, 1024
 # Whole payloads may be megabytes: so many looks whose reply was lost end them.
 LOST_LOOKS = 2
 MOST_POOLS = 4  # of a batch that are read
@@ -60,12 +60,16 @@ NO_TEXT_NEEDS = TextNeeds()
 @dataclass(slots=True)
 class _Known:
     """``readings``: the paths of the last pools. ``settled``: None while the pools decide alone. ``since``: pools since the last reading.
-    ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the standing that was logged.
+    ``wait``: pools until the next one. ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the
+    standing that was logged. ``lacks``: whether a result had no text. ``applied``: the policy of the last search, and the same with these texts.
     """
 
     readings: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=WINDOW))
     settled: tuple[str, ...] | None = None
     since: int = 0
+    wait: int = LOOK_EVERY
+    lacks: bool = False
+    applied: tuple[ResolvedPolicy, ResolvedPolicy] | None = None
     keys: dict[str, None] = field(default_factory=dict)
     looks: int = 0
     logged: TextsKnown | None = None
@@ -89,31 +93,53 @@ class CollectionTexts:
     def applied(self, policy: ResolvedPolicy, collection: str) -> ResolvedPolicy:
         """The policy with the texts of this collection, if they are known."""
         known = self._held.get(collection) if policy.guesses else None
-        return policy if known is None or known.settled is None else policy.with_texts(known.settled)
+        if known is None or known.settled is None:
+            return policy
+        if known.applied is None or known.applied[0] is not policy or known.applied[1].learned != known.settled:
+            known.applied = policy, policy.with_texts(known.settled)
+        return known.applied[1]
 
     def needs(self, policy: ResolvedPolicy, collection: str) -> TextNeeds:
         """What the next search of this collection needs."""
         known = self._held.get(collection) if policy.guesses else None
         return NO_TEXT_NEEDS if known is None else TextNeeds(heads(known.settled or ()), _wants_whole(known))
 
+    def decide(self, policy: ResolvedPolicy, collection: str) -> bool:
+        """Whether texts alone decide about the pools of this collection."""
+        known = self._held.get(collection) if policy.is_by_texts and collection else None
+        if known is None:
+            return policy.is_by_texts and bool(collection) and bool(policy.text_fields) and not policy.guesses
+        return bool(known.settled if policy.guesses else policy.text_fields) and not known.lacks
+
+    def is_look(self, policy: ResolvedPolicy, collection: str) -> bool:
+        """Whether the next pool is to show where texts are. Counts it. It needs vectors: equal values under different vectors prove that a path is
+        no text.
+        """
+        if not policy.guesses:
+            return False
+        known = self._held.get(collection)
+        if known is None or known.settled is None:
+            return True
+        known.since += 1
+        if len(known.readings) >= WINDOW and known.since < known.wait:
+            return False
+        known.since = 0
+        return True
+
+    def lacking(self, collection: str) -> None:
+        """A result of this collection has no text: vectors decide about such ones from now on."""
+        self._held.use(collection, _Known).lacks = True
+
     def looking(self, collection: str) -> None:
         """A request for whole payloads is sent."""
         if collection:
             self._held.use(collection, _Known).looks += 1
 
-    def is_due(self, collection: str) -> bool:
-        """Whether this pool is to be read. Counts it."""
-        known = self._held.get(collection)
-        if known is None or known.settled is None:
-            return True
-        known.since += 1
-        return len(known.readings) < WINDOW or known.since >= LOOK_EVERY
-
     def judged(
         self, collection: str, policy: ResolvedPolicy, needs: Needs, reply: Reply
     ) -> tuple[ResolvedPolicy, Reply]:
         """The policy with the texts of this collection, and the reply with the fields that it reads, after learning from it."""
-        if needs.values and policy.guesses and self.is_due(collection):
+        if needs.values and self.is_look(policy, collection):
             policy = policy.with_texts(self.learn(collection, read_pools(reply.pools, needs), is_look=needs.whole))
         return policy, with_fields(reply, needs, policy)
 
@@ -122,6 +148,7 @@ class CollectionTexts:
         if not collection:
             return reading.paths
         known = self._held.use(collection, _Known)
+        known.wait = LOOK_EVERY if len(known.readings) < WINDOW else min(2 * known.wait, LOOK_AT_LEAST_EVERY)
         known.since, known.looks = 0, max(0, known.looks - is_look)
         for key in reading.keys:
             if len(known.keys) < MOST_SHOWN:
@@ -173,12 +200,12 @@ def _wants_whole(known: _Known) -> bool:
     """Whether the next pool should have whole payloads even if the client wants none.
 
     At first only the known keys are requested, which cost nothing where they are missing. Only if those held no text, the whole payload is
-    requested, for as many pools as settle a collection, and then for every LOOK_EVERY-th. If the replies were lost, perhaps because of
+    requested, for as many pools as settle a collection, and then for those that are due. If the replies were lost, perhaps because of
     their size, no longer.
     """
     if known.looks >= LOST_LOOKS or any(known.readings) or not known.readings:
         return False
-    return known.settled is None or known.since + 1 >= LOOK_EVERY
+    return known.settled is None or known.since + 1 >= known.wait
 
 
 def _settled(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
@@ -219,7 +246,7 @@ def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
 
 def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
     """The reply whose pools have the fields that the policy reads; those that the ``needs`` lack are read from their payloads."""
-    must, may = asked_for(policy.tenant_keys, policy.fields)
+    must, may = policy.keys
     had, wanted = fields_of(needs), (*must, *may)
     if had == wanted or not needs.values:
         return reply

@@ -12,7 +12,7 @@ from vecsieve.adapters.contract import Pool
 
 from ...runtime.loop import LongWork
 from ...selection.values import Fate, Selection
-from ..candidates import QUOTE, TEXT_BYTES, Columns, asked_for, string
+from ..candidates import QUOTE, TEXT_BYTES, Columns, string
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
 from .tokens import TextBudget, affordable, of_bytes
@@ -53,7 +53,7 @@ def cut(selection: Selection, count: int) -> Selection:
 
 def costs(pool: Pool, selection: Selection, policy: ResolvedPolicy, budget: TextBudget) -> Iterator[int]:
     """The tokens of each result's text, in answer order; 0 for a result without a text."""
-    must, may = asked_for(policy.tenant_keys, policy.fields)
+    must, may = policy.keys
     columns = Columns((*must, *may), pool.fields).present(budget.paths or policy.text_paths) if pool.fields else []
     for row in selection.keep.tolist():
         yield next((cost(raw, budget) for column in columns if (raw := column[row]) not in {None, b"null"}), 0)

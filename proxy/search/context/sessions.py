@@ -28,6 +28,7 @@ from ...telemetry.reports import Report
 from ...telemetry.tracing import Clock
 from ..candidates import records_of
 from ..collections.learned import Lru
+from ..errors import first_success
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
 from .repeats import point_digests, text_digest
@@ -35,6 +36,7 @@ from .repeats import point_digests, text_digest
 LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
 KEY_BYTES = 16
+LEAST_REPLY_BYTES, RESULT_BYTES = 64 * 1024, 128  # of a reply; a digest and its turn take 40
 
 # Fields that say who a client is: its own credentials, and what a gateway made of them (`x-jwt-assertion`, `x-forwarded-user`). One too many
 # divides a session, one too few would share it.
@@ -72,7 +74,7 @@ class Given:
 
 
 class Store(Protocol):
-    """Stores sessions. Raises OSError or TimeoutError."""
+    """Stores sessions. May raise anything."""
 
     async def given(self, key: bytes) -> Given: ...
 
@@ -141,14 +143,8 @@ class Shared:
         await self._sent(pipe)
 
     async def _sent(self, pipe: Any) -> Any:
-        from redis.exceptions import RedisError  # loaded from the extra that made the client
-
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await pipe.execute()
-        # What the client's parser raises for bytes that are no reply has no class of its own (redis 7).
-        except (RedisError, EOFError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise ConnectionError("the session store refused or is unreachable") from error
+        async with asyncio.timeout(self._seconds):
+            return await pipe.execute()
 
     async def close(self) -> None:
         async with asyncio.timeout(self._seconds):
@@ -157,6 +153,33 @@ class Shared:
 
 def _name(key: bytes) -> bytes:
     return b"vecsieve:session:" + key.hex().encode()
+
+
+def _bounded(kind: type[Any], most_bytes: int) -> type[Any]:
+    """A class of connections that break off when the replies to one request exceed ``most_bytes``. The client has no limit of its own: a reply
+    without an end took 0.9 GB within its timeout.
+    """
+
+    class Bounded(kind):  # type: ignore[misc]  # - of an extra, without types
+        async def _connect(self) -> None:
+            await super()._connect()
+            feed, self._received = self._reader.feed_data, 0
+
+            def fed(data: bytes) -> None:
+                self._received += len(data)
+                if self._received <= most_bytes:
+                    feed(data)
+                    return
+                self._writer.transport.abort()
+                self._reader.set_exception(ConnectionError(f"a reply of more than {most_bytes} bytes"))
+
+            self._reader.feed_data = fed
+
+        async def send_packed_command(self, *arguments: Any, **options: Any) -> None:
+            self._received = 0
+            await super().send_packed_command(*arguments, **options)
+
+    return Bounded
 
 
 def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
@@ -174,6 +197,8 @@ def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
             raise SettingsError([Problem(at, shown(settings.password_file), wanted)]) from error
     seconds = settings.timeout_seconds
     client = Redis.from_url(settings.url, password=password, socket_timeout=seconds, socket_connect_timeout=seconds)
+    pool = client.connection_pool
+    pool.connection_class = _bounded(pool.connection_class, LEAST_REPLY_BYTES + settings.results * RESULT_BYTES)
     return Shared(client, results=settings.results, seconds=seconds)
 
 
@@ -207,13 +232,14 @@ class Sessions:
             if asyncio.iscoroutine(asked):
                 asked.close()
             return None
-        try:
-            return await asked
-        except (OSError, TimeoutError) as error:
+
+        def rest(error: Exception) -> None:
             self._rests_until = self._clock() + REST_SECONDS
             self._failed()
             LOGGER.warning("session ignored: %s", type(error).__name__)
-            return None
+
+        # Whatever broke: what the client's parser raises for bytes that are no reply has no class of its own (redis 7).
+        return await first_success([lambda: asked], rest)
 
 
 def shown_by(attempt: Attempt) -> set[bytes]:

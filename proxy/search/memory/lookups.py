@@ -118,7 +118,7 @@ def complete(memory: FeatureMemory, attempt: Attempt) -> None:
     named = _points(attempt, search, pool)
     if named is None:
         return
-    with_records = bool(attempt.policy.fields.top_level())
+    with_records = bool(attempt.policy.fields.heads)
     found = memory.recall(attempt.call.operation.collection, *named, counts=False, with_records=with_records)
     if isinstance(found, Recalled):
         attempt.reply = replace(attempt.reply, pools=(_with_rows(pool, named[0], found),))
@@ -156,7 +156,7 @@ async def _recalled(
     memory: FeatureMemory, adapter: Adapter, attempt: Attempt, pool: Pool, named: tuple[Key, Points], fetch: Fetch
 ) -> Recalled | None:
     collection = attempt.call.operation.collection
-    with_records = bool(attempt.policy.fields.top_level()) and not _has_fields(attempt)
+    with_records = bool(attempt.policy.fields.heads) and not _has_fields(attempt)
     with attempt.watch.stage(Stage.DECODE):
         found = memory.recall(
             collection, *named, counts=not (attempt.rounds or attempt.is_repeated), with_records=with_records

@@ -94,8 +94,9 @@ class Index:
 
     texts: dict[int, Passage] = field(default_factory=dict)
     whole: dict[Gram, int] = field(default_factory=dict)
-    _first: dict[Gram, int] = field(default_factory=dict)  # the first place of each gram
-    _more: dict[Gram, list[int]] = field(default_factory=dict)  # further places
+    _first: dict[Gram, int] = field(default_factory=dict)  # the first place of each gram of six tokens
+    _more: dict[int, list[int]] = field(default_factory=dict)  # by the first place, further ones
+    _sentences: dict[Gram, list[int]] = field(default_factory=dict)  # the places of each shorter sentence
 
     def add(self, number: int, passage: Passage) -> None:
         """Add a kept text. Numbers ascend."""
@@ -105,8 +106,7 @@ class Index:
         count = max(len(tokens) - RUN + 1, 0)
         places = dict(zip(grams_of(tokens), range(base, base + count), strict=True))
         if len(places) == count:
-            known = self._first.keys() & places.keys()
-            for gram in known:
+            for gram in self._first.keys() & places.keys():
                 self._add(gram, places.pop(gram))
             self._first.update(places)
         else:
@@ -116,17 +116,16 @@ class Index:
                 if of_text[gram] <= MOST_PLACES_OF_TEXT:
                     self._add(gram, place)
         for start, end in short_sentences(passage):
-            self._add(tokens[start:end], base + start)
+            known = self._sentences.setdefault(tokens[start:end], [])
+            if len(known) < MOST_PLACES:
+                known.append(base + start)
 
     def _add(self, gram: Gram, place: int) -> None:
-        if self._first.setdefault(gram, place) != place:
-            more = self._more.setdefault(gram, [])
+        first = self._first.setdefault(gram, place)
+        if first != place:
+            more = self._more.setdefault(first, [])
             if len(more) < MOST_PLACES:
                 more.append(place)
-
-    def _places(self, gram: Gram, first: int) -> Iterator[tuple[int, int]]:
-        for place in (first, *self._more.get(gram, ())):
-            yield place // _TOKENS - 1, place % _TOKENS
 
     def runs(self, passage: Passage) -> list[Run] | None:
         """All longest runs of the candidate's tokens; None beyond the bounds."""
@@ -135,24 +134,26 @@ class Index:
         ends: dict[tuple[int, int], int] = {}  # by text and diagonal: up to where it is a run already
         compared = 0
         firsts = list(map(self._first.get, grams_of(tokens)))
-        hits = [place for place, first in enumerate(firsts) if first is not None] if any(firsts) else []
-        for place in hits:
-            first = firsts[place]
-            assert first is not None  # noqa: S101 - hits are those that are not
-            for number, at in self._places(tokens[place : place + RUN], first):
+        hits = [(place, first) for place, first in enumerate(firsts) if first is not None] if any(firsts) else []
+        along, until = -1, -1  # the last run: its first place less the candidate's, and its end
+        for place, first in hits:
+            if first - place == along and place < until and first not in self._more:
+                continue  # most places are within the run before them
+            for there in (first, *self._more.get(first, ())):
+                number, at = there // _TOKENS - 1, there % _TOKENS
                 diagonal = (number, at - place)
                 if ends.get(diagonal, -1) > place:
                     continue
                 length = _common(tokens, place + RUN, self.texts[number].tokens, at + RUN) + RUN
                 compared += length
-                ends[diagonal] = place + length
+                ends[diagonal] = until = place + length
+                along = there - place
                 found.append(Run(place, place + length, number, at))
                 if compared > MOST_COMPARED or len(found) > 8 * MOST_RUNS:
                     return None
         for start, end in short_sentences(passage):
-            gram = tokens[start:end]
-            known = self._first.get(gram)
-            for number, at in () if known is None else self._places(gram, known):
+            for there in self._sentences.get(tokens[start:end], ()):
+                number, at = there // _TOKENS - 1, there % _TOKENS
                 if ends.get((number, at - start), -1) < end:
                     found.append(Run(start, end, number, at))
         if len(found) > MOST_RUNS:

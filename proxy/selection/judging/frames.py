@@ -34,16 +34,20 @@ _DIGITS = re.compile("\\d+")
 class Frames:
     """The frames of a pool's texts, computed when a text first asks for its own: of most pools nobody does. ``texts``: those that are read."""
 
-    __slots__ = ("_keys", "_texts")
+    __slots__ = ("_keys", "_texts", "is_asked")
 
     def __init__(self, texts: Sequence[Text | None] = ()) -> None:
+        self.is_asked = False  # whether a verdict depends on these texts
         self._texts = [text for text in texts if text is not None and "\n" in text.raw]
         self._keys: frozenset[int] | None = None
 
     def inside(self, text: Text, passage: Passage) -> tuple[int, int]:
         """The tokens of a passage between its header and its footer."""
         start, end = 0, len(passage.tokens)
-        if len(self._texts) < MEMBERS or len(passage.rows) <= 2:
+        if len(passage.rows) <= 2:
+            return start, end
+        self.is_asked = True
+        if len(self._texts) < MEMBERS:
             return start, end
         if self._keys is None:
             self._keys = _shared(self._texts)
@@ -56,9 +60,6 @@ class Frames:
                 else:
                     start = passage.rows[edge.depth]
         return (start, end) if end - start >= LEAST else (0, len(passage.tokens))
-
-
-NO_FRAMES = Frames()
 
 
 class Edge(NamedTuple):

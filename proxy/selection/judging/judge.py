@@ -5,16 +5,19 @@ One judge decides searches, pages by offset, the API, the write gate, sweeps and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..policy import Tier
+from ..reading.memo import Memo
+from ..reading.outline import Outline
 from ..reading.text import Passage, Text
 from ..values import Link
 from .covering import LONG, Chain, Cover, Index, Run
 from .dress import Difference, difference
 from .edits import extended
-from .frames import NO_FRAMES, Frames, has_another_filling
+from .frames import Frames, has_another_filling
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,20 @@ class Verdict:
     missing: Missing | None = None
     passed: tuple[tuple[str, str], ...] = ()
 
+    def renumbered(self, numbers: Sequence[int] | Mapping[int, int]) -> Verdict:
+        """The same verdict with other numbers for its holders."""
+        if not self.holders:
+            return self
+        holders = tuple([numbers[holder] for holder in self.holders])
+        return Verdict(self.link, holders, self.share, self.missing, self.passed)
+
 
 STAYS = Verdict(Link.NONE)
 # Kept texts that may hold one candidate together. A person can check two, and three windows.
 MOST_HOLDERS = 3
+# A verdict depends on a text and on the kept ones that it meets alone, so it is kept by their contents, if they are few. 8 MB hold some four thousand.
+MOST_MET = 8
+VERDICTS: Memo[tuple[Tier | str, ...], Verdict] = Memo(8 << 20, lambda key, _: 300 + sum(map(sys.getsizeof, key[1:])))
 
 
 @dataclass(slots=True)
@@ -51,9 +64,12 @@ class Judge:
     """Kept texts, and the verdict on the next. ``frames``: of the pool."""
 
     tier: Tier
-    frames: Frames = NO_FRAMES
+    frames: Frames = field(default_factory=Frames)
     kept: dict[int, Text] = field(default_factory=dict)
     _raw: dict[str, int] = field(default_factory=dict)
+    _outlines: dict[int, Outline] = field(default_factory=dict)
+    _grams: set[int] = field(default_factory=set)
+    _unread: dict[int, Text] = field(default_factory=dict)
     _plain: Index = field(default_factory=Index)
     _laid: Index = field(default_factory=Index)
 
@@ -63,41 +79,74 @@ class Judge:
         return self.tier is Tier.EXACT
 
     def keep(self, number: int, text: Text) -> None:
-        """Add a text that stays. Numbers ascend."""
-        self.kept[number] = text
+        """Add a text that stays. Numbers ascend. It is read when another one may be covered by it."""
+        self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
-        plain, laid = text.passages(exact=self.is_exact)
+        self._outlines[number] = text.outline
+        self._grams |= text.outline.grams
+
+    def _read(self, number: int) -> None:
+        plain, laid = self._unread.pop(number).passages(exact=self.is_exact)
         if plain.tokens:
             self._plain.add(number, plain)
             if laid is not None:
                 self._laid.add(number, laid)
+
+    def _met(self, text: Text) -> tuple[int, ...]:
+        """The kept texts that may say some of this one; none if together they have too little in common with it to say all of it."""
+        outline = text.outline
+        if not outline.is_short and len(self._grams & outline.grams) < outline.least:
+            return ()
+        return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])
 
     def verdict(self, text: Text, *, explain: bool = False) -> Verdict:
         """Whether a text leaves. ``explain``: name what is missing, or what was passed over."""
         equal = self._raw.get(text.raw)
         if equal is not None:
             return Verdict(Link.EQUAL, (equal,), 1.0)
+        met = tuple(self.kept) if explain else self._met(text)
+        if not met:
+            return STAYS
+        if explain or len(met) > MOST_MET:
+            return self._compared(text, met, explain=explain)
+        key: tuple[Tier | str, ...] = (self.tier, text.raw, *[self.kept[number].raw for number in met])
+        known = VERDICTS.get(key)
+        if known is not None:
+            return known.renumbered(met)
+        was_asked, self.frames.is_asked = self.frames.is_asked, False
+        found = self._compared(text, met, explain=False)
+        if not self.frames.is_asked:  # else it depends on more than these texts
+            VERDICTS.keep(key, found.renumbered({number: place for place, number in enumerate(met)}))
+        self.frames.is_asked |= was_asked
+        return found
+
+    def _compared(self, text: Text, met: Sequence[int], *, explain: bool) -> Verdict:
+        """The verdict by the kept texts ``met``."""
+        for number in met:
+            if number in self._unread:
+                self._read(number)
         plain, laid = text.passages(exact=self.is_exact)
         if not plain.tokens:
             return STAYS  # nothing that can be compared
-        if laid is not None and self._laid.texts:
-            found = self._judged(text, laid, self._laid, frozenset(), explain=explain)
+        counted = frozenset(met)
+        if laid is not None and not counted.isdisjoint(self._laid.texts):
+            found = self._judged(text, laid, self._laid, counted, explain=explain)
             if found.holders or (found.missing is not None and found.missing.text >= 0):
                 return found
-        hidden = frozenset(self._laid.texts) if laid is not None else frozenset[int]()
-        return self._judged(text, plain, self._plain, hidden, explain=explain)
+            counted -= self._laid.texts.keys()
+        return self._judged(text, plain, self._plain, counted, explain=explain)
 
-    def _judged(self, text: Text, passage: Passage, index: Index, hidden: frozenset[int], *, explain: bool) -> Verdict:
-        """``hidden``: kept texts that do not count, because they are compared laid out."""
+    def _judged(self, text: Text, passage: Passage, index: Index, counted: frozenset[int], *, explain: bool) -> Verdict:
+        """``counted``: the kept texts that count here."""
         size = len(passage.tokens)
         equal = index.whole.get(passage.tokens)
-        if equal is not None and equal not in hidden and self._agrees(text, passage, index, Run(0, size, equal, 0)):
+        if equal is not None and equal in counted and self._agrees(text, passage, index, Run(0, size, equal, 0)):
             return Verdict(Link.EQUAL, (equal,), 1.0)
         runs = index.runs(passage)
         if runs is None:
             return STAYS
-        if hidden:
-            runs = [run for run in runs if run.text not in hidden]
+        if len(counted) < len(index.texts):
+            runs = [run for run in runs if run.text in counted]
         if not runs:
             return self._missing(text, passage, index, Chain(is_whole=False, reached=0), runs) if explain else STAYS
         cover = Cover(index, passage, 0, size, self._edges)

@@ -17,7 +17,7 @@ from ..policy import Policy, Tier
 from ..reading.bounds import STEP_COST, readable
 from ..reading.text import Text
 from ..values import Candidates, FloatMatrix, Indices, Link, Steps
-from .frames import NO_FRAMES, Frames
+from .frames import Frames
 from .judge import Judge, Verdict
 
 Reword = Callable[[int, list[int]], tuple[int, float] | None]
@@ -27,7 +27,8 @@ Reword = Callable[[int, list[int]], tuple[int, float] | None]
 @dataclass(slots=True)
 class Walked:
     """What texts decide; arrays as in Selection. ``judged``: the candidates up to here were judged, the others stay as they are. ``has_text``:
-    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text.
+    (n,) whether a candidate has a text, so that vectors do not decide about it and another with a text. ``framed``: whether headers and footers
+    were looked for.
     """
 
     representative: Indices
@@ -36,6 +37,7 @@ class Walked:
     shares: FloatMatrix
     has_text: npt.NDArray[np.bool_]
     judged: int
+    framed: bool = False
 
     def leave(self, place: int, verdict: Verdict) -> None:
         """A candidate leaves for the first of the holders of its text."""
@@ -62,19 +64,20 @@ def unjudged(size: int) -> Walked:
 
 
 class Walk:
-    """Judges the candidates of one pool in their order, as far as they are needed."""
+    """Judges the candidates of one pool in their order, as far as they are needed. ``kept``: the places that stay, ascending."""
 
     __slots__ = (
         "_candidates",
         "_judges",
-        "_kept",
         "_policy",
         "_reword",
+        "_sources",
         "_texts",
         "_tier",
         "_unread",
         "found",
         "frames",
+        "kept",
     )
 
     def __init__(self, candidates: Candidates, policy: Policy, reword: Reword | None = None) -> None:
@@ -84,18 +87,19 @@ class Walk:
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
-        self.frames = NO_FRAMES
+        self.frames = Frames()
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
             self.frames = Frames(self._texts[:SCALE_FROM])
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
-        self._kept: list[int] = []
+        self.kept: list[int] = []
+        self._sources = candidates.metadata.sources if policy.keep_sources else None
 
     def steps(self, stop: int, enough: int | None = None) -> Steps[None]:
         """Judge the candidates up to rank ``stop``, until ``enough`` are kept; None: all."""
         spent = 0
-        while self.found.judged < stop and (enough is None or len(self._kept) < enough):
+        while self.found.judged < stop and (enough is None or len(self.kept) < enough):
             place = self.found.judged
             text = self._texts[place]
             if text is not None:
@@ -105,6 +109,7 @@ class Walk:
                 spent = 0
             self._judge(place, text)
             self.found.judged = place + 1
+        self.found.framed = self.frames.is_asked
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
@@ -116,12 +121,12 @@ class Walk:
             if verdict.holders:
                 self.found.leave(place, verdict)
                 return
-            repeated = None if self._reword is None else self._reword(place, self._kept)
+            repeated = None if self._reword is None else self._reword(place, self.kept)
             if repeated is not None:
                 self.found.reword(place, *repeated)
                 return
         judge.keep(place, text)
-        self._kept.append(place)
+        self.kept.append(place)
 
     def _judge_unread(self, place: int) -> None:
         """A text that is not read says the same as one of the same characters, and is unknown otherwise. So is a missing one."""
@@ -132,16 +137,17 @@ class Walk:
             if first != place:
                 self.found.leave(place, Verdict(Link.EQUAL, (first,), 1.0))
                 return
-        self._kept.append(place)
+        self.kept.append(place)
 
     def _is_held(self, place: int) -> bool:
         """Whether the candidate's source keeps it on the page."""
-        sources = self._candidates.metadata.sources
-        return bool(self._policy.keep_sources) and sources is not None and sources[place] in self._policy.keep_sources
+        return self._sources is not None and self._sources[place] in self._policy.keep_sources
 
     def _judge_of(self, place: int) -> Judge:
         """The judge of the candidate's tenant."""
         tenants = self._candidates.tenants
+        if tenants is None and self._judges:
+            return self._judges[0]
         tenant = 0 if tenants is None else int(tenants[place])
         found = self._judges.get(tenant)
         if found is None:

@@ -17,6 +17,7 @@ from .bounds import LONGEST, UNPRICED, cost
 from .lines import Kind, Line, lines_of
 from .marks import CLOSERS, undressed
 from .memo import Memo
+from .outline import Outline
 from .words import Run, known_run, run_of, word_set
 
 # Function words of English, and of languages in which "a" is no article but a verb or a preposition.
@@ -91,9 +92,9 @@ Essence = tuple[str, int]
 
 
 class Text:
-    """One text. ``raw``: as in the database. Read when first needed, and kept with it."""
+    """One text. ``raw``: as in the database. Outlined and read when first needed, and kept with it."""
 
-    __slots__ = ("_exact", "_readings", "edges", "known_cost", "raw")
+    __slots__ = ("_exact", "_outline", "_readings", "edges", "known_cost", "raw")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
@@ -101,6 +102,7 @@ class Text:
         self.edges: tuple[Any, ...] | None = (
             None  # set and typed by the judge, which reads texts: this module may not import it
         )
+        self._outline: Outline | None = None
         self._readings: tuple[Passage, Passage | None] | None = None
         self._exact: tuple[Passage, Passage | None] | None = None
 
@@ -110,6 +112,13 @@ class Text:
             price = cost(self.raw)
             self.known_cost = -1 if price is None else price
         return self.known_cost
+
+    @property
+    def outline(self) -> Outline:
+        """What can be compared before it is read. Only for a text that is read."""
+        if self._outline is None:
+            self._outline = Outline(self.raw)
+        return self._outline
 
     def passages(self, *, exact: bool = False) -> tuple[Passage, Passage | None]:
         """Plain, and laid out if it has a layout. Only for a text that is read."""
@@ -137,6 +146,8 @@ class Text:
     def nbytes(self) -> int:
         """Approximate memory use."""
         taken = 250 + sys.getsizeof(self.raw)
+        if self._outline is not None:
+            taken += 250 + 90 * len(self._outline.grams)
         for passages in (self._readings, self._exact):
             taken += sum(
                 24 * len(each.tokens) + 16 * len(each.bounds) + 250 for each in passages or () if each is not None
@@ -145,16 +156,20 @@ class Text:
 
 
 # Popular texts occur in many searches. 24 MB hold some eight thousand texts of a hundred words.
-TEXTS: Memo[str, Text] = Memo(24 << 20, lambda raw, _text: 900 + 5 * sys.getsizeof(raw))
+TEXTS: Memo[str | bytes, Text] = Memo(24 << 20, lambda raw, _text: 900 + 5 * sys.getsizeof(raw))
 
 
 def text_of(raw: str) -> Text:
     """The Text of ``raw``; the same object while it is cached."""
     found = TEXTS.get(raw)
-    if found is None:
-        found = Text(raw)
-        if len(raw) <= LONGEST:
-            TEXTS.keep(raw, found)
+    return kept_text(raw, raw) if found is None else found
+
+
+def kept_text(key: str | bytes, raw: str) -> Text:
+    """The Text of ``raw``, cached as ``key``: itself, or as it is written in a reply."""
+    found = Text(raw)
+    if len(raw) <= LONGEST:
+        TEXTS.keep(key, found)
     return found
 
 

@@ -37,12 +37,12 @@ class Run(NamedTuple):
 
 
 # First and last code points of scripts without blanks: one character is one token.
-_SPACELESS = (
+SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302f\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
-_ARE_SPACELESS = re.compile(f"[{_SPACELESS}]+")
+IS_SPACELESS = re.compile(f"[{SPACELESS}]")
+_ARE_SPACELESS = re.compile(f"[{SPACELESS}]+")
 
 
 def _marks_of_letters() -> str:
@@ -143,7 +143,7 @@ def _read(run: str) -> Run | str:
             if ends or token != folded
             else token
         )
-    if len(run) > LONGEST_RUN and not _IS_SPACELESS.search(run):
+    if len(run) > LONGEST_RUN and not IS_SPACELESS.search(run):
         return Run((run,), None, False, False, False, ())  # encoded data: whatever differs in it counts
     bare = run.rstrip(CLOSERS)
     ends = bool(bare) and bare[-1] in ENDS and bare.rstrip(ENDS).lstrip("(\"'“„").lower() not in _ABBREVIATED
@@ -181,7 +181,7 @@ def _tokens(run: str) -> tuple[list[str], list[str], list[int], bool]:
         if kind == "mark":
             if text == "？":
                 text = "?"
-            if text in ENDS and tokens and place < end and _IS_SPACELESS.match(run[place]):
+            if text in ENDS and tokens and place < end and IS_SPACELESS.match(run[place]):
                 if text == "?":
                     tokens.append("?")
                     exact.append("?")
@@ -227,7 +227,7 @@ def _split(text: str, kind: str, *, is_code: bool) -> list[str]:
         if _THOUSANDS.fullmatch(bare):
             bare = bare.replace(",", "")
         return [sign + bare.replace("–", "-").replace("’", "'")]
-    if _IS_SPACELESS.search(text):
+    if IS_SPACELESS.search(text):
         return _spaceless(text)
     if not text.isascii():
         text = _ascii_digits(text)
@@ -245,7 +245,7 @@ def _spaceless(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     for place, character in enumerate(text):
-        if _IS_SPACELESS.match(character):
+        if IS_SPACELESS.match(character):
             if start < place:
                 found.append(fold(_ascii_digits(text[start:place])))
             found.append(character)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from pathlib import Path
 from typing import cast
 
+from support.certificates import make_certificates
 from support.streams import listening, serving, serving_at
 
 
@@ -54,6 +57,42 @@ async def test_a_handler_on_a_unix_socket_is_ended_with_the_block(tmp_path: Path
         await begun.wait()
     assert await is_over(reader)
     writer.close()
+
+
+async def test_an_answer_that_nobody_reads_ends_with_the_block() -> None:
+    """Its handler is over, and its stream waits for the peer."""
+    over: list[asyncio.StreamWriter] = []
+
+    async def flooding(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(bytes(32 * 1024 * 1024))
+        over.append(writer)
+
+    async with serving(flooding) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not over or not over[0].is_closing():
+            await asyncio.sleep(0)
+    assert is_lost(over[0].transport)
+    with contextlib.suppress(ConnectionError):
+        await reader.read()
+    writer.close()
+
+
+async def test_a_handshake_that_does_not_come_ends_with_the_block(tmp_path: Path) -> None:
+    async def never(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        raise AssertionError("it has no stream")
+
+    made = make_certificates(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.leaf, made.key)
+    async with serving(never, tls=tls) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(0.05)
+    assert await is_over(reader)
+    writer.close()
+
+
+def is_lost(transport: asyncio.BaseTransport) -> bool:
+    return bool(transport.get_extra_info("socket").fileno() == -1)
 
 
 async def is_over(reader: asyncio.StreamReader) -> bool:

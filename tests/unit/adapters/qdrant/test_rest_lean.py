@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,18 +55,26 @@ points = st.lists(
 )
 
 
-@given(found=points, name=st.sampled_from(["query", "search"]), kept=st.sets(st.integers(0, 4)))
+@given(
+    found=points,
+    name=st.sampled_from(["query", "search"]),
+    kept=st.sets(st.integers(0, 4)),
+    fields=st.sampled_from([(), ("text",), ("id", "text")]),
+)
 def test_in_one_pass_or_member_by_member_a_reply_says_the_same(
-    found: list[dict[str, Any]], name: str, kept: set[int]
+    found: list[dict[str, Any]], name: str, kept: set[int], fields: tuple[str, ...]
 ) -> None:
     """Invariant: a reply that is read in one pass has the pool and gives the answers of the reader of any reply."""
-    asked, body = call(name), reply(found, name)
-    quick = parse_lean(document(asked), LEAN, body)
-    (slow_pool,), slow = rest_reply.parse_reply(document(asked), LEAN, body)
+    asked, body, needs = call(name), reply(found, name), replace(LEAN, optional_fields=fields)
+    quick = parse_lean(document(asked), needs, body)
+    (slow_pool,), slow = rest_reply.parse_reply(document(asked), needs, body)
     if quick is None:
         return
     (pool,), made = quick
     assert (pool.ids, pool.versions, pool.fields) == (slow_pool.ids, slow_pool.versions, slow_pool.fields)
+    assert pool.payloads is not None
+    assert slow_pool.payloads is not None
+    assert pool.payloads(9) == slow_pool.payloads(9)
     assert pool.scores.tolist() == slow_pool.scores.tolist()
     assert (pool.unusable, pool.vectors.shape[0]) == (slow_pool.unusable, slow_pool.vectors.shape[0])
     keep = [np.array([each for each in sorted(kept) if each < len(found)], np.intp)]
@@ -110,9 +119,7 @@ def test_whatever_is_not_written_so_is_left_to_the_other_reader(body: bytes) -> 
     assert parse_lean(document(call()), LEAN, body) is None
 
 
-@pytest.mark.parametrize(
-    "needs", [Needs(), Needs(vectors=False, payload_fields=("t",)), Needs(vectors=False, optional_fields=("t",))]
-)
+@pytest.mark.parametrize("needs", [Needs(), Needs(vectors=False, payload_fields=("t",))])
 def test_a_reply_with_anything_of_ours_is_left_to_the_other_reader(needs: Needs) -> None:
     assert parse_lean(document(call()), needs, HEAD + POINT + TAIL) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -363,3 +364,23 @@ def test_a_failed_attempt_is_one_line_and_exit_1(tmp_path: Path) -> None:
     done = command_line("check", "--config", str(file), "--connect")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("VecSieve cannot reach the database at 127.0.0.1:9: connection refused")
+
+
+@pytest.mark.parametrize(("least", "is_told"), [(0.0, True), (60.0, False)])
+def test_what_is_slow_to_read_is_told_in_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, least: float, *, is_told: bool
+) -> None:
+    monkeypatch.setattr(check, "SLOW_SECONDS", least)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "profiles").mkdir()
+    settings = tmp_path / "settings.yaml"
+    rules = "".join(f"  - {{collection: c{number}, policy: {{mode: off}}}}\n" for number in range(3))
+    settings.write_text(f"profiles: {{directory: profiles}}\nrules:\n{rules}")
+    given: dict[str, Any] = dict.fromkeys(("backend", "upstream", "api_key_env"))
+    assert check.run(check.Arguments(config=settings, **given)) == 0
+    lines = re.sub(r"took \d+\.\d s", "took 1.0 s", capsys.readouterr().err).splitlines()
+    told = [
+        "slow         the settings took 1.0 s to read, 3 rules",
+        "slow         the profiles in profiles took 1.0 s to read",
+    ]
+    assert lines == (told if is_told else [])

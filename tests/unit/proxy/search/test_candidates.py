@@ -211,7 +211,7 @@ def assert_whole(found: Candidates, n: int) -> None:
     assert has.citations is None or has.citations.dtype == np.int64
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(EVERYTHING.top_level()), JSON), max_size=6))
+@given(st.lists(st.dictionaries(st.sampled_from(EVERYTHING.heads), JSON), max_size=6))
 def test_any_payload_is_read_without_complaint(payloads: list[dict[str, Any]]) -> None:
     """Invariant: whatever JSON stands in the payload, every member is whole, and reading it again gives the same."""
     found = candidates(payloads, EVERYTHING)
@@ -236,7 +236,7 @@ def test_any_bytes_are_read_without_complaint(rows: list[tuple[bytes | None, ...
     assert_whole(from_pool(raw_pool(rows), SEARCH, tenant_keys=(), fields=EVERYTHING), len(rows))
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(EVERYTHING.top_level()), JSON), min_size=1, max_size=6), st.data())
+@given(st.lists(st.dictionaries(st.sampled_from(EVERYTHING.heads), JSON), min_size=1, max_size=6), st.data())
 def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
     payloads: list[dict[str, Any]], data: st.DataObject
 ) -> None:
@@ -249,7 +249,8 @@ def test_a_candidates_names_and_texts_do_not_depend_on_its_neighbours(
 
 
 def test_the_support_knows_every_path_of_the_fields() -> None:
-    assert {*PATHS, "chunk_size", "chunk_overlap", "budget", "guesses"} == set(Fields.__slots__)
+    computed = {"heads", "are_texts"}
+    assert {*PATHS, *computed, "chunk_size", "chunk_overlap", "budget", "guesses"} == set(Fields.__slots__)
 
 
 def test_a_candidate_that_stands_alone_shares_a_tenant_with_nobody() -> None:

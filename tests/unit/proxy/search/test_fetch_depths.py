@@ -37,7 +37,7 @@ def prepared(
 ) -> Attempt:
     sizes = plan(asked, chosen, cap)
     assert sizes is not None
-    ahead = depths.ahead(asked, sizes, chosen, cap=cap, room=room)
+    ahead = depths.first(asked, sizes, chosen, cap=cap, room=room)
     return Attempt(call=asked, policy=chosen, plan=sizes, watch=Stopwatch(lambda: 0.0), ahead=ahead)
 
 
@@ -191,10 +191,10 @@ def test_collections_learn_apart_and_the_one_used_longest_ago_begins_anew() -> N
 
     for name in ("a", "b"):
         answered(depths, FLOODED, of(name))
-    assert [prepared(depths, of(name), chosen).ahead for name in "abc"] == [(128,), (128,), ()]
+    assert [prepared(depths, of(name), chosen).first for name in "abc"] == [(128,), (128,), ()]
     answered(depths, CLEAN, of("a"))
     answered(depths, FLOODED, of("c"))
-    assert [prepared(depths, of(name), chosen).ahead for name in "abc"] == [(128,), (), (128,)]
+    assert [prepared(depths, of(name), chosen).first for name in "abc"] == [(128,), (), (128,)]
     assert len(depths) == 2
 
 
@@ -203,7 +203,7 @@ def test_searches_that_demote_results_learn_apart() -> None:
     demoting = replace(chosen, session=replace(chosen.session, key=b"s"))
     assert demoting.demotes != chosen.demotes
     answered(depths, FLOODED)
-    assert prepared(depths, PAGE, demoting).ahead == ()
+    assert prepared(depths, PAGE, demoting).first == ()
 
 
 async def test_calls_in_flight_together_teach_what_each_has_seen() -> None:
@@ -213,7 +213,7 @@ async def test_calls_in_flight_together_teach_what_each_has_seen() -> None:
         await Searcher(ToyAdapter()).improve(attempt, ToyUpstream(ranking(FLOODED)).fetch, cap=None)
     for attempt in attempts:
         depths.learn(attempt, cap=None)
-    assert prepared(depths, PAGE, chosen).ahead == (128,)
+    assert prepared(depths, PAGE, chosen).first == (128,)
 
 
 CALLS = st.lists(st.tuples(st.integers(1, 60), st.none() | st.integers(0, 60), st.integers(0, 400)), max_size=60)
@@ -228,8 +228,8 @@ def fed(depths: Depths, chosen: ResolvedPolicy, calls: Sequence[tuple[int, int |
             continue
         attempt = prepared(depths, asked, chosen, cap=cap)
         depth, (size,) = (offset or 0) + top_k + copies, attempt.first_sizes
-        if depth > size and attempt.ahead:
-            (size,) = attempt.ahead
+        if depth > size and attempt.first:
+            (size,) = attempt.first
         last, wanting = (depth - 1, 0) if depth <= size else (0, 1)
         attempt.selections = (selection([last], range(depth), [0] * depth, wanting=wanting),)
         attempt.sizes, attempt.exhausted, attempt.reply = (size,), (False,), Reply(pools=(), document=None)
@@ -248,7 +248,7 @@ def test_depth_is_bounded_and_never_below_what_was_asked(
         return
     for _ in range(2):
         fed(depths := Depths(), chosen, calls, cap)
-        found.append(prepared(depths, asked, chosen, cap=cap).ahead or planned)
+        found.append(prepared(depths, asked, chosen, cap=cap).first or planned)
     ((size,), (first,)) = found[0], planned
     most = chosen.fetch.cap if offset is None else chosen.fetch.page_cap
     assert first is not None
@@ -265,7 +265,7 @@ def test_after_as_many_calls_without_copies_as_are_remembered_the_plan_is_back(
     depths, chosen, asked = Depths(), policy(), call((top_k, offset))
     fed(depths, chosen, calls, None)
     fed(depths, chosen, [(10, None, 0)] * RECENT, None)
-    assert prepared(depths, asked, chosen).ahead == ()
+    assert prepared(depths, asked, chosen).first == ()
 
 
 @given(

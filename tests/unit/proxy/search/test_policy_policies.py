@@ -198,7 +198,7 @@ def test_the_settings_mode_beats_every_policys() -> None:
     ],
 )
 def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wanted: tuple[str, ...]) -> None:
-    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.top_level() == wanted
+    assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.heads == wanted
 
 
 def test_diversity_is_for_every_diversifier_but_mmr() -> None:

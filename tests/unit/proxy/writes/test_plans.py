@@ -16,9 +16,9 @@ from vecsieve.adapters.writes import NewPoints, WriteNeeds
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.telemetry.labels import WriteTier
-from vecsieve.proxy.writes.journal import Kind
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.plans import Judged, Known, Plan, merged, refusal, without_copies
+from vecsieve.proxy.writes.rows import Kind
 
 WRITES = QdrantRestWrites()
 UPSERT = Operation(backend="qdrant", name="upsert", collection="docs")

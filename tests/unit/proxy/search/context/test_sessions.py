@@ -80,7 +80,7 @@ async def test_a_session_in_redis_is_bounded(url: str) -> None:
 @NEEDS_REDIS
 async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time(url: str) -> None:
     """A million results of a session would hold the loop for seconds; words in place of a number are no session."""
-    from redis import Redis
+    from redis import Redis, RedisError
 
     store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
     await store.add(KEY, [A], 1, seconds=60.0)
@@ -97,7 +97,7 @@ async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time
         with pytest.raises(OSError, match="no session where one belongs"):
             await store.given(KEY)
         other.set(name.removesuffix(b":turn"), "another kind")
-        with pytest.raises(OSError, match="refused"):
+        with pytest.raises(RedisError, match="WRONGTYPE"):
             await store.given(KEY)
     await store.close()
 
@@ -158,7 +158,7 @@ class Failing:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [TimeoutError, ConnectionRefusedError])
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionRefusedError, OverflowError, MemoryError, RuntimeError])
 async def test_a_store_that_fails_costs_the_session_and_is_left_alone_for_a_moment(error: type[Exception]) -> None:
     store, clock, failures = Failing(error), ManualClock(100.0), list[int]()
     sessions = Sessions(store, clock=clock, failed=lambda: failures.append(1))
@@ -204,6 +204,33 @@ async def test_a_store_that_answers_in_a_wrong_form_costs_the_session(form: byte
         made = toys(sessions=sessions)
         assert await answer_of(made, named()) == await answer_of(made, policy())
         await sessions.close()
+
+
+ENDLESS = (b"$100000000000\r\n", b"*100000000000\r\n:1\r\n", b"+", b"*1\r\n", b"*-2\r\n", b"=9999999999\r\ntxt:", b"(9")
+
+
+@pytest.mark.parametrize("start", ENDLESS)
+async def test_a_reply_without_an_end_is_bounded_in_bytes_long_before_its_time(start: bytes) -> None:
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        with contextlib.suppress(ConnectionError):
+            await reader.read(4096)
+            writer.write(start)
+            while True:
+                writer.write(start * 1000 if start.startswith(b"*") else b"9" * 4096)
+                await writer.drain()
+                sent += 4096
+                await asyncio.sleep(0)
+
+    async with serving(serve) as port:
+        settings = SessionStoreSettings(url=f"redis://127.0.0.1:{port}", timeout_seconds=30.0)
+        sessions = Sessions(store_of(settings, ManualClock(0.0)), clock=ManualClock(0.0), failed=lambda: None)
+        async with asyncio.timeout(10):
+            assert await answer_of(toys(sessions=sessions), named()) == await answer_of(toys(), policy())
+        await sessions.close()
+    assert sent < 32 * 1024 * 1024, "what the two sockets hold comes on top of the bound"
 
 
 async def answer_of(made: object, chosen: ResolvedPolicy) -> bytes:

@@ -1,0 +1,57 @@
+"""A database whose reads lag: writes are acknowledged at once, and carried out so much later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import ClientSession, DummyCookieJar, web
+
+HOP_BY_HOP = {"host", "content-length", "transfer-encoding", "connection"}
+Acknowledged = Callable[[str, Any], Any]
+"""The answer to a write, by its path and its body; None for a request that is no write."""
+
+
+@asynccontextmanager
+async def lagging(url: str, acknowledged: Acknowledged, *, seconds: float) -> AsyncIterator[str]:
+    """The URL of a front of the database at ``url``."""
+    late: set[asyncio.Task[Any]] = set()
+
+    async def answer(request: web.Request) -> web.Response:
+        body = await request.read()
+        head = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
+
+        async def forwarded() -> web.Response:
+            async with session.request(request.method, url + request.raw_path, data=body, headers=head) as found:
+                return web.Response(status=found.status, body=await found.read(), content_type=found.content_type)
+
+        async def later() -> None:
+            await asyncio.sleep(seconds)
+            await forwarded()
+
+        said = acknowledged(f"{request.method} {request.path}", json.loads(body) if body else None)
+        if said is None:
+            return await forwarded()
+        task = asyncio.create_task(later())
+        late.add(task)
+        return web.json_response(said)
+
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    async with ClientSession(cookie_jar=DummyCookieJar()) as session:
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            await asyncio.gather(*late)
+        finally:
+            for task in late:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*late, return_exceptions=True)
+            await runner.cleanup()
