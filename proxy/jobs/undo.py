@@ -94,8 +94,8 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
                 said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
                 output_console().print(said)
             if arguments.apply:
-                refused = _apply(book, newest, arguments, steady)
-                _restore(book, changed, arguments, steady)
+                refused, own = _apply(book, newest, arguments, steady)
+                _restore(book, changed, arguments, steady, own)
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
                     return 1
@@ -142,13 +142,20 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
         console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]) -> list[str]:
-    """Store the points; return why some were not stored. What reads may not show yet counts as stored."""
+Key = tuple[str, bytes, bytes]
+"""Collection, partition and id of a point."""
+
+
+def _apply(
+    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]
+) -> tuple[list[str], set[Key]]:
+    """Store the points; return why some were not stored, and which were. What reads may not show yet counts as stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
     stored = there = 0
     refused: list[str] = []
+    own: set[Key] = set()
     with progress_bar("restoring", len(heads)) as advance:
         for collection, partitions in collections.items():
             with closing(arguments.points(collection)) as points:
@@ -162,10 +169,11 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Call
                         # The gate hears of it before reads show it.
                         book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
                         book.undone(row.number for row in taken)
+                        own.update((collection, partition, row.id) for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
     output_console().print(f"{stored} were stored; {there} have an id that is stored now, and were not changed")
-    return refused
+    return refused, own
 
 
 def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
@@ -187,8 +195,10 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
     return list(rows)
 
 
-def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]) -> None:
-    """``heads``: of points that were changed, latest first: one may have been changed several times."""
+def _restore(
+    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float], own: set[Key]
+) -> None:
+    """``heads``: of points that were changed, latest first: one may have been changed several times. ``own``: what this run stored itself."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
         collections[head.collection].append(head)
@@ -197,9 +207,11 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments, steady: Ca
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                is_seen = not book.unseen(collection, row.partition, [row.id], at=steady())
+                key = (collection, row.partition, row.id)
+                is_seen = key in own or not book.unseen(*key[:2], [row.id], at=steady())
                 if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
-                    book.note(collection, row.partition, [row.id], at=steady())
+                    own.add(key)
+                    book.note(*key[:2], [row.id], at=steady())
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1
