@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from support.clocks import ManualClock
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
+from vecsieve.proxy.process import assembly
+from vecsieve.proxy.writes.book import Book, JournalError
 
 DELETE = b"/collections/c/points/delete?wait=true"
 REFUSED = reply(b'{"status":{"error":"no such field"},"time":0}', status=b"400 Bad Request", headers=[JSON])
@@ -197,3 +202,73 @@ async def test_where_the_copy_cannot_be_stored_the_write_is_not_acknowledged(tmp
     async with Database(TEXT, None, stored=BROKEN) as upstream, skipping(upstream, path) as proxy:
         assert b" 502 " in await raw_exchange(proxy.port, put(upsert(1)))
         assert states(path) == {1: "pending"}
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+async def test_a_deletion_after_the_clock_was_set_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    path, wall = tmp_path / "j.db", ManualClock(1e9)
+    monkeypatch.setattr(assembly, "time", SimpleNamespace(time=wall, monotonic=time.monotonic))
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        await left_out(proxy, 1, 2)
+        wall.now += jump
+        await delete(proxy, {"points": [1]})
+        assert states(path) == {1: "superseded", 2: "done"}
+        await left_out(proxy, 1)
+        assert states(path) == {1: "done", 2: "done"}
+
+
+async def test_a_deletion_whose_place_is_not_known_leaves_a_doubt(tmp_path: Path) -> None:
+    """The journal is locked when it goes out: what was left out before, and since, may be deleted or not."""
+    path = tmp_path / "j.db"
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        await left_out(proxy, 1)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Book, "latest", fails)
+            await delete(proxy, {"points": [1]})
+        assert states(path) == {1: "doubted"}
+
+
+def fails(_: Book) -> float:
+    raise JournalError("locked")
+
+
+UNWAITED = b"/collections/c/points"
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        pytest.param(upsert(9), id="an update of the original"),
+        pytest.param(json.dumps({**json.loads(upsert(5)), "update_filter": {}}).encode(), id="one that is not parsed"),
+    ],
+)
+async def test_after_a_write_that_waits_in_the_database_nothing_is_left_out_by_what_reads_say(
+    tmp_path: Path, earlier: bytes
+) -> None:
+    path = tmp_path / "j.db"
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        await raw_exchange(proxy.port, put(earlier, target=UNWAITED))
+        await left_out(proxy, 1)
+        assert upstream.bodies(b"PUT")[-1] == json.loads(upsert(1))
+        assert 1 not in states(path)
+
+
+async def test_an_original_that_is_updated_between_verdict_and_second_read_leaves_nothing_out(tmp_path: Path) -> None:
+    """The update waits in the database: the second read does not show it."""
+    path = tmp_path / "j.db"
+
+    class Racing(Database):
+        def _said(self, received: Received) -> bytes | None:
+            if received.line.startswith(b"POST") and b"query" not in received.line:
+                with closing(Book(path)) as book:
+                    reads.append(received)
+                    if len(reads) == 2:
+                        book.note("c", b"", [b"9"], at=time.monotonic())
+            return super()._said(received)
+
+    reads: list[Received] = []
+    async with Racing() as upstream, skipping(upstream, path) as proxy:
+        await left_out(proxy, 1)
+        assert upstream.bodies(b"PUT") == [json.loads(upsert(1))]

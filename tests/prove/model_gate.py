@@ -237,8 +237,11 @@ class Database:
         first = since
         while self.wire.lags and first and self.texts[first][0] > until:
             first -= 1
-        now = (each.text for each in self.at_last.values())
-        return set[str]().union(*(texts for _, texts in self.texts[first:]), now)
+        coming, points = set[str](), dict(self.points)
+        for each in self.queue:
+            each(points)
+            coming |= {one.text for one in points.values()}
+        return coming.union(*(texts for _, texts in self.texts[first:]))
 
 
 class Stored(RestorablePoints):
