@@ -67,15 +67,15 @@ _LATEST = "SELECT coalesce(max(at), 0) FROM points"
 _AT = f"max(?, ({_LATEST}) + 1e-6)"
 # Added later: files without these columns get them, and programs that do not know them can still use the file.
 _ADDED = {"kind": "TEXT NOT NULL DEFAULT 'left_out'", "became": "BLOB"}
-# The same point again is the same row. A row that is DONE stays as it is until the new write was carried out too, and so does one that may have
-# been deleted, unless it is stored by now; one that was restored or refused is left out again.
+# The same point again is the same row. A row that is DONE stays as it is until the new write was carried out too, and so does one that may be being
+# deleted: if it is stored, it stays so. One that was restored or refused is left out again.
 _ENTER = f"""
 INSERT INTO points (state, at, collection, partition, hash, id, survivor, tier, similarity, point, kind, became)
 VALUES (?, {_AT}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (collection, partition, hash) DO UPDATE
 SET state = excluded.state, at = excluded.at, survivor = excluded.survivor,
     tier = excluded.tier, similarity = excluded.similarity, kind = excluded.kind, became = excluded.became
-WHERE state NOT IN ('done', 'doubted') OR (state = 'doubted' AND excluded.kind != 'left_out') OR excluded.state = 'done'
+WHERE state NOT IN ('done', 'doubted') OR excluded.state = 'done'
 """  # noqa: S608 - the text is above
 _WHICH = "collection = ? AND partition = ? AND hash = ?"
 # Two writes may share a row, for example if both are copies of one stored point. The write that was carried out decides the state and the
@@ -89,8 +89,8 @@ WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR s
 _REMOVING = (
     f"UPDATE points SET state = 'done', at = {_AT} WHERE {_WHICH} AND state IN ('pending', 'done', 'superseded')"  # noqa: S608 - the same
 )
-# It may have been deleted, and stored anew, while it was removed.
-_REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state = 'superseded'"  # noqa: S608 - the same
+# It may have been deleted, and stored anew, or restored, while it was removed.
+_REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state IN ('superseded', 'undone')"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
 _UNDONE = "UPDATE points SET state = 'undone' WHERE number = ?"
 _OLDER = """

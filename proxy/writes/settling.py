@@ -257,7 +257,7 @@ class Settling:
                 return
             for question in verbs.ask_removed(exchange.operation, removal.points, victims):
                 verbs.removed(await exchange.ask(question, seconds=seconds))
-            await journal.removed(going)
+            await journal.removed([row for row in going if row.id in ids])
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._services.metrics.write_points_removed_total.inc(len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)

@@ -119,6 +119,23 @@ def test_a_point_whose_deletion_is_under_way_is_not_removed(path: Path, book: Bo
     assert book.removing([REMOVED], at=2.0) == frozenset()
 
 
+def test_a_row_in_doubt_is_not_entered_anew_for_a_stored_point(path: Path, book: Book) -> None:
+    """The deletion may be under way: `undo` would bring the point back between it and its answer."""
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    book.doubt(GONE)
+    book.enter([REMOVED], State.PENDING, at=2.0)
+    assert book.removing([REMOVED], at=3.0) == frozenset()
+    assert states(path) == {b"removed": "doubted"}
+
+
+def test_a_point_that_undo_restored_while_it_was_removed_is_in_the_journal(path: Path, book: Book) -> None:
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    book.removing([REMOVED], at=2.0)
+    book.undone([1])
+    book.removed([REMOVED])
+    assert states(path) == {b"removed": "doubted"}
+
+
 @pytest.mark.parametrize(("before", "after"), [(State.DONE, "superseded"), (State.DOUBTED, "superseded")])
 def test_a_point_that_was_removed_while_it_was_deleted_does_not_come_back(
     path: Path, book: Book, before: State, after: str
