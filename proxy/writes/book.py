@@ -85,10 +85,10 @@ _CARRIED_OUT = f"""
 UPDATE points SET state = 'done', at = {_AT}, survivor = ?, tier = ?, similarity = ?, kind = ?, became = ?
 WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR state IN ('pending', 'done'))
 """  # noqa: S608 - the text is above
-# A stored point is read right before it is removed: one that was deleted is stored anew by then. One in doubt may be gone the next moment.
-_REMOVING = (
-    f"UPDATE points SET state = 'done', at = {_AT} WHERE {_WHICH} AND state IN ('pending', 'done', 'superseded')"  # noqa: S608 - the same
-)
+# A stored point is read once more before it is removed: one that was deleted before that read, and that it shows, was stored anew. One that is deleted
+# after it may be gone the next moment.
+_READING = f"UPDATE points SET state = 'pending' WHERE {_WHICH} AND state = 'superseded'"  # noqa: S608 - the same
+_REMOVING = f"UPDATE points SET state = 'done', at = {_AT} WHERE {_WHICH} AND state IN ('pending', 'done')"  # noqa: S608 - the same
 # It may have been deleted, and stored anew, or restored, while it was removed.
 _REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state IN ('superseded', 'undone')"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
@@ -199,6 +199,10 @@ class Book:
             return
         told = [(at, each.survivor, each.tier, each.similarity, each.kind, each.became) for each in points]
         self._all((_CARRIED_OUT, [(*row, *each.key, NO_ID) for row, each in zip(told, points, strict=True)]))
+
+    def reading(self, points: Sequence[LeftOut]) -> None:
+        """Stored points that are to be removed are about to be read once more."""
+        self._all((_READING, [each.key for each in points]))
 
     def removing(self, points: Sequence[LeftOut], *, at: float) -> frozenset[bytes]:
         """Stored points that are about to be removed become DONE. Returns the ids of those that may be."""

@@ -65,6 +65,10 @@ class Journal:
         """As of the file; without one nothing."""
         await self._followed(lambda book: book.outdate(newer, until=until))
 
+    async def reading(self, points: Sequence[LeftOut]) -> None:
+        """As of the file."""
+        await self._done(lambda book: book.reading(points))
+
     async def removing(self, points: Sequence[LeftOut]) -> frozenset[bytes]:
         """As of the file."""
         at = self._now()

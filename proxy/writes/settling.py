@@ -248,6 +248,7 @@ class Settling:
 
         async def in_time() -> None:
             removed = [row for row in rows if row.kind == Kind.REMOVED]
+            await journal.reading(removed)
             victims = await self._unchanged(removal, exchange, self._services.clock() + seconds)
             unseen = await self._unseen(removed[0], list(victims))
             going = [row for row in removed if row.id in victims and row.id not in unseen]

@@ -119,6 +119,18 @@ def test_a_point_whose_deletion_is_under_way_is_not_removed(path: Path, book: Bo
     assert book.removing([REMOVED], at=2.0) == frozenset()
 
 
+def test_a_point_that_is_deleted_after_it_was_read_is_not_removed(path: Path, book: Book) -> None:
+    """What was deleted before that read was stored anew, if the read shows it."""
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    book.supersede(GONE, until=book.latest())
+    book.reading([REMOVED])
+    assert book.removing([REMOVED], at=2.0) == {b"1"}
+    book.reading([REMOVED])
+    book.supersede(GONE, until=book.latest())
+    assert book.removing([REMOVED], at=3.0) == frozenset()
+    assert states(path) == {b"removed": "superseded"}
+
+
 def test_a_row_in_doubt_is_not_entered_anew_for_a_stored_point(path: Path, book: Book) -> None:
     """The deletion may be under way: `undo` would bring the point back between it and its answer."""
     book.enter([REMOVED], State.PENDING, at=1.0)
