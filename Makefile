@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make requirements'
 
-.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate runners fuzz quality cases harness other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
+.PHONY: demo test check bench prove memory-soak analyze sweep killed-sweep killed-gate model-gate runners fuzz quality cases harness other-words clients frameworks grpc-clients go-client congruence real-servers deep pictures inspector format clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -51,6 +51,11 @@ analyze: .venv/.installed
 # `vecsieve sweep --apply` on the embedded engine, killed four times, and `vecsieve undo`; POINTS=100000 for more.
 killed-sweep: .venv/.installed
 	PYTHONHASHSEED=0 PYTHONPATH=tests:. $(BIN)/python -m prove.killed_sweep $(or $(POINTS),20000)
+
+# The write gate against a model: two clients, kills, undo and sweep in any order, a minute for 100,000 steps of a database and mode. ONLY="qdrant milvus:skip";
+# SEED=… plays one sequence again.
+model-gate: .venv/.installed
+	PYTHONPATH=tests:. $(BIN)/python -m prove.model_gate $(or $(STEPS),100000) $(ONLY)
 
 # Upserts with 30 % copies through the write gate (skip, merge, reject) under kill -9, restarts of the database and broken connections: every
 # database, an hour or more. ONLY="chroma milvus:skip"; TOGETHER=3: up to so many points in a write; WEAVIATE_SERVER=path, or an emulator.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .base import GrpcDialect
+from .base import Deletes, GrpcDialect
+from .chroma import deletions as chroma_deletions
 from .chroma import request as chroma
 from .chroma.rest import ChromaDialect, ChromaRest
 from .chroma.write import ChromaWrites
@@ -24,12 +25,14 @@ from .contract import (
 )
 from .fusions import DividesFusions
 from .milvus import calls as milvus
+from .milvus import deletions as milvus_deletions
 from .milvus.calls import MilvusDialect, MilvusGrpcDialect
 from .milvus.grpc import MilvusGrpc
 from .milvus.grpc_write import MilvusGrpcWrites
 from .milvus.rest import MilvusRest
 from .milvus.rest_write import MilvusRestWrites
 from .pinecone import calls as pinecone
+from .pinecone import deletions as pinecone_deletions
 from .pinecone.calls import RULES as PINECONE_INDEXES
 from .pinecone.calls import PineconeDialect
 from .pinecone.grpc import UNARY as PINECONE_UNARY
@@ -38,12 +41,14 @@ from .pinecone.grpc_write import PineconeGrpcWrites
 from .pinecone.rest import PineconeRest
 from .pinecone.rest_write import PineconeRestWrites
 from .qdrant import calls as qdrant
+from .qdrant import deletions as qdrant_deletions
 from .qdrant.calls import QdrantDialect, QdrantGrpcDialect
 from .qdrant.grpc import QdrantGrpc
 from .qdrant.grpc_write import QdrantGrpcWrites
 from .qdrant.rest import QdrantRest
 from .qdrant.rest_write import QdrantRestWrites
 from .weaviate import calls as weaviate
+from .weaviate import deletions as weaviate_deletions
 from .weaviate.calls import WeaviateDialect, WeaviateRest
 from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
 from .weaviate.grpc_write import WeaviateGrpcWrites
@@ -66,7 +71,7 @@ class Transport:
     ``collection_of``: the collection named by a request that is no search; "" for none. ``reshaped``: the collections of which a
     request may change the points or the vectors, unless it is known to be a read, or a write that a later reply shows: by the versions of
     points, or by scores that other vectors do not give. ``unary``: the gRPC methods of one message each way. ``writes``: adapter of upserts that can be
-    compared with stored points; None: all pass through. ``asks_over_rest``: the additional reads of those upserts use the database's REST.
+    compared with stored points; None: all pass through. ``deletes``: requests that delete points. ``asks_over_rest``: the additional reads of those upserts use the database's REST.
     """
 
     adapter: Callable[[], Adapter]
@@ -75,6 +80,7 @@ class Transport:
     reshaped: Changes | None = None
     unary: frozenset[str] = frozenset()
     writes: Callable[[], WriteAdapter] | None = None
+    deletes: Deletes | None = None
     asks_over_rest: bool = False
 
 
@@ -129,6 +135,7 @@ _QDRANT = Backend(
         collection_of=qdrant.collection_of,
         reshaped=qdrant.reshaped,
         writes=QdrantRestWrites,
+        deletes=Deletes(qdrant_deletions.over_rest, qdrant_deletions.of_body),
     ),
     grpc=Transport(
         adapter=QdrantGrpc,
@@ -137,6 +144,7 @@ _QDRANT = Backend(
         reshaped=qdrant.reshaped_over_grpc,
         unary=qdrant.UNARY,
         writes=QdrantGrpcWrites,
+        deletes=Deletes(qdrant_deletions.over_grpc, qdrant_deletions.of_message),
     ),
     operations=tuple(qdrant.ROUTES.values()),
     request_codings=frozenset({b"gzip", b"deflate"}),  # those of actix-web, by their exact names
@@ -149,6 +157,7 @@ _PINECONE = Backend(
         collection_of=pinecone.index_named,
         reshaped=pinecone.reshaped,
         writes=PineconeRestWrites,
+        deletes=Deletes(pinecone_deletions.over_rest, pinecone_deletions.of_body),
     ),
     grpc=Transport(
         adapter=PineconeGrpc,
@@ -157,6 +166,7 @@ _PINECONE = Backend(
         reshaped=pinecone.reshaped_over_grpc,
         unary=PINECONE_UNARY,
         writes=PineconeGrpcWrites,
+        deletes=Deletes(pinecone_deletions.over_grpc, pinecone_deletions.of_message),
     ),
     operations=(pinecone.QUERY, pinecone.RECORDS_SEARCH, pinecone.DOCUMENTS_SEARCH),
     indexes=PINECONE_INDEXES,
@@ -164,19 +174,32 @@ _PINECONE = Backend(
 )
 _CHROMA = Backend(
     name=chroma.BACKEND,
-    rest=Transport(adapter=ChromaRest, dialect=ChromaDialect, reshaped=chroma.reshaped, writes=ChromaWrites),
+    rest=Transport(
+        adapter=ChromaRest,
+        dialect=ChromaDialect,
+        reshaped=chroma.reshaped,
+        writes=ChromaWrites,
+        deletes=Deletes(chroma_deletions.over_rest, chroma_deletions.of_body),
+    ),
     operations=(chroma.QUERY,),
     naming=chroma.ChromaNames,
 )
 _MILVUS = Backend(
     name=milvus.BACKEND,
-    rest=Transport(adapter=MilvusRest, dialect=MilvusDialect, reshaped=milvus.reshaped, writes=MilvusRestWrites),
+    rest=Transport(
+        adapter=MilvusRest,
+        dialect=MilvusDialect,
+        reshaped=milvus.reshaped,
+        writes=MilvusRestWrites,
+        deletes=Deletes(milvus_deletions.over_rest, milvus_deletions.of_body, is_described=True),
+    ),
     grpc=Transport(
         adapter=MilvusGrpc,
         dialect=MilvusGrpcDialect,
         reshaped=milvus.reshaped_over_grpc,
         unary=milvus.UNARY,
         writes=MilvusGrpcWrites,
+        deletes=Deletes(milvus_deletions.over_grpc, milvus_deletions.of_message, is_described=True),
     ),
     operations=(milvus.SEARCH, milvus.HYBRID_SEARCH),
     database_key="dbname",
@@ -185,7 +208,11 @@ _MILVUS = Backend(
 _WEAVIATE = Backend(
     name=weaviate.BACKEND,
     rest=Transport(
-        adapter=WeaviateRest, dialect=WeaviateDialect, reshaped=weaviate.reshaped, writes=WeaviateRestWrites
+        adapter=WeaviateRest,
+        dialect=WeaviateDialect,
+        reshaped=weaviate.reshaped,
+        writes=WeaviateRestWrites,
+        deletes=Deletes(weaviate_deletions.over_rest, weaviate_deletions.of_body, is_described=True),
     ),
     grpc=Transport(
         adapter=WeaviateGrpc,
@@ -193,6 +220,7 @@ _WEAVIATE = Backend(
         reshaped=weaviate.reshaped_over_grpc,
         unary=weaviate.UNARY,
         writes=WeaviateGrpcWrites,
+        deletes=Deletes(weaviate_deletions.over_grpc, weaviate_deletions.of_message, is_described=True),
         asks_over_rest=True,
     ),
     operations=(weaviate.SEARCH,),

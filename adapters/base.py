@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -33,7 +34,7 @@ from .wire import protobuf
 from .wire.json import RepeatedKeyError, Span
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
 from .wire.protobuf import Field, replaced
-from .writes import PLAIN, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
+from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
 _OBJECT = ord("{")
@@ -236,6 +237,14 @@ class _Writes:
     def shows(self, points: NewPoints, query: str, /) -> bool:
         return self.waits(points, query) and not self.reads_lag
 
+    def shows_unread(self, _query: str, _body: bytes, known: object | None, /) -> bool:
+        """Most databases answer when a write is in their log."""
+        return not self.lags(known)
+
+    def lags(self, _known: object | None, /) -> bool:
+        """Most collections are all alike."""
+        return self.reads_lag
+
     def removed(self, _body: bytes, /) -> None:
         """Most databases refuse by status."""
 
@@ -307,6 +316,27 @@ class GrpcWrites(_Writes):
         data, each = self.fields(points)
         rows = sorted(fields)
         return replaced(data, (0, len(data)), [each[row].whole for row in rows], [fields[row] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """The requests of one transport that delete points. ``classify``: the request; None for any other; never raises. ``read``: what it
+    deletes, from its body and the description of its collection, None where that is not known; may raise ValueError and similar errors.
+    ``is_described``: whether the description helps.
+    """
+
+    classify: Callable[[RequestHead], Operation | None]
+    read: Callable[[Operation, bytes, object | None], Sequence[Deletion]]
+    is_described: bool = False
+
+    def of(self, request: Operation, body: bytes | None, known: object | None) -> Sequence[Deletion]:
+        """Never raises: a body that is not read, None, or cannot be, may delete anything of its collection."""
+        try:
+            if body is not None:
+                return self.read(request, body, known)
+        except _UNREADABLE:
+            pass
+        return [Deletion(collection=request.collection or None, is_certain=False)]
 
 
 def numbers_of(source: Shortened, span: Span | None) -> bytes:

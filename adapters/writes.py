@@ -130,6 +130,12 @@ class LeavesPointsOut(Protocol):
     def shows(self, points: NewPoints, query: str) -> bool:
         """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
 
+    def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
+        """The same of a write that was not parsed. ``known``: as in ``WriteNeeds``. Never raises."""
+
+    def lags(self, known: object | None) -> bool:
+        """Whether reads of this collection may show for a while what was replaced or deleted. ``known``: as in ``WriteNeeds``."""
+
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
 
@@ -140,6 +146,18 @@ class LeavesPointsOut(Protocol):
 
     def acknowledged(self, write: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """The answer to a write of which nothing is left. ``query``: of the client's target, with its question mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """Points that a client deletes. ``collection``, ``partition``: as `LeavesPointsOut` names them; None: all. ``ids``: as in ``NewPoints``;
+    None: whatever is there. ``is_certain``: False where only some of these are deleted, and which is not known, as with a filter.
+    """
+
+    collection: str | None
+    partition: bytes | None = None
+    ids: tuple[bytes, ...] | None = None
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,4 +11,5 @@ grpc_write    insertions and upserts, for the write gate
 rest_search   a search over REST, its reply and the client's answer
 rest          hybrid searches over REST, divided and fused again; the REST adapter
 rest_write    insertions and upserts over REST, and what writes of both transports have in common
+deletions     which requests delete rows, and which ones
 """

@@ -6,4 +6,5 @@ rest          the matches of a reply, vectors fetched by id, the client's answer
 rest_write    upserts, for the write gate
 grpc          the gRPC adapter: request, reply and answer
 grpc_write    upserts over gRPC, for the write gate
+deletions     which requests delete vectors, and which ones
 """

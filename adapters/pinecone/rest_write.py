@@ -91,8 +91,8 @@ class PineconeRestWrites(RestWrites):
     form = FORM
 
     def partition(self, points: NewPoints) -> bytes:
-        """The namespace; empty for a write that names none."""
-        return own(points.document, Document).namespace or b'""'
+        """The namespace, in one spelling; empty for a write that names none."""
+        return orjson.dumps(string(own(points.document, Document).namespace or b'""'))
 
     def ask_metric(self, _write: Operation, _body: bytes) -> Question:
         """The statistics of the index; since 2025 they name the metric."""

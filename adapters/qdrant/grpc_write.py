@@ -255,6 +255,15 @@ def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
     return identifier, _point(identifier, data, None if vectors is None else vectors.span, payload)
 
 
+def shard_keys_of(data: bytes) -> list[object]:
+    """The keys of a selector. Raises ValueError."""
+    keys: list[object] = []
+    for span in messages_in(data, (0, len(data)), 1):
+        tag, at = held(data, span)
+        keys.append(data[at : span[1]].decode() if tag == 1 << 3 | LENGTH else varint(data, at, span[1])[0])
+    return keys
+
+
 _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 
@@ -270,13 +279,16 @@ class QdrantGrpcWrites(GrpcWrites):
             return None
         return Operation(backend=calls.BACKEND, name=calls.UPSERT, collection=calls.collection_in(head.message))
 
+    def shows_unread(self, _query: str, body: bytes, _known: object | None) -> bool:
+        try:
+            wait = only(fields(body), _WAIT, VARINT)
+            return wait is not None and bool(unsigned(body, wait))
+        except ValueError:
+            return False
+
     def partition(self, points: NewPoints) -> bytes:
         """The shard key, as over REST; a list if there are several."""
-        data = own(points.document, Document).shard_keys
-        keys: list[object] = []
-        for span in messages_in(data, (0, len(data)), 1):
-            tag, at = held(data, span)
-            keys.append(data[at : span[1]].decode() if tag == 1 << 3 | LENGTH else varint(data, at, span[1])[0])
+        keys = shard_keys_of(own(points.document, Document).shard_keys)
         return b"" if not keys else orjson.dumps(keys[0] if len(keys) == 1 else keys)
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 import numpy as np
+import orjson
 
 from ..base import NOTE, Array, RestWrites, numbers_of, own
 from ..contract import NativeAnswer, Operation, Question, Reason, UnsupportedError
@@ -163,7 +164,7 @@ def _is_flat(source: Shortened, span: Span) -> bool:
     return inside[:1] == b"[" and inside[_IN_BRACES].lstrip()[:1] not in {b"[", b""}
 
 
-def _id(value: bytes) -> bytes:
+def id_as_json(value: bytes) -> bytes:
     """An id as the server writes it. Raises UnsupportedError."""
     if _INTEGER.fullmatch(value):
         return value
@@ -274,8 +275,9 @@ class QdrantRestWrites(RestWrites):
     classify = staticmethod(calls.classify_rest_write)
 
     def partition(self, points: NewPoints) -> bytes:
-        """The value of `shard_key`."""
-        return own(points.document, Document).partition
+        """The value of `shard_key`, in one spelling."""
+        key = own(points.document, Document).partition
+        return orjson.dumps(orjson.loads(key)) if key else b""
 
     def ask_metric(self, write: Operation, _: bytes) -> Question:
         """The collection's own description."""
@@ -321,7 +323,7 @@ class QdrantRestWrites(RestWrites):
         )
         values = [None if each is None else source.cut(*each) for each in listed.payloads]
         return NewPoints(
-            ids=tuple([_id(text[start:end]) for start, end in listed.ids]),
+            ids=tuple([id_as_json(text[start:end]) for start, end in listed.ids]),
             vectors=matrix,
             vector_name=named,
             keys=needs.keys,
@@ -444,5 +446,8 @@ class QdrantRestWrites(RestWrites):
         upsert = b'{"points":[%s]%s}' % (each, _behind(points))
         return upsert if write.name == calls.UPSERT else b'{"operations":[{"upsert":%s}]}' % upsert
 
-    def waits(self, _: NewPoints, query: str) -> bool:
+    def shows_unread(self, query: str, _body: bytes, _known: object | None) -> bool:
         return "wait=true" in query[1:].split("&")
+
+    def waits(self, _: NewPoints, query: str) -> bool:
+        return self.shows_unread(query, b"", None)

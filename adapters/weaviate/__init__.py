@@ -6,4 +6,5 @@ grpc          results, vectors and properties of a reply; the client's answer; t
 rest_write    objects over HTTP, for the write gate; what writes of both transports have in common: the reads beside them
 objects       objects that are merged: their form, what their properties can hold, their message over gRPC
 grpc_write    batches of objects over gRPC, for the same
+deletions     which requests delete objects, and which ones
 """

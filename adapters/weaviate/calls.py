@@ -185,11 +185,14 @@ UNNAMED = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """``types``: of the properties by name. ``distances``: of the vectors by name, with UNNAMED for the unnamed one."""
+    """``types``: of the properties by name. ``distances``: of the vectors by name, with UNNAMED for the unnamed one. ``replicas``: nodes that have
+    each object.
+    """
 
     name: str
     types: Mapping[str, str]
     distances: Mapping[str, str]
+    replicas: int = 1
 
     def target(self, name: str) -> str | None:
         """The vector that objects name this way: the unnamed one may be the only named one. None if unknown."""
@@ -211,11 +214,16 @@ class _Vector(msgspec.Struct):
     vectorIndexConfig: _Index | None = None  # noqa: N815 - the name on the wire
 
 
+class _Replication(msgspec.Struct):
+    factor: int = 1
+
+
 class _Class(msgspec.Struct, rename={"name": "class"}):
     name: str
     properties: list[_Property] | None = None
     vectorIndexConfig: _Index | None = None  # noqa: N815 - the name on the wire
     vectorConfig: dict[str, _Vector] | None = None  # noqa: N815 - the name on the wire
+    replicationConfig: _Replication | None = None  # noqa: N815 - the name on the wire
 
 
 _DECODER = msgspec.json.Decoder(_Class)
@@ -234,4 +242,5 @@ def read_schema(body: bytes) -> Schema:
         name=read.name,
         types={each.name: each.dataType[0] for each in read.properties or () if len(each.dataType) == 1},
         distances={name: index.distance for name, index in named.items()},
+        replicas=1 if read.replicationConfig is None else read.replicationConfig.factor,
     )

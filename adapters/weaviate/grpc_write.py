@@ -50,6 +50,7 @@ from ..wire.vectors import matrix, packed_floats, spelled_floats, whole_numbers
 from ..writes import NewPoints, Told, WriteNeeds, numbered
 from . import rest_write
 from .calls import BACKEND, UNNAMED
+from .deletions import MATCHING, collection_of
 from .grpc_request import VECTORS, spelled
 from .objects import object_message
 from .rest_write import Document, WeaviateWrites, document_of
@@ -186,7 +187,22 @@ def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:
 _ERRORS, _PLACE, _WORDS = 2, 1, 2
 
 
+_LEVEL, _ALL = 2, 3
+
+
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
+    def reaches_all(self, _query: str, body: bytes) -> bool:
+        """The level is in the message."""
+        try:
+            level = only(fields(body), _LEVEL, VARINT)
+            return level is not None and unsigned(body, level) == _ALL
+        except ValueError:
+            return False
+
+    def data_of(self, document: Document) -> bytes:
+        """The client's message."""
+        return own(document.source, Source).data
+
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the collection's properties, and by what a message can hold."""
         try:
@@ -218,9 +234,9 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         place = "" if name == _STREAM else "/".join(filter(None, _place(head.message)))
         return Operation(backend=BACKEND, name=name, collection=place)
 
-    def describe(self, _: Operation, data: bytes) -> Question | None:
-        """The request for the description of the first object's collection; None if none is named. Never raises."""
-        return rest_write.described(_place(data)[0])
+    def describe(self, write: Operation, data: bytes) -> Question | None:
+        """The request for the description of the first object's collection, or of that of a deletion; None if none is named. Never raises."""
+        return rest_write.described(collection_of(data) if write.name == MATCHING else _place(data)[0])
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)

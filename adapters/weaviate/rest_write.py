@@ -33,6 +33,7 @@ from ..wire.json_requests import items_of, member_edit, present, read_object, re
 from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
 from .calls import BACKEND, UNNAMED, Schema, read_schema
+from .deletions import MATCHING
 from .grpc_request import spelled
 from .objects import FORM, can_hold
 
@@ -183,10 +184,13 @@ def _id_of(row: bytes) -> bytes:
 
 
 class WeaviateWrites:
-    """The verbs that both transports share. ``describe``, ``point``: the transport's own."""
+    """The verbs that both transports share. ``describe``, ``point``, ``reaches_all``, ``data_of``: the transport's own."""
 
     describe: Callable[[Operation, bytes], Question | None]
     point: Callable[[NewPoints, int], bytes]
+    reaches_all: Callable[[str, bytes], bool]
+    """Whether a write with this query and body is answered when all replicas have it."""
+    data_of: Callable[[Document], bytes]
     parse_description = staticmethod(read_schema)
     is_told = True
     form: Form = FORM
@@ -199,6 +203,19 @@ class WeaviateWrites:
         """The tenant; b"" for none."""
         tenant = own(points.document, Document).tenant
         return orjson.dumps(tenant) if tenant else b""
+
+    def shows(self, points: NewPoints, query: str) -> bool:
+        """A read asks one replica."""
+        document = own(points.document, Document)
+        return self.shows_unread(query, self.data_of(document), document.schema)
+
+    def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
+        """A read asks one replica."""
+        return not self.lags(known) or self.reaches_all(query, body)
+
+    def lags(self, known: object | None) -> bool:
+        """A read asks one replica. Where their number is not known there may be several."""
+        return not isinstance(known, Schema) or known.replicas > 1
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the collection's properties."""
@@ -356,6 +373,14 @@ _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class WeaviateRestWrites(WeaviateWrites, RestWrites):
+    def reaches_all(self, query: str, _body: bytes) -> bool:
+        """The level is in the query."""
+        return "consistency_level=ALL" in query[1:].split("&")
+
+    def data_of(self, _document: Document) -> bytes:
+        """The body has no level."""
+        return b""
+
     def classify(self, head: RequestHead) -> Operation | None:
         """The write of objects; None for any other request. Never raises. Their collection is named in the body."""
         name = _PATHS.get(head.path)
@@ -364,9 +389,13 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         return Operation(backend=BACKEND, name=name, collection="")
 
     def describe(self, write: Operation, body: bytes) -> Question | None:
-        """The request for the description of the first object's collection; None if none is named. Never raises."""
+        """The request for the description of the first object's collection, or of that of a deletion; None if none is named. Never raises."""
+        if write.collection:
+            return described(write.collection)
         try:
             span, found = whole(body), members(body, whole(body))
+            if write.name == MATCHING:
+                found = members(body, found["match"].span)
             if write.name == _BATCH:
                 span = elements(body, found["objects"].span)[0]
                 found = members(body, span)

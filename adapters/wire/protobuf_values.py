@@ -109,7 +109,8 @@ def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) 
     spelled = {
         key: as_json(data, (start, end), schema)
         for key, (start, end) in found.items()
-        if key in wanted.known and wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
+        if key in wanted.known
+        and wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
     }
     return tuple(map(spelled.get, wanted.keys))
 

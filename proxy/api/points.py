@@ -8,7 +8,7 @@ if judging fails, nothing is stored and the reply is an error, because the clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -28,11 +28,13 @@ from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeE
 from ..search.policy import ResolvedPolicy
 from ..telemetry.instruments import PREFIX
 from ..telemetry.labels import WriteTier
-from ..writes.gate import Change, WriteGate
-from ..writes.journal import JournalError, Kind, LeftOut
+from ..writes.book import JournalError
+from ..writes.gate import WriteGate
 from ..writes.judging import Verdict
 from ..writes.plans import Judged
 from ..writes.reads import NotJudgedError
+from ..writes.rows import Kind, LeftOut
+from ..writes.settling import Change
 from .messages import MOST_NUMBERS, Metadata, Whole, whole
 from .problems import Kind as Trouble
 from .problems import ProblemError, decoded, invalid
@@ -136,6 +138,11 @@ class _Write:
         headers = () if self.key is None else ((b"api-key", self.key.encode(errors="surrogateescape")),)
         return await self.questions(headers=headers, seconds=seconds).ask(question)
 
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        target = f"/collections/{quote(self.operation.collection, safe='')}/points{_QUERY}"
+        return await self.ask(Question(method="PUT", target=target, body=body), seconds=seconds)
+
 
 class Points:
     """The endpoints. ``gate``: judges REST upserts of the backend. ``questions``: as in `_Write`."""
@@ -165,7 +172,7 @@ class Points:
         seconds = self._gate.any_policy_of(operation).write.deadline_seconds
         target = f"/collections/{quote(collection, safe='')}/points/count"
         question = Question(method="POST", target=target, body=b'{"exact":false}')
-        body = await _asked(_Write(self._questions, operation, b"", key), question, seconds)
+        body = await _asked(_Write(self._questions, operation, b"", key).ask(question, seconds=seconds))
         try:
             return msgspec.json.decode(body, type=_Counted).result.count
         except msgspec.DecodeError:
@@ -196,25 +203,24 @@ class Points:
         if change.answer is not None and not change.left_out:
             raise ProblemError(Trouble.COPIES, "a point is a copy, and the write policy rejects copies")
         body = change.body if change.body is not None or change.answer is not None else write.plain
-        await self._stored(write, policy, body, change)
+        change = await self._stored(write, policy, body, change)
         taken = self._since(began)
         return [_result(judged, row, change.left_out, taken) for row in range(len(points))]
 
-    async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change) -> None:
+    async def _stored(self, write: _Write, policy: ResolvedPolicy, body: bytes | None, change: Change) -> Change:
         try:
             if body is not None:
-                target = f"/collections/{quote(write.operation.collection, safe='')}/points{_QUERY}"
-                await _asked(write, Question(method="PUT", target=target, body=body), policy.write.deadline_seconds)
+                await _asked(write.again(body, seconds=policy.write.deadline_seconds))
         except ProblemError:
             await self._settled(change, write, policy, is_success=False)
             raise
-        await self._settled(change, write, policy, is_success=True)
+        return await self._settled(change, write, policy, is_success=True)
 
-    async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> None:
+    async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> Change:
         try:
-            await self._gate.settle(change, write, policy, is_success=is_success)
-        except UpstreamExchangeError:
-            raise ProblemError(Trouble.FAILED, "the journal cannot be written") from None
+            return await self._gate.settle(change, write, policy, is_success=is_success)
+        except UpstreamExchangeError as failure:
+            raise ProblemError(Trouble.FAILED, failure.cause) from None
 
     async def _judged(self, write: _Write, policy: ResolvedPolicy, *, is_write: bool) -> tuple[Judged, Change]:
         """Raises ProblemError."""
@@ -260,10 +266,10 @@ def _native(point: Point, name: str | None, where: str) -> bytes:
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vector, bytes(point.payload))
 
 
-async def _asked(write: _Write, question: Question, seconds: float) -> bytes:
+async def _asked(asking: Awaitable[bytes]) -> bytes:
     """Raises ProblemError."""
     try:
-        return await write.ask(question, seconds=seconds)
+        return await asking
     except RefusedReplyError as refused:
         raise _declined(refused) from None
     except LostReplyError:

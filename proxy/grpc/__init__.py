@@ -3,6 +3,7 @@
 side         one server for each upstream that calls go to
 plane        every call: admitted, classified, relayed or intercepted
 exchange     a search over gRPC
+writes       upserts through the write gate, and deletions
 relay        one call to the database and back, of any shape or of one message each way
 upstream     channels to the database
 status       which keys of metadata are forwarded; how a call ended: codes, failures, counts

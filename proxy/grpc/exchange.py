@@ -55,17 +55,22 @@ def message_of(outcome: Outcome) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Additional reads beside a call. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and returns the message or body
-    of a successful reply. Raises LostReplyError or RefusedReplyError.
+    """Additional reads beside a write. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and ``sent`` the call with another
+    message; both return the message or body of a successful reply. Raises LostReplyError or RefusedReplyError.
     """
 
     operation: Operation
     plain: bytes
     client_timeout_seconds: float | None
     asked: Callable[[Question, float], Awaitable[bytes]]
+    sent: Callable[[bytes, float], Awaitable[bytes]]
 
     async def ask(self, question: Question, *, seconds: float) -> bytes:
         return await self.asked(question, seconds)
+
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        return await self.sent(body, seconds)
 
 
 @dataclass(slots=True, kw_only=True)

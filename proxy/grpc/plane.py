@@ -19,38 +19,34 @@ from ..runtime.addresses import Origin
 from ..runtime.memory import LARGE_MESSAGE_BYTES, Pressure
 from ..search.collections.learned import WriteInvalidation, nameable
 from ..search.context.overrides import OverrideError
-from ..search.errors import WORDING, Trouble, UpstreamExchangeError, cause_of, first_success
-from ..search.exchange import Gate, Questioner
-from ..search.policy import ResolvedPolicy, Rules, is_override
+from ..search.errors import WORDING, Trouble, cause_of, first_success
+from ..search.exchange import Gate
+from ..search.policy import ResolvedPolicy, Rules
 from ..search.report import bypass_headers
 from ..search.service import SearchService
 from ..search.services import ProcessServices
-from ..telemetry.labels import AttemptKind, Bypass, LocalError, Shed, WriteOutcome
+from ..telemetry.labels import AttemptKind, Bypass, LocalError, Shed
 from ..telemetry.requests import Ended, RequestRecord
 from ..telemetry.spans import Code
-from ..telemetry.tracing import UNTRACED, Trace, sampled_trace_id
+from ..telemetry.tracing import sampled_trace_id
 from ..writes.gate import WriteGate
-from .exchange import GrpcExchange, Outcome, Questions, message_of
+from .exchange import GrpcExchange, Outcome
 from .frames import Calls
 from .relay import Context, Relayed, answer, end_with, received, relay, send
 from .status import (
     Answer,
     Failure,
-    Pairs,
     answered_locally,
     code,
-    for_upstream,
-    is_sendable,
-    local_answer,
     local_failure,
     speaker,
     status,
     trace_parents,
     traced,
-    unreachable,
     upstream_failed,
 )
 from .upstream import Channels
+from .writes import AskOverRest, Call, Writes
 
 LOGGER = logging.getLogger("vecsieve.grpc")
 # For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
@@ -59,9 +55,6 @@ MESSAGE_SECONDS = 300.0
 LONGEST_METHOD = 256
 
 T = TypeVar("T")
-
-AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
-"""Sends a read to the database's REST, with the metadata of a call and within this many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,29 +73,6 @@ class PlaneServices:
     over_rest: AskOverRest
 
 
-@dataclass(slots=True, kw_only=True)
-class _Call:
-    """One call with one message, None if the client sent none. ``relayed``: upstream's own answer."""
-
-    head: RequestHead
-    context: Context
-    metadata: Pairs
-    trace: Trace
-    message: bytes | None = None
-    is_read: bool = False
-    relayed: Outcome | None = None
-
-    def value(self, name: str | None) -> str:
-        """The first value of a key; "" without one."""
-        return "" if name is None else next((str(value) for key, value in self.metadata if key == name), "")
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """The metadata if it contains overrides."""
-        has_overrides = any(is_override(key) for key, _ in self.metadata)
-        return [(key, str(value)) for key, value in self.metadata] if has_overrides else []
-
-
 class Plane(grpc.GenericRpcHandler):
     """The handlers of one port. ``origin``: the destination of its calls. ``host``: the same for classification, "" with one upstream."""
 
@@ -111,6 +81,13 @@ class Plane(grpc.GenericRpcHandler):
         self._services = shared.services
         self._origin = origin
         self._host = host
+        self._writes = Writes(
+            services=self._services,
+            gate=shared.gate,
+            relayed=self._passed,
+            asked=self._asked,
+            over_rest=shared.over_rest if shared.transport.asks_over_rest else None,
+        )
         self._known: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}  # handlers of the methods with this transport
         self._searches: dict[str, bool] = {}  # whether such a method is a search
         self.unsent = 0  # calls that are answered, but whose answers grpcio has not sent
@@ -172,7 +149,7 @@ class Plane(grpc.GenericRpcHandler):
         """A call of one message each way."""
         metadata = tuple(context.invocation_metadata() or ())
         record = self._begun(metadata)
-        call = _Call(head=head, context=context, metadata=metadata, trace=record.trace)
+        call = Call(head=head, context=context, metadata=metadata, trace=record.trace)
         outcome: Outcome | None = None
         try:
             outcome = await self._fenced(
@@ -249,11 +226,11 @@ class Plane(grpc.GenericRpcHandler):
         finally:
             admission.leave(is_search=is_search)
 
-    async def _read_and_answer(self, call: _Call, record: RequestRecord) -> Outcome:
+    async def _read_and_answer(self, call: Call, record: RequestRecord) -> Outcome:
         late = await self._read(call)
         return await self._answered(call, record) if late is None else late
 
-    async def _read(self, call: _Call) -> Failure | None:
+    async def _read(self, call: Call) -> Failure | None:
         """Read the message if that was not done before; return the failure if it is late."""
         if call.is_read:
             return None
@@ -272,7 +249,7 @@ class Plane(grpc.GenericRpcHandler):
             found = self._searches[head.path] = self._shared.adapter.classify(head) is not None
         return found
 
-    async def _answered(self, call: _Call, record: RequestRecord) -> Outcome:
+    async def _answered(self, call: Call, record: RequestRecord) -> Outcome:
         """Upstream's answer to a call, or our answer to a search."""
         message = call.message
         told = RequestHead(
@@ -285,17 +262,9 @@ class Plane(grpc.GenericRpcHandler):
         is_search = message is not None and self._is_search(call.head)
         operation = nameable(self._shared.adapter.classify(told)) if is_search else None
         if message is None or operation is None:
-            gate = self._shared.gate
-            # A call whose metadata cannot be forwarded is refused when it is sent.
-            is_read = message is not None and is_sendable(call.metadata)
-            write = nameable(gate.adapter.classify(told)) if gate is not None and is_read else None
-            policy = None if write is None or gate is None else gate.policy_of(write)
-            if message is None or gate is None or write is None or policy is None:
-                return await self._passed(call, told)
-            questions = self._questions(call, message, write, is_traced=policy.write.mode != "observe")
-            return await self._gated(call, told, gate, questions, policy)
+            return await self._writes.passed(call, told)
         try:
-            rules, policy = self._shared.searches.policy(operation, operation.collection, call.fields, record)
+            rules, policy = self._shared.searches.policy(operation, operation.collection, call.overrides, record)
         except OverrideError as refusal:
             return local_failure(Code.INVALID_ARGUMENT, str(refusal))
         relayed = partial(self._counted, call, record, operation)
@@ -313,74 +282,16 @@ class Plane(grpc.GenericRpcHandler):
             outcome = call.relayed = replace(outcome, initial=(*outcome.initial, *added))
         return outcome
 
-    def _questions(self, call: _Call, message: bytes, write: Operation, *, is_traced: bool) -> Questioner:
-        asking = call if is_traced else replace(call, trace=UNTRACED)
-
-        async def over_grpc(question: Question, seconds: float) -> bytes:
-            return message_of(await self._asked(asking, question, seconds))
-
-        over_rest = partial(self._shared.over_rest, for_upstream(call.metadata))
-        return Questions(
-            operation=write,
-            plain=message,
-            client_timeout_seconds=call.context.time_remaining(),
-            asked=over_rest if self._shared.transport.asks_over_rest else over_grpc,
-        )
-
-    async def _passed(self, call: _Call, told: RequestHead) -> Outcome:
+    async def _passed(self, call: Call, told: RequestHead) -> Outcome:
         """Forward a call that is no ranked search."""
         with self._shared.write_invalidation.passing(told):
             answered = await self._original(call)
         self._observe_reply(self._shared.transport.collection_of(told), answered)
         return answered
 
-    async def _gated(
-        self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
-    ) -> Outcome:
-        """Forward an upsert, which the write gate examines before it is sent, or beside it."""
-        size = len(questions.plain)
-        is_small = size <= self._services.limits.write_body_bytes
-        if not is_small or not gate.room.take(size):
-            gate.passed(WriteOutcome.OVERLOAD if is_small else WriteOutcome.NOT_READ)
-            return await self._passed(call, told)
-        release: Callable[[], None] | None = partial(gate.room.give, size)
-        try:
-            if policy.write.mode == "observe":
-                answered = await self._passed(call, told)
-                if answered.is_success:
-                    gate.observe(questions, policy, partial(gate.room.give, size))
-                    release = None
-                return answered
-            return await self._changed(call, told, gate, questions, policy)
-        finally:
-            if release is not None:
-                release()
-
-    async def _changed(
-        self, call: _Call, told: RequestHead, gate: WriteGate, questions: Questioner, policy: ResolvedPolicy
-    ) -> Outcome:
-        """Forward the gate's version of a write, or answer if nothing is left of it."""
-        change = await gate.changed(questions, policy)
-        if change is None:
-            return await self._passed(call, told)
-        try:
-            if change.answer is not None:
-                await gate.settle(change, questions, policy, is_success=True)
-                return local_answer(change.answer)
-            sent = call if change.body is None else replace(call, message=change.body)
-            answered = await self._passed(sent, told)
-            shown = gate.answer(change, answered.message) if isinstance(answered, Answer) else None
-            await gate.settle(change, questions, policy, is_success=shown is not None, told=shown)
-        except UpstreamExchangeError as failure:  # of the journal
-            return unreachable(failure.kind)
-        if shown is not None and isinstance(answered, Answer):
-            answered = sent.relayed = replace(answered, message=shown.body)
-        call.relayed = sent.relayed
-        return answered
-
     def _exchange(
         self,
-        call: _Call,
+        call: Call,
         message: bytes,
         operation: Operation,
         policy: ResolvedPolicy,
@@ -395,11 +306,11 @@ class Plane(grpc.GenericRpcHandler):
             report_header=rules.report_header,
             widened=partial(self._widened, call),
             relayed=relayed,
-            asked=partial(self._asked, call),
+            asked=partial(self._asked, call, is_search=True),
         )
 
     async def _counted(
-        self, call: _Call, record: RequestRecord, operation: Operation, kind: AttemptKind, gate: Gate | None = None
+        self, call: Call, record: RequestRecord, operation: Operation, kind: AttemptKind, gate: Gate | None = None
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
             seconds = self._services.clock() - started
@@ -422,7 +333,7 @@ class Plane(grpc.GenericRpcHandler):
 
     async def _original(
         self,
-        call: _Call,
+        call: Call,
         kind: AttemptKind = AttemptKind.ORIGINAL,
         passing: Callable[[Outcome], Awaitable[None]] | None = None,
     ) -> Outcome:
@@ -436,17 +347,17 @@ class Plane(grpc.GenericRpcHandler):
             answered_locally(self._services.recorder.metrics, call.relayed)
         return call.relayed
 
-    async def _widened(self, call: _Call, message: bytes, seconds: float, ending: Ending) -> Outcome:
+    async def _widened(self, call: Call, message: bytes, seconds: float, ending: Ending) -> Outcome:
         if (path := ending.of(call.head.path)) != call.head.path:
             call = replace(call, head=replace(call.head, path=path))
         return await self._send(call, message, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
 
-    async def _asked(self, call: _Call, question: Question, seconds: float) -> Outcome:
+    async def _asked(self, call: Call, question: Question, seconds: float, *, is_search: bool) -> Outcome:
         asking = replace(call, head=replace(call.head, path=question.target))
-        return await self._send(asking, question.body, AttemptKind.LOOKUP, seconds=seconds, is_search=True)
+        return await self._send(asking, question.body, AttemptKind.LOOKUP, seconds=seconds, is_search=is_search)
 
     async def _send(
-        self, call: _Call, message: bytes | None, kind: AttemptKind, *, seconds: float | None, is_search: bool
+        self, call: Call, message: bytes | None, kind: AttemptKind, *, seconds: float | None, is_search: bool
     ) -> Outcome:
         with call.trace.leg(kind, "POST", self._origin) as leg:
             outcome = await send(
@@ -477,7 +388,7 @@ def _ended_stream(done: Relayed | None, origin: Origin) -> Ended:
     return _ended(relayed.failure, origin, sizes, has_status=done is not None, is_relayed=True)
 
 
-def _ended_single(call: _Call, outcome: Outcome | None, origin: Origin) -> Ended:
+def _ended_single(call: Call, outcome: Outcome | None, origin: Origin) -> Ended:
     failure = outcome if isinstance(outcome, Failure) else None
     sizes = len(call.message or b""), 0 if outcome is None else outcome.body_bytes
     return _ended(failure, origin, sizes, has_status=outcome is not None, is_relayed=outcome is call.relayed)

@@ -21,8 +21,9 @@ from ..writes.gate import WriteGate
 from .frames import GOAWAY_SECONDS, Calls
 from .listener import GrpcListener, InnerSocket, listen
 from .messages import Inflated, Unfinished
-from .plane import AskOverRest, Plane, PlaneServices
+from .plane import Plane, PlaneServices
 from .upstream import UNLIMITED, Channels
+from .writes import AskOverRest
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls to an origin; the text is the index of the port, "" for backends with one upstream."""

@@ -29,10 +29,11 @@ from ..telemetry.labels import Origin as Speaker
 from ..telemetry.requests import Ended, RequestRecord
 from ..telemetry.tracing import NAME as TRACE_PARENT
 from ..telemetry.tracing import sampled_trace_id
+from ..writes.deletions import Deletions
 from ..writes.gate import WriteGate
 from .answers import LocalAnswers, RawResponse
 from .body import RequestBody, coding_of, decoded
-from .exchange import HttpExchange, HttpWrite
+from .exchange import HttpExchange, HttpQuestions, HttpWrite
 from .headers import RawHeaders, Target, shape_of, values, wants_exact_bytes
 from .protocol import ClientConnection
 from .relay import Relay, ReplyObserver
@@ -110,12 +111,9 @@ class DataPlane:
                 return await self.relay.relay(request, body, target=asked.target, leg=leg, leave=place.leave)
         target, operation = asked.target, asked.operation
         if operation is None:
-            policy = None
-            if asked.write is not None and self.gate is not None:
-                policy = self.gate.policy_of(asked.write, self.names.ruled_by(asked.write))
-            if policy is None:
-                return await self._passed(request, body, asked, record, place)
-            return await self._gated(request, body, asked, record, place, policy)
+            if asked.deletion is not None and self.gate is not None and self.gate.deletions is not None:
+                return await self._deleting(request, body, asked, record, place, asked.deletion, self.gate.deletions)
+            return await self._written(request, body, asked, record, place)
         operation, ruled_by = self.names.known(operation)
         fields = request.headers.items() if shape_of(request.raw_headers).has_overrides else ()
         try:
@@ -140,19 +138,80 @@ class DataPlane:
         place: Place,
         *,
         write: HttpWrite | None = None,
+        observer: ReplyObserver | None = None,
     ) -> RawResponse:
-        """Pass on a request that is no ranked search. ``write``: one that was judged."""
+        """Pass on a request that is no ranked search. ``write``: one that was judged. ``observer``: of its answer."""
         target = asked.target
         gate, editing = (None, None) if write is None else (write.settling, write.editing)
         editing = editing or self.routes.editing(request.method, request.raw_headers, target)
         leg = record.trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
         with self.write_invalidation.passing(asked.head), self.names.passing(asked.head) as learn, leg:
-            observer = None if learn is None else ReplyObserver(learn)
+            observer = observer if learn is None else ReplyObserver(learn)
             answer = await self.relay.relay(
                 request, body, target=target, editing=editing, observer=observer, leg=leg, gate=gate, leave=place.leave
             )
         self.searches.status_received(asked.collection, answer.status)
         return answer
+
+    async def _written(
+        self,
+        request: web.BaseRequest,
+        body: RequestBody,
+        asked: Asked,
+        record: RequestRecord,
+        place: Place,
+        *,
+        observer: ReplyObserver | None = None,
+    ) -> RawResponse:
+        """Pass on a request that is no ranked search, through the write gate if that examines it."""
+        policy = None
+        if asked.write is not None and self.gate is not None:
+            policy = self.gate.policy_of(asked.write, self.names.ruled_by(asked.write))
+        if policy is None:
+            return await self._passed(request, body, asked, record, place, observer=observer)
+        return await self._gated(request, body, asked, record, place, policy)
+
+    async def _deleting(
+        self,
+        request: web.BaseRequest,
+        body: RequestBody,
+        asked: Asked,
+        record: RequestRecord,
+        place: Place,
+        deletion: Operation,
+        deletions: Deletions,
+    ) -> RawResponse:
+        """Pass on a deletion, of which the journal hears."""
+        plain = await self._plain(request, body)
+        questions = HttpQuestions(
+            request=request,
+            target=self.routes.beside(asked.target),
+            operation=deletion,
+            plain=plain or b"",
+            client_timeout_seconds=None,
+            upstream=self.upstream,
+            reply_body_bytes=self.services.limits.reply_body_bytes,
+            trace=record.trace,
+        )
+        doubted = await deletions.begun(questions, plain, now=self.services.clock())
+        said: list[bytes] = []
+        observer = ReplyObserver(said.append, limit_bytes=REFUSAL_BYTES) if self.backend.refuses_in_success else None
+        answer = await self._written(request, body, asked, record, place, observer=observer)
+        is_done = deletions.is_done(answer.status, is_grpc=False, body=said[0] if said else None)
+        if is_done and observer is not None and not said:
+            is_done = None
+        await deletions.ended(doubted, is_done=is_done)
+        return answer
+
+    async def _plain(self, request: web.BaseRequest, body: RequestBody) -> bytes | None:
+        """The body of a deletion without its content coding; None if it is too large or too slow, or cannot be decoded."""
+        limits = self.services.limits
+        coding = coding_of(values(request.raw_headers, b"content-encoding"), self.backend.request_codings)
+        try:
+            raw = await body.whole(limit_bytes=limits.write_body_bytes, deadline_seconds=limits.body_timeout_seconds)
+        except ClientBodyError:
+            return None  # the relay finds the same error in the body, and answers
+        return None if raw is None or coding is None else decoded(raw, coding, limit_bytes=limits.write_body_bytes)
 
     async def _gated(
         self,

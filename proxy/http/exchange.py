@@ -29,7 +29,8 @@ from ..search.report import report_headers
 from ..telemetry.labels import AttemptKind, FailOpen, WriteOutcome
 from ..telemetry.reports import Report
 from ..telemetry.tracing import UNTRACED, Leg, Trace
-from ..writes.gate import Change, WriteGate
+from ..writes.gate import WriteGate
+from ..writes.settling import Change
 from .answers import Editing, RawResponse
 from .body import RequestBody
 from .headers import (
@@ -89,7 +90,15 @@ class HttpQuestions:
             reply, fetched = await self._read(leg, question.method, target, headers, body, seconds=seconds)
         return _success(reply, fetched)
 
-    async def _read(
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        headers = replaced(self.request.raw_headers, b"accept-encoding", b"identity")
+        with self.trace.leg(AttemptKind.LOOKUP, self.request.method, self.target.origin) as leg:
+            method, target = self.request.method, self.target.raw
+            reply, fetched = await self._read(leg, method, target, headers, body, seconds=seconds, is_search=False)
+        return _success(reply, fetched)
+
+    async def _read(  # noqa: PLR0913 - a request has so many parts
         self,
         leg: Leg,
         method: str,
@@ -99,6 +108,7 @@ class HttpQuestions:
         *,
         seconds: float,
         fits: Fits = lambda _: True,
+        is_search: bool = True,
     ) -> tuple[UpstreamReply, bytes]:
         """One reply and its whole body. Raises LostReplyError."""
         with _losses(self.reply_body_bytes):
@@ -108,7 +118,7 @@ class HttpQuestions:
                 headers=traced(headers, leg.traceparent),
                 upload=self.upstream.upload(body, content_length=None),
                 content_length=None if body is None else len(body),
-                is_search=True,
+                is_search=is_search,
                 deadline_seconds=seconds,
                 origin=self.target.origin,
             )

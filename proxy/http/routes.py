@@ -81,7 +81,7 @@ class OneUpstream:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a request's head shows. ``operation``: None if it is no ranked search. ``collection``: the one that it names. ``write``: an
-    upsert that the write gate can read.
+    upsert that the write gate can read. ``deletion``: a request that may delete points.
     """
 
     target: Target
@@ -89,6 +89,7 @@ class Asked:
     operation: Operation | None
     collection: str
     write: Operation | None = None
+    deletion: Operation | None = None
 
 
 MOST_REMEMBERED = 1024
@@ -140,7 +141,9 @@ class Heads:
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
         operation = nameable(self._adapter.classify(head))
         write = None if operation is not None or self._writes is None else nameable(self._writes.classify(head))
-        return Asked(target, head, operation, self._backend.rest.collection_of(head), write)
+        deletes = self._backend.rest.deletes
+        deletion = None if operation is not None or deletes is None else nameable(deletes.classify(head))
+        return Asked(target, head, operation, self._backend.rest.collection_of(head), write, deletion)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +30,8 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
-from ..writes.journal import NO_ID, Book, Head, JournalError, Kind, Row
+from ..writes.book import Book, JournalError
+from ..writes.rows import NO_ID, Head, Kind, Row, State
 from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError
@@ -53,6 +55,9 @@ class Arguments:
     since: Annotated[str | None, typer.Option(help="Only points since this date or moment, UTC without a zone.")] = None
     id: Annotated[str | None, typer.Option(help="Only the point with this id.")] = None
     rejected: Annotated[bool, typer.Option("--rejected", help="Also copies of writes that were refused.")] = False
+    doubted: Annotated[bool, typer.Option("--doubted", help="Also points that a client may have deleted since.")] = (
+        False
+    )
     apply: Annotated[bool, typer.Option("--apply", help="Store the points; without it they are only listed.")] = False
     requests_per_second: RateOption = 20.0
     api_key_env: KeyOption = None
@@ -69,22 +74,28 @@ class Arguments:
         return points_opened(wanted, os.environ)
 
 
-def run(arguments: Arguments) -> int:
-    """Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
+def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -> int:
+    """``steady``: the machine's steady clock. Returns the exit code: 0, 1 if the journal or the database cannot be used, 130 on Ctrl-C. Raises SettingsError for arguments."""
     since = _moment(arguments.since)
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
             ids = _identifiers(arguments.id)
-            heads = book.heads(collection=arguments.collection, since=since, ids=ids, rejected=arguments.rejected)
+            wanted = {State.REJECTED: arguments.rejected, State.DOUBTED: arguments.doubted}
+            also = [state for state, is_wanted in wanted.items() if is_wanted]
+            heads = book.heads(collection=arguments.collection, since=since, ids=ids, also=also)
+            doubted = book.doubted(collection=arguments.collection, since=since, ids=ids)
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
             keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)
             newest = list(dict(zip(keys, missing, strict=True)).values())
             changed = [head for head in reversed(heads) if head.kind == Kind.CHANGED]
             _show(book, newest, changed)
+            if doubted and not arguments.doubted:
+                said = f"{doubted} more may have been deleted since, such as by a filter: --doubted includes them"
+                output_console().print(said)
             if arguments.apply:
-                refused = _apply(book, newest, arguments)
-                _restore(book, changed, arguments)
+                refused, own = _apply(book, newest, arguments, steady)
+                _restore(book, changed, arguments, steady, own)
                 if refused:
                     sys.stderr.write(f"vecsieve undo: {len(refused)} were not stored: {'; '.join(refused)}\n")
                     return 1
@@ -131,13 +142,20 @@ def _show(book: Book, newest: Sequence[Head], changed: Sequence[Head]) -> None:
         console.print(f"and {len(heads) - SHOWN} more")
 
 
-def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]:
-    """Store the points; return why some were not stored."""
+Key = tuple[str, bytes, bytes]
+"""Collection, partition and id of a point."""
+
+
+def _apply(
+    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float]
+) -> tuple[list[str], set[Key]]:
+    """Store the points; return why some were not stored, and which were. What reads may not show yet counts as stored."""
     collections: defaultdict[str, defaultdict[bytes, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for head in heads:
         collections[head.collection][head.partition].append(head)
     stored = there = 0
     refused: list[str] = []
+    own: set[Key] = set()
     with progress_bar("restoring", len(heads)) as advance:
         for collection, partitions in collections.items():
             with closing(arguments.points(collection)) as points:
@@ -145,13 +163,17 @@ def _apply(book: Book, heads: Sequence[Head], arguments: Arguments) -> list[str]
                     for batch in _batches(each):
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
+                        present |= book.unseen(collection, partition, ids, at=steady())
                         missing = book.rows([head.number for head in batch if head.id not in present])
                         taken = _stored(points, missing, refused)
+                        # The gate hears of it before reads show it.
+                        book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
                         book.undone(row.number for row in taken)
+                        own.update((collection, partition, row.id) for row in taken)
                         stored, there = stored + len(taken), there + len(batch) - len(missing)
                         advance(len(batch))
     output_console().print(f"{stored} were stored; {there} have an id that is stored now, and were not changed")
-    return refused
+    return refused, own
 
 
 def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
@@ -173,8 +195,10 @@ def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row
     return list(rows)
 
 
-def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
-    """``heads``: of points that were changed, latest first: one may have been changed several times."""
+def _restore(
+    book: Book, heads: Sequence[Head], arguments: Arguments, steady: Callable[[], float], own: set[Key]
+) -> None:
+    """``heads``: of points that were changed, latest first: one may have been changed several times. ``own``: what this run stored itself."""
     collections: defaultdict[str, list[Head]] = defaultdict(list)
     for head in heads:
         collections[head.collection].append(head)
@@ -183,7 +207,11 @@ def _restore(book: Book, heads: Sequence[Head], arguments: Arguments) -> None:
         with closing(arguments.points(collection)) as points:
             for head in each:
                 (row,) = book.rows([head.number])
-                if _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
+                key = (collection, row.partition, row.id)
+                is_seen = key in own or not book.unseen(*key[:2], [row.id], at=steady())
+                if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):
+                    own.add(key)
+                    book.note(*key[:2], [row.id], at=steady())
                     points.restore(row.partition, row.point)
                     book.undone([row.number])
                     restored += 1

@@ -215,6 +215,7 @@ class Process:
             self._services,
             breaker=Breaker(time.monotonic, jitter=spread(self._seed), open_seconds=REST_SECONDS),
             shared=self._gated,
+            deletes=transport.deletes,
         )
         self._gates.append(gate)
         return gate

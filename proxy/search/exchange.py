@@ -77,6 +77,14 @@ class Questioner(Protocol):
         ...
 
 
+class WriteQuestioner(Questioner, Protocol):
+    """Of one write."""
+
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """Send the client's request with another body, once; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
+        ...
+
+
 A_co = TypeVar("A_co", bound=TransportAnswer, covariant=True)
 
 

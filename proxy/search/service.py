@@ -237,7 +237,7 @@ class SearchService:
             plan=planned,
             watch=watch,
             candidate_bytes=each,
-            first=() if enough or (is_look and is_by_texts) else first(cap=cap, room=room, is_by_texts=is_by_texts),
+            first=() if enough else first(cap=cap, room=room, is_by_texts=is_by_texts and not is_look),
             enough=enough,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import Raw
 
@@ -18,12 +18,14 @@ from vecsieve.adapters.contract import Operation, Reason, UnsupportedError
 from vecsieve.adapters.writes import PLAIN, LeavesPointsOut, MergesPoints, NewPoints
 
 from ..search.policy import ResolvedPolicy
+from ..selection.reading.text import text_of as text_read
 from ..telemetry.labels import WriteTier
 from .events import EventPoint
 from .facts import ALL, differing, facts_of, unites
-from .journal import NO_ID, Kind, LeftOut
+from .holding import holds
 from .judging import Verdict
-from .merging import Copy, Settled, ignored_of, settled, text_path
+from .merging import Copy, Settled, ignored_of, settled, text_of, text_path
+from .rows import NO_ID, Kind, LeftOut
 
 TOLD = 5  # copies that the message of a refusal names
 
@@ -79,14 +81,18 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete; None
-    if they were not read, because nothing but texts counts. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
+    """Stored points by their ids. ``own``: those with ids of the write, so that they are updates. ``holders``: those that hold copies, complete. ``unseen``: ids of the write that are stored by now or soon, though reads do not show
     them yet.
     """
 
     own: Mapping[bytes, bytes]
-    holders: Mapping[bytes, bytes] | None
+    holders: Mapping[bytes, bytes]
     unseen: frozenset[bytes] = frozenset()
+
+    def but(self, unseen: frozenset[bytes]) -> Known:
+        """Where reads may show older contents of these ids: those of the write are updates, and the others are no originals."""
+        holders = {each: point for each, point in self.holders.items() if each not in unseen}
+        return replace(self, holders=holders, unseen=unseen)
 
     def has(self, identifier: bytes) -> bool:
         """Whether a point of the write is an update."""
@@ -120,12 +126,14 @@ def chosen(verbs: LeavesPointsOut, judged: Judged, known: Known, policy: Resolve
             continue
         for holder in judged.verdicts[row].holders:
             at = places.get(holder)
-            if at in found or (at is None and known.holders is not None and holder not in known.holders):
+            if at in found or (at is None and holder not in known.holders):
                 continue  # it goes itself, or is gone
+            if at is None and not payloads.holds(row, holder, known.holders):
+                continue  # it says something else by now
             if ALL in ignored:
                 found[row] = holder
                 break
-            other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders or {})
+            other = payloads.of(at) if at is not None else payloads.stored(holder, known.holders)
             if not payloads.differ(payloads.of(row), other, ignored, is_united=policy.write.unites):
                 found[row] = holder
                 break
@@ -149,6 +157,11 @@ class _Payloads:
         if identifier not in self._read:
             self._read[identifier] = self._form.payload_of(json.loads(known[identifier]))
         return self._read[identifier]
+
+    def holds(self, row: int, holder: bytes, known: Mapping[bytes, bytes]) -> bool:
+        """Whether a stored point still has the text for which it was found."""
+        own, theirs = (text_of(each, self._texts) for each in (self.of(row), self.stored(holder, known)))
+        return not own or own == theirs or (bool(theirs) and holds(text_read(theirs), [text_read(own)]))
 
     def differ(
         self, one: Mapping[str, object], other: Mapping[str, object], ignored: Sequence[str], *, is_united: bool
@@ -276,7 +289,7 @@ def _families(verbs: MergesPoints, judged: Judged, known: Known, policy: Resolve
     families: dict[bytes, list[Copy]] = {}
     for row, of in chosen(verbs, judged, known, policy).items():
         if of not in families:
-            original = copy(places[of]) if of in places else Copy(of, None, (known.holders or {})[of], form)
+            original = copy(places[of]) if of in places else Copy(of, None, known.holders[of], form)
             families[of] = [original]
         families[of].append(copy(row))
     return list(families.values())

@@ -58,9 +58,9 @@ class Reads:
         self._breaker = breaker
         self._work = work
 
-    async def known(self, exchange: Questioner, until: float) -> object | None:
+    async def known(self, exchange: Questioner, until: float | None) -> object | None:
         """The description of the collection, for an adapter that wants it; None where it may not be read. That is kept for a minute; a lost
-        one is asked for with the next write, since copies are stored until it comes.
+        one is asked for with the next write, since copies are stored until it comes. ``until``: None for one that is kept, or none.
         """
         verbs, held = self._adapter, self._services.learned.descriptions
         if not isinstance(verbs, DescribesCollections):
@@ -71,6 +71,8 @@ class Reads:
         key = (exchange.operation.collection, _SHAPE + question.target + question.body.decode("latin-1"))
         known = held.get(key)
         if known is None:
+            if until is None:
+                return None
             known = Description(await self._described(verbs, exchange, question, until))
             held.put(key, known, seconds=KNOWN_SECONDS)
         return known.known

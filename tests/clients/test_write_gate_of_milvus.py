@@ -191,6 +191,19 @@ def test_copies_are_left_out_and_undo_stores_all_that_came(direct: str, tmp_path
     assert "0 points were left out" in undone(journal, direct)
 
 
+def test_a_left_out_row_that_its_client_deletes_is_not_restored(direct: str, tmp_path: Path) -> None:
+    name, journal = "deleted", tmp_path / "j.db"
+    created(direct, name)
+    with serve(direct, *BACKEND, environment=writing("skip", journal)) as (url, _):
+        client = connected(url)
+        client.insert(name, [row(each, 1, "beta") for each in "abcd"])
+        assert sorted(everything_of(client, name)) == ["a"]
+        client.delete(name, ids=["b"])
+        client.delete(name, filter='id in ["c"]')
+    assert "1 were stored" in undone(journal, direct)
+    assert sorted(everything_of(connected(direct), name)) == ["a", "d"]
+
+
 @pytest.mark.parametrize(
     ("merge", "left"), [("keep-newest", "befg"), ("keep-oldest", "abdf"), ("keep-longest", "abdf")]
 )

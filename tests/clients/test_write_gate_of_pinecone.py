@@ -15,7 +15,7 @@ from pinecone.grpc import GrpcIndex
 from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
 from support.running import running
 from support.stack import exchange, serve
-from support.write_gates import SIZE, originals, said, settings, undone, vector, writing
+from support.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector, writing
 
 
 def eventually(found: Callable[[], Any], expected: Any) -> None:
@@ -98,12 +98,14 @@ async def test_copies_are_left_out_over_pinecones_grpc_and_undo_stores_all_that_
         ]
         counts = [index.upsert(vectors=first, namespace=namespace).upserted_count]
         eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
+        ten_minutes_later(journal)
         return [*counts, index.upsert(vectors=more, namespace=namespace).upserted_count]
 
     def left_out(url: str) -> None:
         with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
             assert store(index, "n") == [2, 2]
             eventually(lambda: sorted(fetched(index, "n")), ["a", "b", "d"])
+            ten_minutes_later(journal)
             assert index.upsert(vectors=more[3:], namespace="n").upserted_count == 0
 
     def restored(url: str) -> None:
@@ -159,9 +161,10 @@ def whole_of(index: Any, namespace: str) -> dict[str, Any]:
     return {key: (list(each.values), each.metadata, str(each.sparse_values)) for key, each in found.items()}
 
 
-def store_in_two(index: Any, namespace: str) -> None:
+def store_in_two(index: Any, namespace: str, journal: Path) -> None:
     index.upsert(vectors=FIRST, namespace=namespace)
     eventually(lambda: sorted(whole_of(index, namespace)), ["a", "b"])
+    ten_minutes_later(journal)
     index.upsert(vectors=THEN, namespace=namespace)
 
 
@@ -176,18 +179,19 @@ async def test_of_copies_in_pinecone_one_stays_and_undo_stores_the_others_as_the
     def store(url: str) -> None:
         if transport == "grpc":
             with GrpcIndex(host=url, api_key=KEY, secure=False) as index:
-                store_in_two(index, "n")
+                store_in_two(index, "n", journal)
         else:
             with Pinecone(api_key=KEY) as client, client.index(host=url) as index:
-                store_in_two(index, "n")
+                store_in_two(index, "n", journal)
 
     def checked(host: str) -> None:
         with Pinecone(api_key=KEY) as client, client.index(host=host) as index:
-            store_in_two(index, "plain")
+            store_in_two(index, "plain", journal)
             found = whole_of(index, "n")
             assert sorted(found) == sorted(left)
             if merge == "merge":
                 assert {key: found[key][1] for key in "eg"} == MERGED
+            ten_minutes_later(journal)
             code, words = undone(journal, host, "pinecone")
             assert code == 0, words
             assert whole_of(index, "n") == whole_of(index, "plain")
@@ -286,6 +290,7 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
     def store(index: Any, namespace: str) -> None:
         index.upsert(vectors=first, namespace=namespace)
         eventually(lambda: sorted(fetched(index, namespace)), ["a", "b"])
+        ten_minutes_later(journal)
         index.upsert(vectors=more, namespace=namespace)
 
     with (
@@ -296,6 +301,7 @@ def test_copies_are_left_out_of_pinecone_and_undo_stores_all_that_came(
         for namespace in ("skipped", ""):
             store(index, namespace)
             eventually(lambda: sorted(fetched(index, namespace)), ["a", "b", "d"])  # noqa: B023 - called at once
+        ten_minutes_later(journal)
         assert index.upsert(vectors=more[:1], namespace="skipped").upserted_count == 0
     host = index_url(control, metric)
     code, words = undone(journal, index_url(control, "euclidean"), "pinecone")

@@ -17,7 +17,8 @@ from support import stack
 from support.embedded import start_embedded_process
 from support.stack import Answer, exchange
 from support.write_gates import said, writing
-from vecsieve.proxy.writes.journal import Book, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 
 SIZE = 8
 ROW = LeftOut(

@@ -30,7 +30,8 @@ from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds
 from vecsieve.proxy.jobs.points import Points
 from vecsieve.proxy.jobs.undo import Arguments, run
-from vecsieve.proxy.writes.journal import Book, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 
 SIZE = 8
 TRANSPORTS = pytest.mark.parametrize("transport", ["rest", "grpc"])
@@ -226,6 +227,30 @@ def test_a_write_with_copies_is_refused_natively_and_whole(engine: Engine, tmp_p
     assert "0 points were left out" in undo(journal, engine)
     assert "1 were stored" in undo(journal, engine, rejected=True)
     assert ids(engine, name) == [1, 2, 3]
+
+
+@TRANSPORTS
+def test_a_left_out_point_that_its_client_deletes_is_not_restored(
+    engine: Engine, tmp_path: Path, transport: str
+) -> None:
+    name, journal = f"deleted_{transport}", tmp_path / "j.db"
+    made(engine, name)
+    copies = [struct(each, 0, said("alpha")) for each in (2, 3, 4, 5)]
+    with gated(engine, journal, transport, "skip", deadline_seconds="30") as client:
+        client.upsert(name, [struct(1, 0, said("alpha")), *copies])
+        assert ids(engine, name) == [1]
+        client.delete(name, models.PointIdsList(points=[2, 9]))
+        client.upsert(name, [struct(6, 0, said("alpha"))])
+        client.delete(name, models.PointIdsList(points=[3]), wait=False)
+        client.delete(name, models.PointIdsList(points=[4]))
+        client.upsert(name, [copies[2]])
+    assert "3 were stored" in undo(journal, engine)
+    assert ids(engine, name) == [1, 4, 5, 6]
+    with gated(engine, journal, transport, "skip", deadline_seconds="30") as client:
+        client.upsert(name, [struct(7, 0, said("alpha"))])
+        client.delete(name, models.Filter(must=[models.HasIdCondition(has_id=[7])]))
+    assert "1 more may have been deleted since" in undo(journal, engine)
+    assert ids(engine, name) == [1, 4, 5, 6]
 
 
 def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine, tmp_path: Path) -> None:

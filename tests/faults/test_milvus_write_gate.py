@@ -176,7 +176,7 @@ async def test_what_the_database_refuses_with_a_success_was_not_left_out(
     async with gated(near, mode="skip", stored=stored, journal=tmp_path / "j.db") as (came, proxy):
         assert await insert(proxy, TWO) == stored
         assert written(came) == [b'{"collectionName": "docs", "data": [{"id": "2", "vec": [0, 1], "text": "other"}]}']
-        assert [name for name, _ in came].count("entities/query") == 1
+        assert [name for name, _ in came].count("entities/query") == (2 if state == "done" else 1)
     with closing(sqlite3.connect(tmp_path / "j.db")) as journal:
         rows = journal.execute("SELECT state, collection, id, point FROM points").fetchall()
     assert rows == [(state, "default/docs", b"1", b'{"id":1, "vec":[1.0,0.50], "text":"it has all the same words"}')]

@@ -20,7 +20,8 @@ from support.embedded import start_embedded_process
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
-from vecsieve.proxy.writes.journal import UNSEEN_SECONDS, Book, LeftOut, State
+from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 
 WRITES = int(os.environ.get("WRITES", "40"))  # `WRITES=1000` is the deep run
 

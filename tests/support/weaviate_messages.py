@@ -107,6 +107,7 @@ MESSAGES: Mapping[str, str] = {
     "Bools": "1 values bool*",
     "Texts": "1 values string*",
     "Objects": "1 values Properties*",
+    "BatchDeleteRequest": "1 collection string | 4 dry_run bool | 6 tenant string?",
     "BatchObjectsRequest": "1 objects BatchObject* | 2 consistency_level int32?",
     "BatchObject": (
         "1 uuid string | 2 vector float* | 3 properties BatchProperties | 4 collection string | 5 tenant string"

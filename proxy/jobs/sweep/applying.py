@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from ...writes.journal import Book, Kind, LeftOut, State
+from ...writes.book import Book
+from ...writes.rows import Kind, LeftOut, State
 from ..pairs.reading import Bar
 from ..pairs.store import Going, Store
 from ..points import Points

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from vecsieve.config.problems import Problem, SettingsError
 
-from ...writes.journal import Book, Kind, LeftOut
+from ...writes.book import Book
 from ...writes.merging import united
+from ...writes.rows import Kind, LeftOut
 from ..pairs.store import Going
 from ..source import PointId, Whole
 from . import command

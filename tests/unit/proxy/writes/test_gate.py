@@ -6,8 +6,8 @@ import pytest
 
 from support.written import samples
 from vecsieve.adapters.writes import MergesPoints, Told, WriteNeeds
-from vecsieve.proxy.writes.gate import Change, Removal
-from vecsieve.proxy.writes.journal import Kind, LeftOut
+from vecsieve.proxy.writes.rows import Kind, LeftOut
+from vecsieve.proxy.writes.settling import Change, Removal
 
 SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
 VICTIMS = {b'"x"': b"{}", b'"y"': b"{}"}

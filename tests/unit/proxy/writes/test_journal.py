@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from vecsieve.proxy.writes.journal import NO_ID, Book, Journal, Kind, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.journal import Journal
+from vecsieve.proxy.writes.rows import NO_ID, Kind, LeftOut, State
 
 POINT = LeftOut(
     collection="docs",
@@ -139,7 +141,7 @@ def test_copies_of_refused_writes_are_listed_where_they_are_asked_for(path: Path
     book = Book(path)
     book.enter([POINT], State.REJECTED, at=1.0)
     assert book.left_out() == []
-    assert [head.id for head in book.heads(rejected=True)] == [b"7"]
+    assert [head.id for head in book.heads(also=[State.REJECTED])] == [b"7"]
     book.enter([POINT], State.PENDING, at=2.0)  # the mode became skip, and the client came again
     book.settle([POINT], State.DONE, at=2.0)
     assert len(book.left_out()) == 1
@@ -196,7 +198,8 @@ def test_a_process_that_is_killed_loses_nothing_that_was_entered(path: Path) -> 
     program = f"""
 import os, signal
 from pathlib import Path
-from vecsieve.proxy.writes.journal import Book, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import LeftOut, State
 book = Book(Path({str(path)!r}))
 for n in range(50):
     point = LeftOut(collection="c", partition=b"", id=b"%d" % n, survivor=b"0", tier="exact", similarity=1.0, point=b"%d" % n)

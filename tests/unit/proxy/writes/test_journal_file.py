@@ -16,17 +16,10 @@ import pytest
 from support.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock
-from vecsieve.proxy.writes.journal import (
-    _SCHEMA,
-    UNSEEN_SECONDS,
-    Book,
-    Journal,
-    JournalError,
-    Kind,
-    LeftOut,
-    State,
-)
+from vecsieve.proxy.writes.book import _SCHEMA, UNSEEN_SECONDS, Book, JournalError
+from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.lock import held_alone
+from vecsieve.proxy.writes.rows import Kind, LeftOut, State
 
 POINT = LeftOut(
     collection="docs", partition=b"", id=b"7", survivor=b"1", tier="exact", similarity=1.0, point=b'{"secret":7}'
@@ -65,7 +58,7 @@ def test_a_file_of_an_earlier_version_gets_what_was_added(path: Path) -> None:
 
 def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(path, EARLIER)
-    monkeypatch.setattr("vecsieve.proxy.writes.journal._BY_AT", "CREATE INDEX points_by_at ON nothing (at)")
+    monkeypatch.setattr("vecsieve.proxy.writes.book._BY_AT", "CREATE INDEX points_by_at ON nothing (at)")
     before = columns(path)
     with pytest.raises(JournalError, match="syntax error"):
         Book(path)

@@ -16,9 +16,9 @@ from vecsieve.adapters.writes import NewPoints, WriteNeeds
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.telemetry.labels import WriteTier
-from vecsieve.proxy.writes.journal import Kind
 from vecsieve.proxy.writes.judging import Verdict
 from vecsieve.proxy.writes.plans import Judged, Known, Plan, merged, refusal, without_copies
+from vecsieve.proxy.writes.rows import Kind
 
 WRITES = QdrantRestWrites()
 UPSERT = Operation(backend="qdrant", name="upsert", collection="docs")
@@ -145,9 +145,14 @@ def test_of_several_points_that_hold_a_text_the_one_with_its_facts_stands_for_it
     assert plan.gone == {2: 1, 3: 0}
 
 
-def test_where_all_fields_may_differ_the_originals_need_not_be_read() -> None:
-    write = told((point(2, file="a"), 9))
-    assert noted(skipped(write, Known(own={}, holders=None), ignore=("*",))) == [("left_out", b"2", b"9")]
+def test_where_all_fields_may_differ_payloads_are_not_compared() -> None:
+    write = told((point(2, SAME, file="a"), 9))
+    assert noted(skipped(write, known(write, point(9, SAME, file="b")), ignore=("*",))) == [("left_out", b"2", b"9")]
+
+
+def test_an_original_that_says_something_else_by_now_leaves_nothing_out() -> None:
+    write = told((point(2, SAME), 9))
+    assert not skipped(write, known(write, point(9, "quite another text by now"))).rows
 
 
 def test_points_whose_ids_the_database_makes_are_not_merged() -> None:

@@ -18,7 +18,7 @@ from vecsieve.proxy.jobs.sweep.applying import Deletion, delete
 from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep
 from vecsieve.proxy.jobs.sweep.run import opened_store, sweep
 from vecsieve.proxy.runtime.files import Advance
-from vecsieve.proxy.writes.journal import Book
+from vecsieve.proxy.writes.book import Book
 
 FAMILIES, COPIES = 4, 3
 

@@ -15,7 +15,8 @@ from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.pairs.store import Going
 from vecsieve.proxy.jobs.source import Whole, key_of
 from vecsieve.proxy.jobs.sweep.compact import Arguments, United, run, with_what_it_lacks
-from vecsieve.proxy.writes.journal import Book, Kind, LeftOut, State
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import Kind, LeftOut, State
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.text("ab", max_size=2), st.lists(st.integers(0, 3), max_size=3)

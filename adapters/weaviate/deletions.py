@@ -1,0 +1,100 @@
+"""Which requests delete objects, and which ones: by id, by a filter, tenants, or the whole collection.
+
+Over REST the tenant of an object is in the query string, which is not read: an object is deleted of all tenants of its collection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import msgspec
+import orjson
+
+from ..contract import Operation, RequestHead
+from ..wire.protobuf import LENGTH, VARINT, fields, only, text, unsigned
+from ..writes import Deletion
+from .calls import BACKEND
+
+_OBJECT, MATCHING, _GONE, _TENANTS = "object", "matching", "gone", "tenants"
+_REST = {
+    _OBJECT: re.compile(r"/v1/objects/(?:(?P<name>[^/]+)/)?(?P<id>[^/]+)/?"),
+    MATCHING: re.compile(r"/v1/batch/objects/?"),
+    _GONE: re.compile(r"/v1/schema/(?P<name>[^/]+)/?"),
+    _TENANTS: re.compile(r"/v1/schema/(?P<name>[^/]+)/tenants/?"),
+}
+_GRPC = "/weaviate.v1.Weaviate/BatchDelete"
+
+
+def over_rest(head: RequestHead) -> Operation | None:
+    """Never raises. ``id``: of the object."""
+    for name, path in _REST.items() if head.method == "DELETE" else ():
+        if match := path.fullmatch(head.path):
+            found = match.groupdict()
+            collection, identifier = (unquote(found.get(each) or "") for each in ("name", "id"))
+            return Operation(backend=BACKEND, name=name, collection=_stored(collection), id=identifier.lower())
+    return None
+
+
+def _stored(name: str) -> str:
+    """A collection's name as the server spells it."""
+    return name[:1].upper() + name[1:]
+
+
+class _Match(msgspec.Struct, rename={"name": "class"}):
+    name: str = ""
+
+
+class _Body(msgspec.Struct):
+    match: _Match = msgspec.field(default_factory=_Match)
+    dryRun: bool | None = None  # noqa: N815 - the name on the wire
+
+
+def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
+    """Over REST. Raises ValueError and the like."""
+    collection = request.collection or None
+    if request.name == _OBJECT:
+        return [Deletion(collection=collection, ids=(orjson.dumps(request.id),))]
+    if request.name == _GONE:
+        return [Deletion(collection=collection)]
+    if request.name == _TENANTS:
+        tenants = msgspec.json.decode(body, type=list[str])
+        return [Deletion(collection=collection, partition=orjson.dumps(each)) for each in tenants]
+    said = msgspec.json.decode(body, type=_Body)
+    return [] if said.dryRun else [Deletion(collection=_stored(said.match.name) or None, is_certain=False)]
+
+
+# BatchDeleteRequest.
+_COLLECTION, _DRY_RUN, _TENANT = 1, 4, 6
+
+
+def over_grpc(head: RequestHead) -> Operation | None:
+    """Never raises."""
+    return Operation(backend=BACKEND, name=MATCHING, collection="") if head.path == _GRPC else None
+
+
+def collection_of(body: bytes) -> str:
+    """The collection of a deletion over gRPC; "" for none. Never raises."""
+    try:
+        named = only(fields(body), _COLLECTION, LENGTH)
+        return "" if named is None else _stored(text(body, named))
+    except ValueError:
+        return ""
+
+
+def of_message(_request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
+    """Over gRPC. Raises ValueError."""
+    found = fields(body)
+    collection, tenant = only(found, _COLLECTION, LENGTH), only(found, _TENANT, LENGTH)
+    dry = only(found, _DRY_RUN, VARINT)
+    if dry is not None and unsigned(body, dry):
+        return []
+    said = "" if tenant is None else text(body, tenant)
+    return [
+        Deletion(
+            collection=None if collection is None else _stored(text(body, collection)) or None,
+            partition=orjson.dumps(said) if said else None,
+            is_certain=False,
+        )
+    ]

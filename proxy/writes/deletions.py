@@ -1,0 +1,128 @@
+"""Deletions of clients pass the gate, and the journal hears of them: what a client deleted, `vecsieve undo` does not bring back.
+
+A deletion goes out once, unchanged. Before, what it may concern is in doubt; when the database has answered, that is superseded, or is as it was. Where
+the answer is not known, as after a kill, or a filter chose, the doubt stays: the user decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from vecsieve.adapters.base import Deletes
+from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, RequestHead
+from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, WriteAdapter
+
+from ..search.errors import LostReplyError, RefusedReplyError
+from ..search.exchange import WriteQuestioner
+from ..telemetry.spans import Code
+from .book import ANY, EVERYWHERE, JournalError
+from .journal import Journal
+from .reads import NotJudgedError, Reads
+
+LOGGER = logging.getLogger("vecsieve.writes")
+# How long a deletion waits for the description of its collection.
+DESCRIBED_SECONDS = 1.0
+_REFUSALS = frozenset(
+    {
+        Code.INVALID_ARGUMENT,
+        Code.PERMISSION_DENIED,
+        Code.UNAUTHENTICATED,
+        Code.FAILED_PRECONDITION,
+        Code.UNIMPLEMENTED,
+        Code.RESOURCE_EXHAUSTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """What a deletion that goes out may concern. ``numbers``: of the rows that were not in doubt before; ``place``: the journal's before it,
+    None where that is not known.
+    """
+
+    deletions: Sequence[Deletion]
+    numbers: Sequence[int]
+    place: float | None
+
+
+class Deletions:
+    """Of one transport."""
+
+    def __init__(self, adapter: WriteAdapter, deletes: Deletes, reads: Reads, journal: Journal) -> None:
+        self._adapter = adapter
+        self._deletes = deletes
+        self._reads = reads
+        self._journal = journal
+
+    def classify(self, head: RequestHead) -> Operation | None:
+        """The deletion of a request; None for any other. Never raises."""
+        return self._deletes.classify(head)
+
+    async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, now: float) -> Doubted:
+        """Before a deletion goes out. ``body``: None for one that is not read. ``now``: of the process's clock."""
+        known = None
+        if self._deletes.is_described and body is not None:
+            with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
+                known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
+        deletions, place = self._deletes.of(exchange.operation, body, known), None
+        numbers: list[int] = []
+        try:
+            place = await self._journal.latest()
+            numbers = await self._journal.doubt(deletions, until=place)
+            if isinstance(self._adapter, LeavesPointsOut) and self._adapter.lags(known):
+                await self._noted(deletions)
+        except (JournalError, TimeoutError):
+            LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
+        return Doubted(deletions, numbers, place)
+
+    async def _noted(self, deletions: Sequence[Deletion]) -> None:
+        """Reads may show for a while what is deleted: nothing is left out or removed because of it. A collection itself goes at once."""
+        for each in deletions:
+            if each.ids is not None:
+                partition = ANY if each.partition is None else each.partition
+                await self._journal.note(each.collection or EVERYWHERE, partition, each.ids)
+            elif each.partition is not None or not each.is_certain:
+                await self._journal.note(each.collection or EVERYWHERE, each.partition or ANY, [ANY])
+
+    def is_done(self, status: int, *, is_grpc: bool, body: bytes | None) -> bool | None:
+        """Whether the database deleted; None for unknown. ``body``: of a success, where it may be a refusal. What is not there is deleted."""
+        if is_grpc:
+            is_success, is_refusal = status in {Code.OK, Code.NOT_FOUND}, status in _REFUSALS
+        else:
+            is_success = 200 <= status < 300 or status == HTTPStatus.NOT_FOUND
+            is_refusal = 400 <= status < 500
+        if not is_success:
+            return False if is_refusal else None
+        if body is None or not isinstance(self._adapter, MergesPoints):
+            return True
+        try:
+            self._adapter.removed(body)
+        except DeclinedError:
+            return False
+        except MalformedReplyError:
+            return None
+        return True
+
+    async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
+        """When the database has answered. ``is_done``: None for unknown."""
+        place = doubted.place
+        certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
+        with suppress(JournalError, TimeoutError):  # what is in doubt stays so
+            if place is None:
+                # Which rows are older is not known: none is lost, none comes back.
+                if is_done is not False:
+                    await self._journal.doubt(doubted.deletions)
+                return
+            if is_done is False:
+                await self._journal.believe(doubted.numbers, until=place)
+                return
+            if certain:
+                await self._journal.supersede(certain, until=place)
+            others = [each for each in doubted.deletions if each not in certain]
+            if others:
+                # Points that were removed meanwhile, by a merge or a sweep.
+                await self._journal.doubt(others, until=place)

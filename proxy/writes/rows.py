@@ -1,0 +1,72 @@
+"""Rows of the journal: points that were left out of writes, deleted or changed, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+NO_ID = b"null"  # of a point whose id the database would have created
+
+
+class State(StrEnum):
+    PENDING = "pending"  # the database has not answered
+    DONE = "done"  # the client was told that it is stored, or soon will be
+    REFUSED = "refused"  # the database refused the rest of the write
+    UNDONE = "undone"  # it was stored after all
+    REJECTED = "rejected"  # VecSieve refused the write and told the client
+    SUPERSEDED = "superseded"  # a later content of its id was stored, or a client deleted it
+    DOUBTED = "doubted"  # a client may have deleted it
+
+
+class Kind(StrEnum):
+    LEFT_OUT = "left_out"  # it is not stored
+    REMOVED = "removed"  # it was stored, until a new point replaced it or a sweep deleted it
+    CHANGED = "changed"  # it was stored, but changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A point that is not stored. ``partition``: the part of the collection that the write named, in its spelling, b"" without one. ``id``,
+    ``survivor``: JSON. ``point``: in the form that the backend accepts; the client's own bytes, unless it was stored. ``became``: what is
+    stored in place of a changed point, None for others.
+    """
+
+    collection: str
+    partition: bytes
+    id: bytes
+    survivor: bytes
+    tier: str
+    similarity: float
+    point: bytes
+    kind: Kind = Kind.LEFT_OUT
+    became: bytes | None = None
+
+    @property
+    def hash(self) -> bytes:
+        """Of the content; rows with equal hashes are the same point."""
+        return blake2b(self.point, digest_size=16).digest()
+
+    @property
+    def key(self) -> tuple[str, bytes, bytes]:
+        return self.collection, self.partition, self.hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(LeftOut):
+    """A point in the journal. ``at``: seconds since the epoch."""
+
+    number: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The description of a row, without its content. ``size``: bytes of the content."""
+
+    number: int
+    collection: str
+    partition: bytes
+    id: bytes
+    size: int
+    kind: Kind

@@ -1,0 +1,587 @@
+"""Databases for the model test of the write gate, in one process: what each answers to the requests of its adapter, and those of clients.
+
+A point is its id, a text, a number that is no part of the text, and the axis of its vector: so much every database can say in its own words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+SIZE = 4
+TEXTS = [f"{word} is the text of this point" for word in ("alpha", "bravo", "delta")]
+COLLECTION = "00000000-0000-0000-0000-00000000000c"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    id: int
+    text: str
+    number: int
+    axis: int
+
+    @property
+    def vector(self) -> list[float]:
+        return [float(each == self.axis) for each in range(SIZE)]
+
+
+class Request(NamedTuple):
+    """``is_waited``: False where the database answers before it has done it."""
+
+    method: str
+    target: str
+    body: bytes
+    is_waited: bool = True
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+
+Points = dict[int, Point]
+Apply = Callable[[Points], None]
+Answer = bytes | tuple[bytes, Apply]
+"""What a read answers; of a write also what it does."""
+
+
+class Wire:
+    """One database over REST. ``lags``: whether reads show a write a second later."""
+
+    name = ""
+    lags = False
+    is_partial = True
+    is_comparing = False
+    host = ""
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        raise NotImplementedError
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        raise NotImplementedError
+
+    def delete_where(self, number: int) -> Request:
+        raise NotImplementedError
+
+    def recreate(self) -> Request:
+        """Deletes all. It is made anew beside the gate, which such a request does not concern."""
+        raise NotImplementedError
+
+    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
+        """A partial update."""
+        raise NotImplementedError
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        raise NotImplementedError
+
+    def single(self, point: Point) -> bytes:
+        """As the journal has it of the database."""
+        raise NotImplementedError
+
+    def read(self, single: Any) -> Point:
+        """Of such a point."""
+        raise NotImplementedError
+
+    def is_deletion(self, request: Request) -> bool:
+        return request.method == "DELETE" or request.path.endswith("/delete")
+
+    def compares(self, seen: Points, now: Points) -> bool:
+        """Whether a removal of points that were seen so takes no change with it. One by ids alone takes any, one that compares payloads those of vectors."""
+        if self.is_comparing:
+            return all(now.get(each, point).axis == point.axis for each, point in seen.items())
+        return all(now.get(each, point) == point for each, point in seen.items())
+
+    def id_of(self, identifier: bytes) -> int:
+        """Of an id in the journal."""
+        return int(identifier.strip(b'"').lstrip(b"v"))
+
+
+def near(points: Points, vector: Sequence[float], limit: int) -> list[Point]:
+    return [each for each in points.values() if vector[each.axis] >= 0.75][:limit]
+
+
+def storing(each: Sequence[Point]) -> Apply:
+    return lambda points: points.update({one.id: one for one in each})
+
+
+def dropping(is_gone: Callable[[Point], bool]) -> Apply:
+    def apply(points: Points) -> None:
+        for each in [one for one in points.values() if is_gone(one)]:
+            del points[each.id]
+
+    return apply
+
+
+def changing(id_: int, **members: Any) -> Apply:
+    def apply(points: Points) -> None:
+        if id_ in points:
+            points[id_] = replace(points[id_], **members)
+
+    return apply
+
+
+def plain(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def axis_of(vector: Sequence[float]) -> int:
+    return max(range(SIZE), key=lambda each: vector[each])
+
+
+class Qdrant(Wire):
+    name = "qdrant"
+    is_comparing = True
+    path = "/collections/c"
+    done = plain({"result": {"operation_id": 7, "status": "completed"}, "status": "ok", "time": 0})
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        body = plain({"points": [json.loads(self.single(each)) for each in points]})
+        return Request("PUT", f"{self.path}/points" + ("?wait=true" if waits else ""), body, waits)
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        return Request("POST", f"{self.path}/points/delete?wait=true", plain({"points": list(ids)}))
+
+    def delete_where(self, number: int) -> Request:
+        where = {"must": [{"key": "n", "match": {"value": number}}]}
+        return Request("POST", f"{self.path}/points/delete?wait=true", plain({"filter": where}))
+
+    def recreate(self) -> Request:
+        return Request("DELETE", self.path, b"")
+
+    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
+        if axis is not None:
+            vector = [float(each == axis) for each in range(SIZE)]
+            return Request(
+                "PUT", f"{self.path}/points/vectors?wait=true", plain({"points": [{"id": point.id, "vector": vector}]})
+            )
+        return Request(
+            "POST", f"{self.path}/points/payload?wait=true", plain({"payload": {"n": number}, "points": [point.id]})
+        )
+
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
+        if request.method == "GET":
+            return plain(
+                {"result": {"config": {"params": {"vectors": {"size": SIZE, "distance": "Cosine"}}}}, "status": "ok"}
+            )
+        if request.method == "DELETE":
+            return self.done, dropping(lambda _: True)
+        body = json.loads(request.body)
+        match request.method, request.path.removeprefix(f"{self.path}/points"):
+            case "POST", "/query/batch":
+                lists = [
+                    near(
+                        points,
+                        each["query"]["nearest"] if isinstance(each["query"], dict) else each["query"],
+                        each["limit"],
+                    )
+                    for each in body["searches"]
+                ]
+                hits = [
+                    {
+                        "points": [
+                            {"id": one.id, "version": 1, "score": 1.0, "payload": {"text": one.text}} for one in each
+                        ]
+                    }
+                    for each in lists
+                ]
+                return plain({"result": hits, "status": "ok", "time": 0})
+            case "POST", "":
+                return plain(
+                    {
+                        "result": [json.loads(self.single(points[each])) for each in body["ids"] if each in points],
+                        "status": "ok",
+                        "time": 0,
+                    }
+                )
+            case "PUT", "":
+                return self.done, storing([self.read(each) for each in body["points"]])
+            case "PUT", "/vectors":
+                (one,) = body["points"]
+                return self.done, changing(one["id"], axis=axis_of(one["vector"]))
+            case "POST", "/payload":
+                return self.done, changing(body["points"][0], number=body["payload"]["n"])
+            case "POST", "/delete":
+                return self.done, dropping(self._chosen(body))
+        raise AssertionError(request)
+
+    def _chosen(self, body: Any) -> Callable[[Point], bool]:
+        if "points" in body:
+            return lambda each: each.id in body["points"]
+
+        def holds(condition: Any, each: Point) -> bool:
+            if "has_id" in condition:
+                return each.id in condition["has_id"]
+            is_equal: bool = {"n": each.number, "text": each.text}[condition["key"]] == condition["match"]["value"]
+            return is_equal
+
+        def matches(clause: Any, each: Point) -> bool:
+            if "should" in clause:
+                return any(matches(one, each) for one in clause["should"])
+            return all(holds(one, each) for one in clause["must"])
+
+        return lambda each: matches(body["filter"], each)
+
+    def single(self, point: Point) -> bytes:
+        return plain({"id": point.id, "vector": point.vector, "payload": {"text": point.text, "n": point.number}})
+
+    def read(self, single: Any) -> Point:
+        return Point(single["id"], single["payload"]["text"], single["payload"]["n"], axis_of(single["vector"]))
+
+
+class Pinecone(Wire):
+    name = "pinecone"
+    lags = True
+    host = "docs-1.svc.pinecone.io"
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        return Request(
+            "POST",
+            "/vectors/upsert",
+            plain({"vectors": [json.loads(self.single(each)) for each in points], "namespace": "n"}),
+        )
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        return Request("POST", "/vectors/delete", plain({"ids": [f"v{each}" for each in ids], "namespace": "n"}))
+
+    def delete_where(self, number: int) -> Request:
+        return Request("POST", "/vectors/delete", plain({"filter": {"n": {"$eq": number}}, "namespace": "n"}))
+
+    def recreate(self) -> Request:
+        return Request("POST", "/vectors/delete", plain({"deleteAll": True, "namespace": "n"}))
+
+    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
+        what = (
+            {"setMetadata": {"n": number}}
+            if axis is None
+            else {"values": [float(each == axis) for each in range(SIZE)]}
+        )
+        return Request("POST", "/vectors/update", plain({"id": f"v{point.id}", "namespace": "n", **what}))
+
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
+        if request.path == "/vectors/fetch":
+            ids = [int(value[1:]) for name, value in parse_qsl(urlsplit(request.target).query) if name == "ids"]
+            return plain(
+                {
+                    "vectors": {f"v{each}": json.loads(self.single(points[each])) for each in ids if each in points},
+                    "namespace": "n",
+                }
+            )
+        body = json.loads(request.body)
+        match request.path:
+            case "/describe_index_stats":
+                return plain({"metric": "cosine"})
+            case "/query":
+                hits = near(points, body["vector"], body["topK"])
+                return plain(
+                    {"matches": [{"id": f"v{one.id}", "score": 1.0, "metadata": {"text": one.text}} for one in hits]}
+                )
+            case "/vectors/upsert":
+                each = [self.read(one) for one in body["vectors"]]
+                return plain({"upsertedCount": len(each)}), storing(each)
+            case "/vectors/update":
+                members = (
+                    {"axis": axis_of(body["values"])} if "values" in body else {"number": body["setMetadata"]["n"]}
+                )
+                return b"{}", changing(int(body["id"][1:]), **members)
+            case "/vectors/delete":
+                if body.get("deleteAll"):
+                    return b"{}", dropping(lambda _: True)
+                if "filter" in body:
+                    return b"{}", dropping(lambda each: each.number == body["filter"]["n"]["$eq"])
+                return b"{}", dropping(lambda each: f"v{each.id}" in body["ids"])
+        raise AssertionError(request)
+
+    def single(self, point: Point) -> bytes:
+        return plain(
+            {"id": f"v{point.id}", "values": point.vector, "metadata": {"text": point.text, "n": point.number}}
+        )
+
+    def read(self, single: Any) -> Point:
+        return Point(
+            int(single["id"][1:]), single["metadata"]["text"], single["metadata"]["n"], axis_of(single["values"])
+        )
+
+
+class Chroma(Wire):
+    name = "chroma"
+    is_comparing = True
+    path = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        each = [json.loads(self.single(one)) for one in points]
+        return Request("POST", f"{self.path}/upsert", plain({name: [one[name] for one in each] for name in each[0]}))
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        return Request("POST", f"{self.path}/delete", plain({"ids": [f"v{each}" for each in ids]}))
+
+    def delete_where(self, number: int) -> Request:
+        return Request("POST", f"{self.path}/delete", plain({"where": {"n": {"$eq": number}}}))
+
+    def recreate(self) -> Request:
+        """All of the ids: a collection that is made anew has another id."""
+        return self.delete(range(100))
+
+    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
+        what = (
+            {"metadatas": [{"n": number}]}
+            if axis is None
+            else {"embeddings": [[float(each == axis) for each in range(SIZE)]]}
+        )
+        return Request("POST", f"{self.path}/update", plain({"ids": [f"v{point.id}"], **what}))
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        if request.method == "GET":
+            return plain({"id": COLLECTION, "configuration_json": {"hnsw": {"space": "cosine"}}})
+        body = json.loads(request.body)
+        match request.path.removeprefix(self.path):
+            case "/query":
+                lists = [near(points, vector, body["n_results"]) for vector in body["query_embeddings"]]
+                return plain({
+                    "ids": [[f"v{one.id}" for one in each] for each in lists],
+                    "distances": [[0.0 for _ in each] for each in lists],
+                    "metadatas": [[{"n": one.number} for one in each] for each in lists],
+                    "documents": [[one.text for one in each] for each in lists],
+                })  # fmt: skip
+            case "/get":
+                each = [json.loads(self.single(points[int(one[1:])])) for one in body["ids"] if int(one[1:]) in points]
+                return plain(
+                    {name: [one[name] for one in each] for name in ("ids", "embeddings", "metadatas", "documents")}
+                )
+            case "/upsert":
+                rows = zip(body["ids"], body["embeddings"], body["metadatas"], body["documents"], strict=True)
+                return b"{}", storing(
+                    [Point(int(i[1:]), text, data["n"], axis_of(vector)) for i, vector, data, text in rows]
+                )
+            case "/update":
+                members = (
+                    {"number": body["metadatas"][0]["n"]}
+                    if "metadatas" in body
+                    else {"axis": axis_of(body["embeddings"][0])}
+                )
+                return b"{}", changing(int(body["ids"][0][1:]), **members)
+            case "/delete":
+                return b"{}", dropping(self._chosen(body))
+        raise AssertionError(request)
+
+    def _chosen(self, body: Any) -> Callable[[Point], bool]:
+        conditions = body.get("where") or {}
+        each_of = conditions.get("$and", [conditions] if conditions else [])
+        text = (body.get("where_document") or {}).get("$contains", "")
+
+        def is_chosen(each: Point) -> bool:
+            is_named = "ids" not in body or f"v{each.id}" in body["ids"]
+            return is_named and text in each.text and all(each.number == one["n"]["$eq"] for one in each_of)
+
+        return is_chosen
+
+    def single(self, point: Point) -> bytes:
+        return plain(
+            {
+                "ids": f"v{point.id}",
+                "embeddings": point.vector,
+                "metadatas": {"n": point.number},
+                "documents": point.text,
+            }
+        )
+
+    def read(self, single: Any) -> Point:
+        return Point(
+            int(single["ids"][1:]), single["documents"], single["metadatas"]["n"], axis_of(single["embeddings"])
+        )
+
+
+_FIELDS = [
+    {"name": "id", "type": "Int64", "primaryKey": True, "autoId": False},
+    {"name": "vec", "type": "FloatVector", "primaryKey": False, "autoId": False},
+    {"name": "text", "type": "VarChar", "primaryKey": False, "autoId": False},
+    {"name": "n", "type": "Int64", "primaryKey": False, "autoId": False},
+]
+
+
+class Milvus(Wire):
+    name = "milvus"
+    is_partial = False
+
+    def _asked(self, path: str, **body: Any) -> Request:
+        return Request("POST", f"/v2/vectordb/{path}", plain({"collectionName": "c", **body}))
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        return self._asked("entities/upsert", data=[json.loads(self.single(each)) for each in points])
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        return self._asked("entities/delete", filter=f"id in {list(ids)}")
+
+    def delete_where(self, number: int) -> Request:
+        return self._asked("entities/delete", filter=f"n in [{number}]")
+
+    def recreate(self) -> Request:
+        return self._asked("collections/drop")
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        body = json.loads(request.body)
+        match request.path.removeprefix("/v2/vectordb/"):
+            case "collections/describe":
+                index = [{"fieldName": "vec", "indexName": "vec", "metricType": "COSINE"}]
+                return plain(
+                    {
+                        "code": 0,
+                        "data": {
+                            "collectionName": "c",
+                            "collectionID": 7,
+                            "enableDynamicField": False,
+                            "fields": _FIELDS,
+                            "indexes": index,
+                        },
+                    }
+                )
+            case "entities/search":
+                lists = [near(points, vector, body["limit"]) for vector in body["data"]]
+                rows = [{"id": one.id, "distance": 1.0, "text": one.text} for each in lists for one in each]
+                return plain({"code": 0, "data": rows, "topks": [len(each) for each in lists]})
+            case "entities/query":
+                return plain(
+                    {
+                        "code": 0,
+                        "data": [
+                            json.loads(self.single(each))
+                            for each in points.values()
+                            if self._chosen(body["filter"])(each)
+                        ],
+                    }
+                )
+            case "entities/upsert":
+                each = [self.read(one) for one in body["data"]]
+                return plain(
+                    {"code": 0, "data": {"upsertCount": len(each), "upsertIds": [one.id for one in each]}}
+                ), storing(each)
+            case "entities/delete":
+                return plain({"code": 0, "data": {}}), dropping(self._chosen(body["filter"]))
+            case "collections/drop":
+                return plain({"code": 0, "data": {}}), dropping(lambda _: True)
+        raise AssertionError(request)
+
+    def _chosen(self, expression: str) -> Callable[[Point], bool]:
+        name, numbers = re.fullmatch(r"(\w+) in (\[.*\])", expression).groups()  # type: ignore[union-attr]  # - it is one of ours
+        values = json.loads(numbers)
+        return lambda each: (each.id if name == "id" else each.number) in values
+
+    def single(self, point: Point) -> bytes:
+        return plain({"id": point.id, "vec": point.vector, "text": point.text, "n": point.number})
+
+    def read(self, single: Any) -> Point:
+        return Point(int(single["id"]), single["text"], single["n"], axis_of(single["vec"]))
+
+
+_NEAR = re.compile(r"(a\d+):Docs\(limit:(\d+).*?(?:nearVector:\{vector:(\[[^]]*\])|valueText:\"([^\"]*)\")")
+
+
+class Weaviate(Wire):
+    name = "weaviate"
+    replicas = 1
+
+    def _uuid(self, number: int) -> str:
+        return f"00000000-0000-0000-0000-{number:012}"
+
+    def id_of(self, identifier: bytes) -> int:
+        return int(identifier.strip(b'"').rpartition(b"-")[2])
+
+    def upsert(self, points: Sequence[Point], *, waits: bool) -> Request:
+        return Request(
+            "POST", "/v1/batch/objects", plain({"objects": [json.loads(self.single(each)) for each in points]})
+        )
+
+    def delete(self, ids: Sequence[int]) -> Request:
+        return Request("DELETE", f"/v1/objects/Docs/{self._uuid(ids[0])}", b"")
+
+    def delete_where(self, number: int) -> Request:
+        where = {"path": ["n"], "operator": "Equal", "valueInt": number}
+        return Request("DELETE", "/v1/batch/objects", plain({"match": {"class": "Docs", "where": where}}))
+
+    def recreate(self) -> Request:
+        return Request("DELETE", "/v1/schema/Docs", b"")
+
+    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
+        what: dict[str, Any] = (
+            {"properties": {"n": number}} if axis is None else {"vector": [float(each == axis) for each in range(SIZE)]}
+        )
+        return Request("PATCH", f"/v1/objects/Docs/{self._uuid(point.id)}", plain({"class": "Docs", **what}))
+
+    def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
+        if request.path == "/v1/schema/Docs":
+            if request.method == "DELETE":
+                return b"", dropping(lambda _: True)
+            properties = [{"name": "text", "dataType": ["text"]}, {"name": "n", "dataType": ["int"]}]
+            return plain(
+                {
+                    "class": "Docs",
+                    "properties": properties,
+                    "vectorIndexConfig": {"distance": "cosine"},
+                    "replicationConfig": {"factor": self.replicas},
+                }
+            )
+        if request.path == "/v1/graphql":
+            return self._graphql(json.loads(request.body)["query"], points)
+        if request.path == "/v1/batch/objects":
+            body = json.loads(request.body)
+            if request.method == "DELETE":
+                return b"{}", dropping(lambda each: each.number == body["match"]["where"]["valueInt"])
+            each = [self.read(one) for one in body["objects"]]
+            return plain([{**one, "result": {"status": "SUCCESS"}} for one in body["objects"]]), storing(each)
+        number = self.id_of(request.path.rpartition("/")[2].encode())
+        if request.method == "PATCH":
+            what = json.loads(request.body)
+            members = {"axis": axis_of(what["vector"])} if "vector" in what else {"number": what["properties"]["n"]}
+            return b"", changing(number, **members)
+        if number not in points:
+            raise LookupError
+        if request.method == "DELETE":
+            return b"", dropping(lambda each: each.id == number)
+        return self.single(points[number])
+
+    def _graphql(self, query: str, points: Points) -> bytes:
+        found: dict[str, Any] = {}
+        for alias, limit, vector, identifier in _NEAR.findall(query):
+            if vector:
+                found[alias] = [
+                    {"text": one.text, "_additional": {"id": self._uuid(one.id), "distance": 0.0}}
+                    for one in near(points, json.loads(vector), int(limit))
+                ]
+            else:
+                number = self.id_of(identifier.encode())
+                found[alias] = [{"_additional": {"id": self._uuid(number)}}] if number in points else []
+        return plain({"data": {"Get": found}})
+
+    def single(self, point: Point) -> bytes:
+        properties = {"text": point.text, "n": point.number}
+        return plain({"class": "Docs", "id": self._uuid(point.id), "properties": properties, "vector": point.vector})
+
+    def read(self, single: Any) -> Point:
+        properties = single["properties"]
+        return Point(self.id_of(single["id"].encode()), properties["text"], properties["n"], axis_of(single["vector"]))
+
+
+class Replicated(Weaviate):
+    """Reads ask a replica that is behind."""
+
+    replicas = 3
+    lags = True
+
+    def answer(self, request: Request, points: Points) -> Answer:
+        """Deletions reach all replicas, whatever the one says that is read."""
+        if request.method == "DELETE" and request.path.startswith("/v1/objects/"):
+            number = self.id_of(request.path.rpartition("/")[2].encode())
+            return b"", dropping(lambda each: each.id == number)
+        return super().answer(request, points)
+
+
+WIRES: Mapping[str, Callable[[], Wire]] = {
+    "qdrant": Qdrant,
+    "pinecone": Pinecone,
+    "chroma": Chroma,
+    "milvus": Milvus,
+    "weaviate": Weaviate,
+    "replicated": Replicated,
+}

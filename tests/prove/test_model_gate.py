@@ -1,0 +1,122 @@
+"""The model test of the write gate, short; and what it finds where a defect is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from prove.model_databases import WIRES, Point
+from prove.model_gate import MODES, FoundError, Model, Op, played
+from vecsieve.adapters.weaviate.rest_write import WeaviateRestWrites
+from vecsieve.proxy.jobs import undo
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.deletions import Deletions, Doubted
+from vecsieve.proxy.writes.journal import Journal
+from vecsieve.proxy.writes.settling import Removal, Settling
+
+SHORT, LONG = 1_000, 100_000
+# Steps within which each defect is found.
+FOUND_WITHIN = 2_000
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("mode", ["skip", "merge", "reject"])
+@pytest.mark.parametrize("name", WIRES)
+def test_nothing_is_lost_and_nothing_comes_back(name: str, mode: str) -> None:
+    assert played(name, mode, SHORT) >= SHORT
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", WIRES)
+def test_nothing_is_lost_and_nothing_comes_back_at_length(name: str, mode: str) -> None:
+    assert played(name, mode, LONG, seed="long") >= LONG
+
+
+def unseen_ids_do_not_count(patch: Patch) -> None:
+    patch.setattr(Book, "unseen", lambda *_, **__: frozenset())
+
+
+def deletions_are_not_followed(patch: Patch) -> None:
+    async def begun(*_: Any, **__: Any) -> Doubted:
+        return Doubted((), (), None)
+
+    patch.setattr(Deletions, "begun", begun)
+
+
+def vectors_are_not_compared(patch: Patch) -> None:
+    patch.setattr(undo, "_are_near", lambda *_: True)
+
+
+def merge_does_not_read_again(patch: Patch) -> None:
+    async def unchanged(_: Settling, removal: Removal, *__: Any) -> Any:
+        return removal.victims
+
+    patch.setattr(Settling, "_unchanged", unchanged)
+
+
+def skip_does_not_read_again(patch: Patch) -> None:
+    async def late(*_: Any) -> list[Any]:
+        return []
+
+    patch.setattr(Settling, "_late", late)
+
+
+def clocks_count(patch: Patch) -> None:
+    """The place of a deletion is the time of day."""
+
+    async def latest(self: Journal) -> float:
+        return self._now()
+
+    patch.setattr(Journal, "latest", latest)
+
+
+def replicas_do_not_lag(patch: Patch) -> None:
+    patch.setattr(WeaviateRestWrites, "lags", lambda *_: False)
+
+
+# With a seed by which each is found soon; not every seed finds each within so many steps.
+DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
+    (unseen_ids_do_not_count, "qdrant", "skip", 1),
+    (unseen_ids_do_not_count, "pinecone", "skip", 1),
+    (deletions_are_not_followed, "qdrant", "skip", 3),
+    (deletions_are_not_followed, "milvus", "merge", 1),
+    (vectors_are_not_compared, "qdrant", "united", 28),
+    (merge_does_not_read_again, "weaviate", "merge", 4),
+    (merge_does_not_read_again, "qdrant", "merge", 13),
+    (skip_does_not_read_again, "qdrant", "skip", 2),
+    (skip_does_not_read_again, "chroma", "skip", 1),
+    (clocks_count, "qdrant", "skip", 1),
+    (replicas_do_not_lag, "replicated", "skip", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("defect", "name", "mode", "seed"),
+    [pytest.param(*each, id="-".join([each[0].__name__, *each[1:3]])) for each in DEFECTS],
+)
+def test_a_defect_that_is_put_back_is_found(
+    defect: Callable[[Patch], None], name: str, mode: str, seed: int, monkeypatch: Patch
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(FoundError, match="SEED="):
+        played(name, mode, FOUND_WITHIN, seed=str(seed))
+
+
+def test_the_model_itself() -> None:
+    point, later = Point(1, "a", 0, 0), Point(1, "b", 1, 1)
+    model = Model(is_united=False)
+    model.ops = [Op("upsert", 1, points={1: point}, end=2, is_done=True)]
+    assert (model.definite(1), model.may_say(1), model.definite(2)) == (point, {"a"}, None)
+    model.ops.append(Op("upsert", 2, points={1: later}, end=4, is_done=True))
+    assert (model.definite(1), model.may_say(1)) == (None, {"a", "b"}), "both at the same time"
+    model.ops.append(Op("filter", 5, number=1, end=6, is_done=True))
+    assert model.may_say(1) == {"a"}
+    model.ops.append(Op("upsert", 7, points={1: later}, end=8, is_done=True))
+    assert (model.definite(1), model.may_say(1)) == (later, {"b"})
+    model.ops.append(Op("change", 9, ids=[1], axis=3, end=10, is_done=True, hit=True))
+    assert model.definite(1) == Point(1, "b", 1, 3)
+    model.ops.append(Op("delete", 11, ids=[1]))
+    assert (model.definite(1), model.may_say(1)) == (None, {"b"}), "not answered yet"

@@ -1,0 +1,164 @@
+"""Which points a request deletes, on every transport of every database."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from qdrant_client import grpc as qdrant
+from servers.pinecone.grpc_messages import message_type as pinecone
+
+from support import milvus_messages as milvus
+from support.weaviate_messages import message_type as weaviate
+from support.written import COLLECTION, ID, MILVUS
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.adapters.contract import RequestHead
+from vecsieve.adapters.writes import Deletion
+
+CHROMA = f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}"
+UUID = "00000000-0000-0000-0000-0000000000AB"
+ENTITIES = "/v2/vectordb/entities/delete"
+IN_1_2 = (b"1", b"2")
+
+
+def deleted(backend: str, method: str, path: str, body: Any = None) -> list[Deletion] | None:
+    """By a request over REST. ``body``: None for none that is read, bytes as they are."""
+    deletes = BACKENDS[backend].rest.deletes
+    assert deletes is not None
+    head = RequestHead(method=method, path=path, content_type="application/json", host="docs-1.svc.pinecone.io")
+    request = deletes.classify(head)
+    raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    return None if request is None else list(deletes.of(request, raw, MILVUS if backend == "milvus" else None))
+
+
+def points(backend: str, method: str, path: str, body: Any, **expected: Any) -> Any:
+    return pytest.param(backend, method, path, body, expected, id=f"{backend} {method} {path} {body}"[:90])
+
+
+REST = [
+    points("qdrant", "POST", "/collections/c/points/delete", {"points": [1, UUID]}, collection="c", ids=(b"1", f'"{UUID.lower()}"'.encode())),
+    points("qdrant", "POST", "//collections/c//points/delete/", {"points": [1, 2], "shard_key": "é"}, collection="c", ids=IN_1_2, partition='"é"'.encode()),
+    points("qdrant", "POST", "/collections/c/points/delete", {"filter": {}}, collection="c", is_certain=False),
+    points("qdrant", "POST", "/collections/c/points/batch", {"operations": [{"upsert": {"points": []}}, {"delete": {"points": [1, 2]}}]}, collection="c", ids=IN_1_2),
+    points("qdrant", "POST", "/collections/c/points/batch", {"operations": [{"delete": {"filter": {}}}]}, collection="c", is_certain=False),
+    points("qdrant", "DELETE", "/collections/c", b"", collection="c"),
+    points("qdrant", "POST", "/collections/c/shards/delete", {"shard_key": 7}, collection="c", partition=b"7"),
+    points("qdrant", "PUT", "/collections/c/snapshots/recover", {"location": "x"}, collection="c", is_certain=False),
+    points("qdrant", "POST", "/collections/c/points/delete", b"{", collection="c", is_certain=False),
+    points("qdrant", "POST", "/collections/c/points/delete", None, collection="c", is_certain=False),
+    points("chroma", "POST", f"{CHROMA}/delete", {"ids": ["a"]}, collection=f"t/d/{COLLECTION}", ids=(b'"a"',)),
+    points("chroma", "POST", f"{CHROMA}/delete", {"ids": ["a"], "where": {"n": 1}}, collection=f"t/d/{COLLECTION}", ids=(b'"a"',), is_certain=False),
+    points("chroma", "POST", f"{CHROMA}/delete", {"ids": None, "where": {"n": 1}}, collection=f"t/d/{COLLECTION}", is_certain=False),
+    points("milvus", "POST", ENTITIES, {"collectionName": "c", "filter": "id in [1, 2]"}, collection="default/c", ids=IN_1_2),
+    points("milvus", "POST", ENTITIES, {"dbName": "x", "collectionName": "c", "partitionName": "p", "filter": "id == 1"}, collection="x/c", ids=(b"1",), partition=b'"p"'),
+    points("milvus", "POST", ENTITIES, {"collectionName": "c", "filter": "id in ['1']"}, collection="default/c", ids=(b'"1"',)),
+    points("milvus", "POST", ENTITIES, {"collectionName": "c", "filter": "n in [1, 2]"}, collection="default/c", is_certain=False),
+    points("milvus", "POST", ENTITIES, {"collectionName": "c", "filter": "id in [1, 2] or n > 3"}, collection="default/c", is_certain=False),
+    points("milvus", "POST", ENTITIES, {"collectionName": "c", "filter": "id in [1, 2.5]"}, collection="default/c", is_certain=False),
+    points("milvus", "POST", "/v1/vector/delete", {"collectionName": "c", "id": [1, "2"]}, collection="default/c", ids=(b"1", b'"2"', b"2")),
+    points("milvus", "POST", "/v2/vectordb/collections/drop", {"collectionName": "c"}, collection="default/c"),
+    points("milvus", "POST", "/v2/vectordb/partitions/drop", {"collectionName": "c", "partitionName": "p"}, collection="default/c", partition=b'"p"'),
+    points("milvus", "POST", "/v2/vectordb/collections/rename", {"collectionName": "c", "newCollectionName": "d"}, collection="default/c", is_certain=False),
+    points("milvus", "POST", ENTITIES, None, collection=None, is_certain=False),
+    points("weaviate", "DELETE", f"/v1/objects/docs/{ID.upper()}", b"", collection="Docs", ids=(f'"{ID}"'.encode(),)),
+    points("weaviate", "DELETE", f"/v1/objects/{ID}", b"", collection=None, ids=(f'"{ID}"'.encode(),)),
+    points("weaviate", "DELETE", "/v1/batch/objects", {"match": {"class": "docs", "where": {}}}, collection="Docs", is_certain=False),
+    points("weaviate", "DELETE", "/v1/schema/Docs", b"", collection="Docs"),
+    points("weaviate", "DELETE", "/v1/schema/Docs/tenants", ["a"], collection="Docs", partition=b'"a"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "method", "path", "body", "expected"), REST)
+def test_what_a_request_over_rest_deletes(
+    backend: str, method: str, path: str, body: Any, expected: dict[str, Any]
+) -> None:
+    assert deleted(backend, method, path, body) == [Deletion(**expected)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"ids": ["a"], "namespace": "n"}, {"ids": (b'"a"',)}),
+        ({"deleteAll": True, "namespace": "n"}, {}),
+        ({"filter": {"n": 1}, "namespace": "n"}, {"is_certain": False}),
+        ({"deleteAll": True, "filter": {"n": 1}, "namespace": "n"}, {"is_certain": False}),
+    ],
+)
+def test_what_a_request_of_pinecone_deletes(body: Any, expected: Any) -> None:
+    assert deleted("pinecone", "POST", "//vectors/delete", body) == [
+        Deletion(collection="docs-1", partition=b'"n"', **expected)
+    ]
+
+
+def test_the_namespace_without_a_name_has_two() -> None:
+    each = deleted("pinecone", "POST", "/vectors/delete", {"ids": ["a"]})
+    assert each is not None
+    assert {one.partition for one in each} == {b'""', b'"__default__"'}
+    assert deleted("pinecone", "DELETE", "/namespaces/a%20b", b"") == [
+        Deletion(collection="docs-1", partition=b'"a b"')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "method", "path"),
+    [
+        ("qdrant", "POST", "/collections/c/points"),
+        ("qdrant", "DELETE", "/collections/c/index/x"),
+        ("qdrant", "POST", "/collections/c/points/vectors/delete"),
+        ("chroma", "POST", f"{CHROMA}/get"),
+        ("milvus", "POST", "/v2/vectordb/entities/query"),
+        ("weaviate", "GET", f"/v1/objects/Docs/{ID}"),
+        ("pinecone", "GET", "/vectors/fetch"),
+    ],
+)
+def test_other_requests_delete_nothing(backend: str, method: str, path: str) -> None:
+    assert deleted(backend, method, path, b"") is None
+
+
+def test_a_dry_run_deletes_nothing() -> None:
+    assert deleted("weaviate", "DELETE", "/v1/batch/objects", {"match": {"class": "Docs"}, "dryRun": True}) == []
+    message = weaviate("BatchDeleteRequest")(collection="Docs", dry_run=True)
+    assert called("weaviate", "/weaviate.v1.Weaviate/BatchDelete", message) == []
+
+
+def called(backend: str, path: str, message: Any) -> list[Deletion]:
+    transport = BACKENDS[backend].grpc
+    assert transport is not None
+    assert transport.deletes is not None
+    raw = message if isinstance(message, bytes) else message.SerializeToString()
+    request = transport.deletes.classify(
+        RequestHead(method="POST", path=path, message=raw, host="docs-1.svc.pinecone.io")
+    )
+    assert request is not None
+    return list(transport.deletes.of(request, raw, MILVUS if backend == "milvus" else None))
+
+
+SELECTED = qdrant.PointsSelector(points=qdrant.PointsIdsList(ids=[qdrant.PointId(num=1), qdrant.PointId(num=2)]))
+MATCHING = qdrant.PointsSelector(filter=qdrant.Filter())
+KEYED = qdrant.ShardKeySelector(shard_keys=[qdrant.ShardKey(keyword="k")])
+UPDATE = qdrant.PointsUpdateOperation
+SERVICE = "/milvus.proto.milvus.MilvusService"
+GRPC = [
+    ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=SELECTED), {"ids": IN_1_2}),
+    ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=MATCHING), {"is_certain": False}),
+    ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=SELECTED, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
+    ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(upsert=UPDATE.PointStructList()), UPDATE(delete_deprecated=SELECTED)]), {"ids": IN_1_2}),
+    ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(delete_points=UPDATE.DeletePoints(points=MATCHING))]), {"is_certain": False}),
+    ("qdrant", "/qdrant.Collections/Delete", qdrant.DeleteCollection(collection_name="c"), {}),
+    ("qdrant", "/qdrant.Collections/DeleteShardKey", qdrant.DeleteShardKeyRequest(collection_name="c", request=qdrant.DeleteShardKey(shard_key=qdrant.ShardKey(number=7))), {"partition": b"7"}),
+    ("milvus", f"{SERVICE}/Delete", milvus.message_type("DeleteRequest")(collection_name="c", expr="id in [1, 2]"), {"collection": "default/c", "ids": IN_1_2}),
+    ("milvus", f"{SERVICE}/Delete", milvus.message_type("DeleteRequest")(collection_name="c", expr="n > 2", partition_name="p"), {"collection": "default/c", "is_certain": False, "partition": b'"p"'}),
+    ("milvus", f"{SERVICE}/DropCollection", milvus.message_type("DeleteRequest")(collection_name="c"), {"collection": "default/c"}),
+    ("milvus", f"{SERVICE}/DropPartition", milvus.message_type("DeleteRequest")(collection_name="c", partition_name="p"), {"collection": "default/c", "partition": b'"p"'}),
+    ("pinecone", "/VectorService/Delete", pinecone("DeleteRequest")(ids=["1"], namespace="n"), {"collection": "docs-1", "partition": b'"n"', "ids": (b'"1"',)}),
+    ("pinecone", "/VectorService/Delete", pinecone("DeleteRequest")(delete_all=True, namespace="n"), {"collection": "docs-1", "partition": b'"n"'}),
+    ("pinecone", "/VectorService/Delete", pinecone("DeleteRequest")(filter={}, namespace="n"), {"collection": "docs-1", "partition": b'"n"', "is_certain": False}),
+    ("pinecone", "/VectorService/DeleteNamespace", pinecone("DeleteNamespaceRequest")(namespace="n"), {"collection": "docs-1", "partition": b'"n"'}),
+    ("weaviate", "/weaviate.v1.Weaviate/BatchDelete", weaviate("BatchDeleteRequest")(collection="docs", tenant="t"), {"collection": "Docs", "partition": b'"t"', "is_certain": False}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "path", "message", "expected"), GRPC)
+def test_what_a_call_deletes(backend: str, path: str, message: Any, expected: dict[str, Any]) -> None:
+    assert called(backend, path, message) == [Deletion(**{"collection": "c", **expected})]

@@ -1,0 +1,98 @@
+"""`vecsieve undo` and writes that reads do not show yet: it stores over none of them, and the gate hears of what it stores itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vecsieve.adapters.writes import PLAIN
+from vecsieve.proxy.jobs import undo
+from vecsieve.proxy.jobs.points import RestorablePoints
+from vecsieve.proxy.jobs.source import Whole
+from vecsieve.proxy.writes.book import ANY, UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.rows import Kind, LeftOut, State
+
+NOW = 5.0
+OWN, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'
+POINT = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=OWN)
+
+
+class Stored(RestorablePoints):
+    form = PLAIN
+
+    def __init__(self) -> None:
+        self.points: dict[bytes, bytes] = {}
+
+    def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+        return frozenset(keys) & self.points.keys()
+
+    def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+        self.points |= {json.dumps(json.loads(each)["id"]).encode(): each for each in bodies}
+
+    def stored(self, partition: bytes, each: Any) -> bytes | None:
+        return self.points.get(json.dumps(each).encode())
+
+    def whole(self, ids: Sequence[Any]) -> list[Whole]:
+        raise AssertionError
+
+    def delete(self, points: Sequence[Whole]) -> None:
+        raise AssertionError
+
+
+Run = Callable[..., dict[bytes, bytes]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "j.db"
+
+
+@pytest.fixture
+def undone(path: Path) -> Run:
+    """What is stored after `undo`."""
+    points = Stored()
+
+    class Arguments(undo.Arguments):
+        def points(self, _collection: str) -> RestorablePoints:
+            return points
+
+    def run(*, after: float = 0.0) -> dict[bytes, bytes]:
+        assert undo.run(Arguments(journal=path, url="http://x", apply=True), steady=lambda: NOW + after) == 0
+        return points.points
+
+    return run
+
+
+@pytest.mark.parametrize(("id", "partition"), [(b"1", b""), (ANY, ANY)])
+def test_nothing_is_stored_over_a_write_that_waits_in_the_database(
+    path: Path,
+    undone: Run,
+    id: bytes,  # noqa: A002 - as in the journal
+    partition: bytes,
+) -> None:
+    with closing(Book(path)) as book:
+        book.enter([POINT], State.DONE, at=1.0)
+        book.note("docs", partition, [id], at=NOW)
+    assert undone(after=UNSEEN_SECONDS - 1) == {}
+    assert undone(after=UNSEEN_SECONDS + 1) == {b"1": OWN}
+
+
+def test_the_gate_hears_of_what_undo_stored(path: Path, undone: Run) -> None:
+    with closing(Book(path)) as book:
+        book.enter([POINT], State.DONE, at=1.0)
+        undone()
+        assert book.unseen("docs", b"", [b"1", b"2"], at=NOW + 1) == {b"1"}
+
+
+def test_a_point_that_was_changed_and_then_removed_gets_its_own_content_in_one_run(path: Path, undone: Run) -> None:
+    """What `undo` stored a moment before is no write of a client."""
+    with closing(Book(path)) as book:
+        book.enter([replace(POINT, kind=Kind.CHANGED, became=UNITED)], State.DONE, at=1.0)
+        book.enter([replace(POINT, kind=Kind.REMOVED, point=UNITED)], State.DONE, at=2.0)
+    assert undone() == {b"1": OWN}
