@@ -182,6 +182,13 @@ class ResolvedPolicy:
         return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
+    def reads_texts(self) -> bool:
+        """Whether texts decide about copies, or their lengths about which of them stays."""
+        chosen = self.selection
+        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
+        return chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
+
+    @property
     def is_settled(self) -> bool:
         """Whether it is known where the texts are."""
         return not self.fields.guesses
@@ -195,7 +202,6 @@ class ResolvedPolicy:
         chosen, known = self.selection, self.metadata
         by_chain = chosen.chain if chosen.representative is Strategy.CHAIN else ()
         needs_span = Tie.SHORTER in by_chain
-        needs_length = chosen.representative is Strategy.LONGEST or needs_span
         needs_document = chosen.caps.per_document is not None
         needs_source = bool(
             chosen.keep_sources
@@ -204,7 +210,7 @@ class ResolvedPolicy:
         )
         text: tuple[str, ...] = ()
         guesses: tuple[str, ...] = ()
-        if chosen.texts is not None or needs_length:
+        if self.reads_texts:
             text = tuple(dict.fromkeys((*self.text_fields, *(self.learned or ()))))
             guesses = self.guesses if self.learned is None else ()
         counted = () if self.budget.tokens is None else self.budget.paths or self.text_paths

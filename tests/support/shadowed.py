@@ -187,10 +187,15 @@ RECALLS = ("whole", "partial", "none")
 
 @asynccontextmanager
 async def shadowed(*, memory: Json | None = None, **settings: object) -> AsyncIterator[Shadowed]:
-    """Both proxies with these settings. Their own reads are not limited: a recall must not cost a page its growth."""
+    """Both proxies with these settings. Their own reads are not limited: a recall must not cost a page its growth. Rewordings are allowed unless a
+    policy says otherwise: without them texts alone decide, and nobody asks memory for vectors.
+    """
     clock = ManualClock()
     limits = {"own_reads_share": 1.0}
     async with embedded_server(with_grpc=True) as engine, aiohttp.ClientSession() as session:
+        policy = settings.get("policy", {})
+        assert isinstance(policy, dict)
+        settings["policy"] = {"rewordings": 0.36, **policy}
         own = {"grpc": {"upstream": urlsplit(engine.grpc_url or "").netloc}, "mode": "on", **settings}
         async with (
             running(engine.url, memory=memory or {}, limits=dict(limits), **own) as warm,

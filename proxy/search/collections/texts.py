@@ -115,7 +115,7 @@ class CollectionTexts:
         """Whether the next pool is to show where texts are. Counts it. It needs vectors: equal values under different vectors prove that a path is
         no text.
         """
-        if not policy.guesses:
+        if not (policy.guesses and policy.reads_texts):
             return False
         known = self._held.get(collection)
         if known is None or known.settled is None:
@@ -124,7 +124,7 @@ class CollectionTexts:
         is_due = known.since >= known.wait
         if is_due:
             known.since = 0  # of searches at the same time one looks
-        return is_due or len(known.readings) < WINDOW
+        return is_due or (policy.is_by_texts and len(known.readings) < WINDOW)
 
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""
