@@ -96,7 +96,8 @@ def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ..
         "milvus": (milvus.planted, milvus_asked, milvus_added, milvus.SPACES),
     }
     planted, ask, add, spaces = of[request.param]
-    own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0"}
+    # With rewordings vectors are needed, too; else texts alone decide.
+    own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0", "VECSIEVE_POLICY_REWORDINGS": "0.36"}
     with ExitStack() as opened:
         url = opened.enter_context(planted())
         backend = ("--backend", request.param, "--mode", "on")

@@ -22,7 +22,9 @@ POINTS = 130  # two pages and a part of one
 async def preloaded(sides: Shadowed, *collections: str, **memory: object) -> AsyncIterator[Running]:
     """A proxy before the same engine that has read these collections."""
     own: Json = {"preload": {"collections": collections, "points_per_second": 100_000.0}, **memory}
-    async with running(sides.engine.url, memory=own, limits={"own_reads_share": 1.0}) as proxy:
+    async with running(
+        sides.engine.url, memory=own, limits={"own_reads_share": 1.0}, policy={"rewordings": 0.36}
+    ) as proxy:
         preload = proxy.process._preload
         assert preload is not None
         assert preload._task is not None

@@ -11,6 +11,8 @@ from support.running import Running, running
 from support.scripted_qdrant import JSON, request, search
 from vecsieve.proxy.search.memory.points import WINDOW
 
+# With rewordings vectors are needed, too; else texts alone decide, and nobody asks memory.
+BY_VECTORS = {"rewordings": 0.36}
 FACTS = (
     "The pump runs at forty bar.",
     "Invoices are due within thirty days of delivery.",
@@ -69,7 +71,7 @@ async def test_no_remembered_point_outlives_a_request_that_may_bring_its_version
     line: bytes, searched: bytes
 ) -> None:
     texts = [FACTS[rank // 2] for rank in range(8)]  # each twice
-    async with FaultyUpstream(qdrant(texts)) as upstream, running(upstream.url) as proxy:
+    async with FaultyUpstream(qdrant(texts)) as upstream, running(upstream.url, policy=BY_VECTORS) as proxy:
         for _ in range(WINDOW + 3):
             assert await page(proxy, searched) == [0, 2, 4, 6]
         assert proxy.count("memory_recalls_total", backend="qdrant", result="whole") > 0
@@ -92,7 +94,7 @@ async def test_no_remembered_point_outlives_a_request_that_may_bring_its_version
 )
 async def test_what_only_reads_or_makes_new_versions_leaves_the_memory_alone(line: bytes) -> None:
     texts = [FACTS[rank // 2] for rank in range(8)]
-    async with FaultyUpstream(qdrant(texts)) as upstream, running(upstream.url) as proxy:
+    async with FaultyUpstream(qdrant(texts)) as upstream, running(upstream.url, policy=BY_VECTORS) as proxy:
         for _ in range(WINDOW + 3):
             await page(proxy)
         known = proxy.count("memory_recalls_total", backend="qdrant", result="whole")
