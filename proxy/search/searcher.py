@@ -334,11 +334,13 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                known = self._pages.get(key := page_key(attempt, search, pool))
+                key = page_key(attempt, search, pool) if attempt.is_by_texts else None
+                known = None if key is None else self._pages.get(key)
                 if known is None:
                     read = await self._read(attempt, place)
                     known = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
-                    self._pages.made(key, known)
+                    if key is not None:
+                        self._pages.made(key, known)
                 selections.append(known)
         return tuple(selections)
 

@@ -67,8 +67,7 @@ class SearchService:
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
         self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
         self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
-        self._dialect, self._services = dialect, services
-        self._number_bytes, self._waiting = number_bytes, waiting
+        self._dialect, self._services, self._number_bytes, self._waiting = dialect, services, number_bytes, waiting
 
     def policy(
         self, operation: Operation, ruled_by: str, headers: Iterable[tuple[str, str]], record: RequestRecord
@@ -204,8 +203,9 @@ class SearchService:
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
                 whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
                 lean, repeat, held, recall = None, None, None, self._searcher.recall
-                if recall is not None and not (policy.is_surrounded or is_look or is_by_texts):
-                    lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=policy.is_settled)
+                if recall is not None and not (policy.is_surrounded or is_by_texts):
+                    settled = policy.is_settled and not is_look
+                    lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
                 if lean is not None and repeat is not None:
                     reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
                     held = services.own.hold(operation, reads, is_repeat=repeat.is_known)

@@ -152,9 +152,11 @@ def test_a_few_unknown_points_are_looked_up_by_their_ids(world: tuple[World, tup
 )
 def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict[str, Any], tmp_path: Path) -> None:
     off = tmp_path / "off.yaml"
-    off.write_text("memory: {bytes: 0}\n")
+    off.write_text("memory: {bytes: 0}\npolicy: {rewordings: 0.36}\n")
+    by_vectors = tmp_path / "on.yaml"
+    by_vectors.write_text("policy: {rewordings: 0.36}\n")
     with weaviate_planted.planted() as server, ExitStack() as opened:
-        warm = opened.enter_context(fronted(server, "on"))
+        warm = opened.enter_context(fronted(server, "on", "--config", str(by_vectors)))
         cold = opened.enter_context(fronted(server, "on", "--config", str(off)))
         questions = [
             search(
@@ -183,7 +185,9 @@ def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict
 )
 def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, tmp_path: Path) -> None:
     off = tmp_path / "off.yaml"
-    off.write_text("memory: {bytes: 0}\n")
+    off.write_text("memory: {bytes: 0}\npolicy: {rewordings: 0.36}\n")
+    by_vectors = tmp_path / "on.yaml"
+    by_vectors.write_text("policy: {rewordings: 0.36}\n")
     question = search(
         collection="Copied",
         limit=6,
@@ -192,7 +196,7 @@ def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, 
         filters=own,
     )
     with weaviate_planted.planted() as server, ExitStack() as opened:
-        warm = opened.enter_context(fronted(server, "on"))
+        warm = opened.enter_context(fronted(server, "on", "--config", str(by_vectors)))
         cold = opened.enter_context(fronted(server, "on", "--config", str(off)))
         for _ in range(WINDOW):
             answered(warm, [question])

@@ -124,7 +124,7 @@ class CollectionTexts:
         is_due = known.since >= known.wait
         if is_due:
             known.since = 0  # of searches at the same time one looks
-        return is_due or (policy.is_by_texts and len(known.readings) < WINDOW)
+        return is_due or (bool(known.settled) and policy.is_by_texts and len(known.readings) < WINDOW)
 
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""

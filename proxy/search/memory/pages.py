@@ -22,8 +22,8 @@ PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ..
 
 
 def page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
-    """On what a page depends; None for one that depends on more. Searches of a batch share a budget of texts."""
-    if not attempt.is_by_texts or search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
+    """On what a page depends that texts decide; None for one that depends on more. Searches of a batch share a budget of texts."""
+    if search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
         return None
     return search.top_k, attempt.policy.selection, pool.fields, pool.alone
 
@@ -37,14 +37,12 @@ class Pages:
         self._held = Memo[PageKey, Selection](PAGES_BYTES, _size)
         self._once = Lru[int, None](MADE_ONCE)
 
-    def get(self, key: PageKey | None) -> Selection | None:
+    def get(self, key: PageKey) -> Selection | None:
         """The page of this key, if it is kept."""
-        return None if key is None else self._held.get(key)
+        return self._held.get(key)
 
-    def made(self, key: PageKey | None, page: Selection) -> None:
+    def made(self, key: PageKey, page: Selection) -> None:
         """A page was made. Nobody changes it from now on."""
-        if key is None:
-            return
         digest = hash(key)
         if digest in self._once:
             self._held.keep(key, page)

@@ -68,6 +68,7 @@ class Walk:
 
     __slots__ = (
         "_candidates",
+        "_frames",
         "_judges",
         "_policy",
         "_reword",
@@ -76,7 +77,6 @@ class Walk:
         "_tier",
         "_unread",
         "found",
-        "frames",
         "kept",
     )
 
@@ -87,10 +87,10 @@ class Walk:
         self._unread: dict[tuple[int, str], int] = {}
         self._tier = policy.texts or Tier.EXACT
         self._texts: list[Text | None] = [None] * candidates.size
-        self.frames = Frames()
+        self._frames: Frames | None = None
         if policy.texts is not None and given is not None:
             self._texts = list(readable(given)[0])
-            self.frames = Frames(self._texts[:SCALE_FROM])
+            self._frames = Frames(self._texts[:SCALE_FROM])
             self.found.has_text = np.array([text is not None for text in given], np.bool_)
         self._judges: dict[int, Judge] = {}
         self.kept: list[int] = []
@@ -109,7 +109,7 @@ class Walk:
                 spent = 0
             self._judge(place, text)
             self.found.judged = place + 1
-        self.found.framed = self.frames.is_asked
+        self.found.framed = self._frames is not None and self._frames.is_asked
 
     def _judge(self, place: int, text: Text | None) -> None:
         if text is None:
@@ -151,7 +151,7 @@ class Walk:
         tenant = 0 if tenants is None else int(tenants[place])
         found = self._judges.get(tenant)
         if found is None:
-            found = self._judges[tenant] = Judge(self._tier, self.frames)
+            found = self._judges[tenant] = Judge(self._tier, self._frames or Frames())
         return found
 
 
