@@ -118,7 +118,7 @@ async def weaviate(folder: Path) -> AsyncIterator[Site]:
             running(
                 late,
                 backend="weaviate",
-                grpc_listen="127.0.0.1:0",
+                grpc={"listen": "127.0.0.1:0"},
                 policy=SKIPPING,
                 journal={"path": str(folder / "j.db")},
             ) as proxy,

@@ -249,7 +249,7 @@ def test_a_left_out_point_that_its_client_deletes_is_not_restored(
     with gated(engine, journal, transport, "skip", deadline_seconds="30") as client:
         client.upsert(name, [struct(7, 0, said("alpha"))])
         client.delete(name, models.Filter(must=[models.HasIdCondition(has_id=[7])]))
-    assert "1 more may have been deleted since" in undo(journal, engine)
+    assert "more may have been deleted since" in undo(journal, engine)
     assert ids(engine, name) == [1, 4, 5, 6]
 
 

@@ -85,7 +85,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
     (deletions_are_not_followed, "milvus", "merge", 1),
     (vectors_are_not_compared, "qdrant", "united", 28),
     (merge_does_not_read_again, "weaviate", "merge", 4),
-    (merge_does_not_read_again, "qdrant", "merge", 13),
+    (merge_does_not_read_again, "qdrant", "merge", 9),
     (skip_does_not_read_again, "qdrant", "skip", 2),
     (skip_does_not_read_again, "chroma", "skip", 1),
     (clocks_count, "qdrant", "skip", 1),
