@@ -117,9 +117,6 @@ class SessionRules:
 
 NO_SESSION = SessionRules()
 
-# What chooses a representative without vectors.
-_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.CHAIN))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPolicy:
@@ -167,10 +164,7 @@ class ResolvedPolicy:
             self, "keys", (self.tenant_keys, tuple(key for key in fields.heads if key not in self.tenant_keys))
         )
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
-        chosen = self.selection
-        is_by_texts = chosen.texts is not None and chosen.rewordings is None and chosen.diversifier is None
-        is_by_texts = is_by_texts and chosen.representative in _WITHOUT_VECTORS and not self.per_retriever
-        object.__setattr__(self, "is_by_texts", is_by_texts)
+        object.__setattr__(self, "is_by_texts", self.selection.is_by_texts and not self.per_retriever)
 
     def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
         """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""

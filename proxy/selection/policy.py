@@ -31,6 +31,10 @@ class Strategy(StrEnum):
     CHAIN = "chain"  # the policy's ties, one after the other
 
 
+# What chooses a representative without vectors.
+_WITHOUT_VECTORS = frozenset((Strategy.RANK, Strategy.LONGEST, Strategy.CHAIN))
+
+
 class Tie(StrEnum):
     """One step of the chain that chooses a representative. An unknown value loses against a known one."""
 
@@ -159,3 +163,9 @@ class Policy:
     chain: tuple[Tie, ...]
     authority: tuple[str, ...]
     caps: Caps
+
+    @property
+    def is_by_texts(self) -> bool:
+        """Whether texts alone decide between candidates that have one, so that no vector is needed."""
+        by_texts = self.texts is not None and self.rewordings is None and self.diversifier is None
+        return by_texts and self.representative in _WITHOUT_VECTORS

@@ -79,7 +79,12 @@ async def scrape_of(workers: int) -> Scraped:
         with command(
             *("serve", "--upstream", upstream.url, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
             *("--workers", str(workers)),
-            environment={"VECSIEVE_SHADOW_SAMPLE": "1.0"},
+            # Each worker learns how deep pages reach, so two ask for other pools than one does where texts decide.
+            environment={
+                "VECSIEVE_SHADOW_SAMPLE": "1.0",
+                "VECSIEVE_POLICY_REWORDINGS": "0.36",
+                "VECSIEVE_MEMORY_BYTES": "0",
+            },
         ) as proxy:
             urls = await asyncio.to_thread(proxy.addresses, 2)
             port = urlsplit(urls["serve"]).port
