@@ -47,7 +47,9 @@ class FetchSettings(Model):
         "fetched candidates per result at first; 3 to 5 is enough, more adds cost but not quality. Where the last pages of a "
         "collection reached deeper, as many more are fetched, up to cap; where texts decide and they reached less deep, as many less, from top_k on",
     )
-    floor: Count = setting(24, "the least candidates at first; for top_k = 8 results do not change beyond 24 to 40 candidates")
+    floor: Count = setting(
+        24, "the least candidates at first; for top_k = 8 results do not change beyond 24 to 40 candidates"
+    )
     cap: Count = setting(
         256,
         "the most candidates: a page of ten is full behind 200 copies of one text. 256 × 1536 dimensions decode in about 30 ms, beside the event "
