@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
@@ -146,6 +146,7 @@ class Policy:
     a sentence in other words leaves; None: none does. ``threshold``: when vectors merge; None: when they are nearly equal. ``chance``: the
     probability with which two independent points of a pool may be within a relative or growing cut; None: unbounded. ``keep_sources``: a candidate of
     one of these sources is never collapsed. ``chain``: the ties of Strategy.CHAIN, in order. ``authority``: sources, the most trusted first.
+    ``is_by_texts``: whether texts alone decide between candidates that have one, so that no vector is needed.
     """
 
     texts: Tier | None
@@ -163,9 +164,9 @@ class Policy:
     chain: tuple[Tie, ...]
     authority: tuple[str, ...]
     caps: Caps
+    is_by_texts: bool = field(init=False, compare=False)
 
-    @property
-    def is_by_texts(self) -> bool:
-        """Whether texts alone decide between candidates that have one, so that no vector is needed."""
+    def __post_init__(self) -> None:
+        """Compute once what every search reads."""
         by_texts = self.texts is not None and self.rewordings is None and self.diversifier is None
-        return by_texts and self.representative in _WITHOUT_VECTORS
+        object.__setattr__(self, "is_by_texts", by_texts and self.representative in _WITHOUT_VECTORS)
