@@ -217,7 +217,8 @@ class Searcher:
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
         """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
         needs, texts = attempt.call.needs, self._texts
-        if needs.values and attempt.is_look and not attempt.rounds:
+        is_read = attempt.is_look or (not attempt.is_by_texts and texts.is_open(attempt.policy, attempt.collection))
+        if needs.values and is_read and not attempt.rounds:
             with attempt.watch.stage(Stage.DECODE):
                 read = partial(read_pools, reply.pools, needs)
                 reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)

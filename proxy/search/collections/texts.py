@@ -126,6 +126,11 @@ class CollectionTexts:
             known.since = 0  # of searches at the same time one looks
         return is_due or (bool(known.settled) and policy.is_by_texts and len(known.readings) < WINDOW)
 
+    def is_open(self, policy: ResolvedPolicy, collection: str) -> bool:
+        """Whether any pool with vectors still shows where texts are: the first ones are read, also where three of them showed none."""
+        known = self._held.get(collection)
+        return bool(policy.guesses) and policy.reads_texts and (known is None or len(known.readings) < WINDOW)
+
     def lacking(self, collection: str) -> None:
         """A result of this collection has no text: vectors decide about such ones from now on."""
         self._held.use(collection, _Known).lacks = True

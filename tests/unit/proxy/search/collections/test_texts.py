@@ -102,6 +102,14 @@ def test_a_settled_collection_is_read_seldom() -> None:
     assert sum(texts.is_look(policy(), "c") for _ in range(LOOK_EVERY)) == 1
 
 
+def test_where_the_first_pools_showed_no_text_further_ones_are_read() -> None:
+    texts = learned(EMPTY, EMPTY, EMPTY)
+    assert standing(texts) is TextsKnown.NONE
+    assert texts.is_open(policy(), "c"), "short texts under an unknown key show in longer ones"
+    assert texts.learn("c", reading("passage"), is_look=False) == ("passage",)
+    assert not learned(*[reading("text")] * WINDOW).is_open(policy(), "c")
+
+
 def test_whole_payloads_are_requested_only_where_the_known_keys_held_no_text_and_seldom() -> None:
     texts = CollectionTexts()
     assert not texts.needs(policy(), "c").whole, "of an unknown collection the known keys alone"
