@@ -13,7 +13,6 @@ from support.eval_data import NEEDS_CASES, cases
 from support.labelled_folders import write_lines
 from vecsieve.proxy.jobs.evaluate.cases import read_cases
 
-EVERY = 12  # of the cases in the file, so that all layouts take some ten seconds
 APART = ["The gate opens at nine in the morning.", "A train to the coast leaves from platform two."]
 
 
@@ -38,12 +37,14 @@ def test_what_the_proxy_leaves_is_seen_in_every_way(tmp_path: Path) -> None:
 
 
 @NEEDS_CASES
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(
+    300
+)  # half a minute on a quiet machine. All of them: what a proxy has learnt depends on what it was asked before
 def test_no_result_that_must_stay_is_lost_through_the_proxy() -> None:
     path = cases()
     assert path is not None
     file = read_cases(path)
-    seen = judged(replace(file, cases=file.cases[::EVERY]), list(LAYOUTS))
+    seen = judged(file, list(LAYOUTS))
     lost = {f"{each.layout}: {each.case.kind}, {each.case.name}" for each in losses(seen)}
     assert not lost
     assert not [f"{each.layout}: {each.case.name}" for each in seen if each.lacking and not each.case.copies]
