@@ -131,7 +131,8 @@ _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FIL
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
 
 
-def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
+def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True) -> Figures:
+    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing."""
     fates, keep = selection.fates.tolist(), selection.keep.tolist()
     return Figures(
         candidates=pool.size,
@@ -147,7 +148,7 @@ def figures(search: Search, pool: Pool, selection: Selection) -> Figures:
         short=0
         if search.pages or _OVER_BUDGET in fates or _SHOWN in fates
         else min(search.top_k, pool.size) - len(keep),
-        unusable=pool.unusable,
+        unusable=pool.unusable if had_vectors else 0,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
         mmr_swaps=0 if search.pages or not selection.acted else _swaps(keep, selection),
@@ -161,7 +162,8 @@ def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
         return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
-    return tuple(figures(search, pool, selection) for search, pool, selection in searches)
+    had_vectors = attempt.call.needs.vectors
+    return tuple(figures(search, pool, selection, had_vectors=had_vectors) for search, pool, selection in searches)
 
 
 def report_of(
