@@ -163,6 +163,8 @@ NEEDS = st.builds(
     optional_fields=st.sampled_from([(), ("doc",), ("größe", "text", "no such key", "vector"), ("dense", "points")]),
     seen_fields=st.sampled_from([(), (), ("text",)]),
     whole=st.booleans(),
+    vectors=st.sampled_from([True, True, False]),
+    query=st.booleans(),
     vector_hint=st.sampled_from([None, "dense"]),
 )
 # Whoever adds an adapter adds a row above.

@@ -69,10 +69,12 @@ def undeclared(body: bytes) -> bytes:
     return stripped
 
 
-@given(talk=talks(), optional=FIELDS)
-def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(talk: Talk, optional: tuple[str, ...]) -> None:
+@given(talk=talks(), optional=FIELDS, vectors=st.booleans())
+def test_the_backends_own_page_cut_from_the_pool_is_the_direct_answer(
+    talk: Talk, optional: tuple[str, ...], *, vectors: bool
+) -> None:
     """Keeping ranks offset..offset+top_k of each pool gives the bytes the client would have got without us."""
-    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional, vectors=vectors))
     answer, direct = ADAPTER.trim(call, reply, page(call, reply)), talk.answer(talk.body)
     if any(map(len, page(call, reply))):
         assert answer == direct
@@ -98,12 +100,12 @@ def test_widening_by_nothing_gives_back_the_same_bytes(talk: Talk) -> None:
     assert ADAPTER.widen(call, [0] * len(call.searches)) == talk.body
 
 
-@given(data=st.data(), talk=talks(), optional=FIELDS)
+@given(data=st.data(), talk=talks(), optional=FIELDS, vectors=st.booleans())
 def test_kept_rows_are_upstreams_own_in_the_order_of_keep(
-    data: st.DataObject, talk: Talk, optional: tuple[str, ...]
+    data: st.DataObject, talk: Talk, optional: tuple[str, ...], *, vectors: bool
 ) -> None:
     """Any choice of rows is what a server says whose lists are those rows: every column, null and id among them."""
-    call, _, reply = fetched(talk, known(talk, optional_fields=optional))
+    call, _, reply = fetched(talk, known(talk, optional_fields=optional, vectors=vectors))
     keep = [
         np.array(data.draw(st.permutations(range(pool.size)))[: search.top_k], dtype=np.intp)
         for search, pool in zip(call.searches, reply.pools, strict=True)
