@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from servers.pinecone.grpc_messages import message_type
 
 from support import (
     chroma_bodies,
@@ -142,7 +143,7 @@ def _asking_pinecone_grpc(selected: Selected) -> bytes:
 def _pinecone_grpc(ranking: Ranking) -> Answering:
     records = []
     for each in ranking:
-        made = pinecone_messages.message_type("ScoredVector")(id=f"r{each.rank}", score=each.score)
+        made = message_type("ScoredVector")(id=f"r{each.rank}", score=each.score)
         made.values.extend([] if each.direction is None else each.vector)
         made.metadata.update({key: json.loads(value) for key, value in _json_payload(each)})
         records.append(made)
