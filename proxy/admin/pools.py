@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -300,7 +300,7 @@ class Pools:
             steps = taking(candidates, top_k=search.top_k, policy=policy.selection, offset=offset)
             del pool, records, candidates
             with suppress(TimeoutError):  # the thread has more urgent work: this pool is not taken
-                kept, reworded = await self._work.finished(steps, nullcontext(), is_long=True)
+                kept, reworded = await self._work.finished(steps, is_long=True)
                 if reworded is not None:
                     self._count(reworded, kept.results)
                 self._add(Sampled(collection, number, kept))

@@ -10,7 +10,7 @@ from vecsieve.adapters.contract import Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
 
 from ..search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
-from ..search.exchange import Fits, Gate
+from ..search.hedge import Fits, Gate
 from ..search.policy import ResolvedPolicy
 from ..search.report import report_headers
 from ..telemetry.labels import AttemptKind, FailOpen

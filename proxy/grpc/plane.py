@@ -20,11 +20,10 @@ from ..runtime.memory import LARGE_MESSAGE_BYTES, Pressure
 from ..search.collections.learned import WriteInvalidation, nameable
 from ..search.context.overrides import OverrideError
 from ..search.errors import WORDING, Trouble, cause_of, first_success
-from ..search.exchange import Gate
+from ..search.hedge import Gate
 from ..search.policy import ResolvedPolicy, Rules
 from ..search.report import bypass_headers
-from ..search.service import SearchService
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, LocalError, Shed
 from ..telemetry.requests import Ended, RequestRecord
 from ..telemetry.spans import Code
@@ -314,7 +313,7 @@ class Plane(grpc.GenericRpcHandler):
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
             seconds = self._services.clock() - started
-            self._services.hedges.attempt_timeout.answered_plainly(operation, seconds)
+            self._services.governor.attempt_timeout.answered_plainly(operation, seconds)
             self._observe_reply(operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)

@@ -15,8 +15,7 @@ from vecsieve.config.schema import Settings
 from ..runtime.addresses import DataPort, Origin
 from ..runtime.memory import Trimming, glibc_trim
 from ..search.limits import BINARY_NUMBER_BYTES
-from ..search.service import SearchService
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices, SearchService
 from ..writes.gate import WriteGate
 from .frames import GOAWAY_SECONDS, Calls
 from .listener import GrpcListener, InnerSocket, listen

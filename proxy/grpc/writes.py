@@ -13,7 +13,7 @@ from ..search.collections.learned import nameable
 from ..search.errors import UpstreamExchangeError
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy, is_override
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices
 from ..telemetry.labels import WriteOutcome
 from ..telemetry.spans import Code
 from ..telemetry.tracing import UNTRACED, Trace

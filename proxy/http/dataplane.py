@@ -17,13 +17,12 @@ from ..runtime.memory import Pressure
 from ..search.collections.learned import Names, WriteInvalidation
 from ..search.context.overrides import OverrideError
 from ..search.errors import ORIGIN, ClientBodyError, Trouble, UpstreamExchangeError, trouble_of
-from ..search.exchange import Gate
+from ..search.hedge import Gate
 from ..search.limits import Place
 from ..search.policy import ResolvedPolicy, Rules
 from ..search.report import bypass_headers
 from ..search.searcher import TURN_BYTES
-from ..search.service import SearchService
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices, SearchService
 from ..telemetry.labels import AttemptKind, Bypass, Shed
 from ..telemetry.labels import Origin as Speaker
 from ..telemetry.requests import Ended, RequestRecord

@@ -23,7 +23,7 @@ from ..search.errors import (
     RejectedReplyError,
     UpstreamExchangeError,
 )
-from ..search.exchange import Fits, Gate
+from ..search.hedge import Fits, Gate
 from ..search.policy import ResolvedPolicy
 from ..search.report import report_headers
 from ..telemetry.labels import AttemptKind, FailOpen, WriteOutcome

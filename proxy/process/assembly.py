@@ -48,13 +48,13 @@ from ..search.collections.texts import CollectionTexts
 from ..search.context.sessions import Sessions, store_of
 from ..search.exchange import Shadow, VectorFetcher
 from ..search.fetch import Depths
-from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Hedging, Replays
+from ..search.governor import Governor
+from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Replays
 from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from ..search.memory.points import FeatureMemory
 from ..search.memory.preload import Preload, Source
 from ..search.policy import Rules, RulesInForce
-from ..search.service import SearchService
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices, SearchService
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
@@ -138,7 +138,6 @@ class Process:
     ) -> ProcessServices:
         settings, clock = self._settings, time.monotonic
         turns = Turns(clock, asyncio.get_running_loop().call_soon)
-        hedges = self._hedging(limits, hedge_times)
         return ProcessServices(
             backend=settings.backend,
             rules=self._rules,
@@ -147,28 +146,17 @@ class Process:
             admission=_admission(limits, turns),
             turns=turns,
             memory=_memory_guard(metrics, clock, workers=workers),
-            learned=self.learned,
             scaling=self.calibration.scaling,
             texts=self.texts,
             features=_feature_memory(settings, clock, workers=workers),
             depths=Depths(),
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
-            hedges=hedges,
             shadow=self._shadow,
             work=self._work,
             bounds=Bounds(
                 searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting
             ),
-            held=HeldBytes(
-                limits.searches_bytes_in_flight,
-                reply_bytes=limits.reply_body_bytes,
-                changed=metrics.selection_bytes_held,
-                clock=clock,
-            ),
-            breaker=self.breaker,
-            replays=hedges.replays,
-            own=self.own_reads,
-            egress=self.egress,
+            governor=self._governor(limits, metrics, hedge_times),
             recorder=self.recorder,
             metrics=metrics,
             observer=Observed(self.recent, self.pools),
@@ -179,11 +167,24 @@ class Process:
             ),
         )
 
-    def _hedging(self, limits: LimitSettings, hedge_times: HedgeTimes) -> Hedging:
-        longest = limits.attempt_timeout_seconds
-        timeout = AttemptTimeout(longest_seconds=longest, clock=time.monotonic, hedge_times=hedge_times)
-        replays = Replays(lambda: self.recorder.requests_in_flight)
-        return Hedging(attempt_timeout=timeout, own=self.own_reads, replays=replays)
+    def _governor(self, limits: LimitSettings, metrics: Metrics, hedge_times: HedgeTimes) -> Governor:
+        clock, longest = time.monotonic, limits.attempt_timeout_seconds
+        return Governor(
+            learned=self.learned,
+            held=HeldBytes(
+                limits.searches_bytes_in_flight,
+                reply_bytes=limits.reply_body_bytes,
+                changed=metrics.selection_bytes_held,
+                clock=clock,
+            ),
+            breaker=self.breaker,
+            replays=Replays(lambda: self.recorder.requests_in_flight),
+            own=self.own_reads,
+            egress=self.egress,
+            attempt_timeout=AttemptTimeout(longest_seconds=longest, clock=clock, hedge_times=hedge_times),
+            metrics=metrics,
+            clock=clock,
+        )
 
     def _data_server(self, metrics: Metrics, routes: Routes, events: CountedEvents) -> DataServer:
         backend = self._backend

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
@@ -66,11 +65,10 @@ class LongWork:
         """Run ``work`` in the thread if it is long, else here."""
         return await self.run(work) if is_long else work()
 
-    async def finished(self, steps: Steps[T], timed: AbstractContextManager[object], *, is_long: bool) -> T:
+    async def finished(self, steps: Steps[T], *, is_long: bool) -> T:
         """The result of all steps, with a turn of the loop after each. In the thread, where a turn costs two switches, after several."""
         while True:
-            with timed:
-                end = await self.run(partial(_several, steps)) if is_long else _end(steps)
+            end = await self.run(partial(_several, steps)) if is_long else _end(steps)
             if end is not None:
                 found: T = end.value
                 return found

@@ -36,15 +36,11 @@ from .errors import (
     first_success,
 )
 from .fetch import Attempt
+from .governor import Grant
+from .hedge import Fits, Gate
 from .limits import Breaker
 from .policy import ResolvedPolicy
 from .report import divergences
-
-Gate = Callable[[bool], Awaitable[None]]
-"""Awaited after the head of the original's answer has arrived and before any of it is sent. Argument: whether the answer is a success."""
-
-Fits = Callable[[int], bool]
-"""Whether a reply of at least this many bytes may be held."""
 
 
 class TransportAnswer(Protocol):
@@ -205,10 +201,10 @@ class VectorFetcher:
     metrics: Metrics
     clock: Clock
 
-    async def send(self, exchange: Questioner, attempt: Attempt, dialect: Dialect, lookup: Lookup) -> bytes:
+    async def send(self, exchange: Questioner, grant: Grant, dialect: Dialect, lookup: Lookup) -> bytes:
         """Return the body of a successful reply. Raises LookupFailedError."""
         started = self.clock()
-        if started >= attempt.deadline:
+        if started >= grant.deadline:
             raise LookupFailedError(VectorFetchOutcome.TIMEOUT)
         if not self.breaker.allow():
             raise LookupFailedError(VectorFetchOutcome.BREAKER)
@@ -217,12 +213,12 @@ class VectorFetcher:
             raise LookupFailedError(VectorFetchOutcome.WITHHELD)
         question = Question(method=lookup.method, target=lookup.target)
         try:
-            body = await exchange.ask(question, seconds=attempt.deadline - started)
+            body = await exchange.ask(question, seconds=grant.deadline - started)
         except LostReplyError as lost:
-            self._failed(attempt, lost.received_bytes)
+            self._failed(grant, lost.received_bytes)
             raise LookupFailedError(_OUTCOMES.get(lost.reason, VectorFetchOutcome.RESET)) from lost
         except RefusedReplyError as refused:
-            self._failed(attempt, len(refused.words))
+            self._failed(grant, len(refused.words))
             if dialect.is_quota(refused.status, refused.words):
                 self.own.refused(exchange.operation.collection)
             raise LookupFailedError(VectorFetchOutcome.STATUS) from refused
@@ -232,16 +228,12 @@ class VectorFetcher:
         finally:
             self.metrics.upstream_done(AttemptKind.LOOKUP, self.clock() - started)
         self.breaker.succeeded()
-        self._received(attempt, len(body))
+        grant.received(len(body))
         return body
 
-    def _failed(self, attempt: Attempt, received_bytes: int) -> None:
+    def _failed(self, grant: Grant, received_bytes: int) -> None:
         self.breaker.failed()
-        self._received(attempt, received_bytes)
-
-    def _received(self, attempt: Attempt, size: int) -> None:
-        self.metrics.received(size)
-        attempt.received(size)
+        grant.received(received_bytes)
 
 
 KNOWN_SECONDS = 60.0  # a collection may be dropped and recreated, or get new fields, at any time

@@ -16,7 +16,6 @@ from typing import NamedTuple, Protocol
 from vecsieve.adapters.contract import (
     UNBOUNDED,
     Bounds,
-    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -29,13 +28,11 @@ from ..selection.paged import BLOCK
 from ..selection.policy import Short
 from ..selection.single import decides_a_page
 from ..selection.values import Selection
-from ..telemetry.labels import CollapsedIn, FailOpen, MemoryRecall
+from ..telemetry.labels import CollapsedIn, MemoryRecall
 from ..telemetry.tracing import Stopwatch
-from .budgets import HeldReads
 from .collections.learned import Lru, key_of
 from .collections.texts import NO_TEXT_NEEDS, TextNeeds
-from .errors import RejectedReplyError
-from .limits import Hold
+from .governor import Grant
 from .memory.fetches import VectorFetches
 from .memory.shelves import Asked, Decided, Remembered, Repeat
 from .policy import ResolvedPolicy
@@ -179,74 +176,65 @@ class Lists:
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
-
-    ``collection``: the name by which its texts are learned; "" for none.
-    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, what memory has of
-    its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
-    memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
-    ``reply_bytes``: size of the last reply. ``first``: candidates per search that the first request asks for, where pages of the
-    collection reach deeper than the plan or less deep; () for the plan.
-    ``enough``: candidates on which the last answer to the same request depended, fetched instead of the plan; None for the plan.
-    ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``is_grown``: a
-    larger pool was requested than at first. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
-    ``renewed``: the selections with new results in front; () if that is not requested.
-
-    ``reason``: why the answer is plain; None if it is not. ``received_bytes``: body bytes of all replies, refused ones included.
-    ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``refusal``: a quota refusal that
-    the transport calls a success. ``is_raced``: the original may be sent beside the widened request; ``is_reserved``: the budget holds a
-    read for it; ``is_late``: the time for it has come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent.
-    ``deadline``: of the last widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: the request's entry
-    in memory. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it. ``held``: reads
-    that the budget reserves for what memory may lack. ``is_noted``: the answer itself lists the copies of its results. ``given``: digests
-    of results of earlier turns of the session.
+    """One call's widened searches: its plan, what was fetched, and what was selected. Mutable, because fallbacks answer from what was fetched.
+    Costs and outcomes of its requests are its grant's.
     """
 
+    # The plan. ``collection``: the name by which its texts are learned; "" for none. ``spare``: the same call with vectors, if ``call`` requests
+    # none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's
+    # texts are. ``first``: candidates per search that the first request asks for, where pages of the collection reach deeper than the plan or
+    # less deep; () for the plan. ``grant``: None for an evaluation without a database. ``given``: digests of results of earlier turns of the
+    # session.
     call: SearchCall
     collection: str = ""
     spare: Callable[[], SearchCall] | None = None
     is_by_texts: bool = False
     is_look: bool = False
+    policy: ResolvedPolicy
+    plan: Plan
+    first: tuple[int, ...] = ()
+    grant: Grant | None = None
+    watch: Stopwatch
+    given: frozenset[bytes] = frozenset()
+    # What memory has. ``recall``: how much it had. ``repeat``: the request's entry. ``known``: per search, what memory has of its points, None if
+    # the reply has it; () for none. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it.
+    # ``asked``: the key of the pool's selection; ``decided``: the selection that memory has for it. ``enough``: candidates on which the last
+    # answer to the same request depended, fetched instead of the plan; None for the plan. ``is_missed``: those candidates have changed.
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
     known_until: float | None = None
     known: tuple[Remembered | None, ...] = ()
     asked: Asked | None = None
     decided: Decided | None = None
-    lookups: VectorFetches | None = None
-    policy: ResolvedPolicy
-    plan: Plan
-    watch: Stopwatch
-    candidate_bytes: int = 0
-    first: tuple[int, ...] = ()
     enough: int | None = None
     is_missed: bool = False
+    # What was fetched. ``reply``: the pools to answer from, of ``sizes``; ``exhausted``: whether the database has no more. ``stock``: the last
+    # reply, and ``stocked`` its sizes. ``is_grown``: a larger pool was requested than at first. ``lists``: the lists of a divided fusion;
+    # ``is_divided``: they were requested, so the bytes are not those of one search. ``lookups``: fetches vectors by id, None if not needed.
+    # ``reply_bytes``: size of the last reply.
+    reply: Reply | None = None
+    sizes: tuple[int, ...] = ()
+    exhausted: tuple[bool, ...] = ()
     stock: Reply | None = None
     stocked: tuple[int, ...] = ()
-    is_grown: bool = False
-    sizes: tuple[int, ...] = ()
-    reply: Reply | None = None
-    selections: tuple[Selection, ...] = ()
-    renewed: tuple[Selection, ...] = ()
-    exhausted: tuple[bool, ...] = ()
     rounds: int = 0
+    is_grown: bool = False
     is_divided: bool = False
     lists: Lists | None = None
+    lookups: VectorFetches | None = None
     fetched_bytes: int = 0
     reply_bytes: int = 0
-    reason: FailOpen | None = None
-    received_bytes: int = 0
-    is_declined: bool = False
-    refusal: bytes | None = None
-    is_raced: bool = False
-    is_reserved: bool = False
-    is_late: bool = False
-    is_hedged: bool = False
-    deadline: float = 0.0
-    held: HeldReads | None = None
+    # What was selected. ``renewed``: the selections with new results in front; () if that is not requested. ``is_noted``: the answer itself lists
+    # the copies of its results.
+    selections: tuple[Selection, ...] = ()
+    renewed: tuple[Selection, ...] = ()
     is_noted: bool = False
-    given: frozenset[bytes] = frozenset()
-    room: Hold | None = None
+
+    def keep(self, reply: Reply) -> None:
+        """There is a reply from which a fallback can answer."""
+        self.reply = reply
+        if self.grant is not None:
+            self.grant.has_pool = True
 
     @property
     def first_sizes(self) -> tuple[int, ...]:
@@ -265,34 +253,6 @@ class Attempt:
     def shown(self) -> tuple[Selection, ...]:
         """The selections of the answer, before token budgets."""
         return self.renewed or self.selections
-
-    def received(self, size: int) -> None:
-        self.received_bytes += size
-        if self.room is not None:
-            self.room.came(size)
-
-    def failed(self, error: Exception) -> None:
-        """Record the reason of the first failure: later failures follow from it."""
-        if self.reason is not None:
-            return
-        if isinstance(error, RejectedReplyError):
-            self.reason = error.reason
-        elif isinstance(error, MalformedReplyError):
-            self.reason = FailOpen.MALFORMED
-        else:
-            self.reason = FailOpen.MEMORY if isinstance(error, MemoryError) else FailOpen.INTERNAL
-
-    def release(self) -> None:
-        """Release the reply bytes and the reads that were reserved."""
-        if self.room is not None:
-            self.room.release()
-        if self.held is not None:
-            self.held.release()
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether a widened request was sent."""
-        return self.deadline > 0.0
 
 
 def needs_of(

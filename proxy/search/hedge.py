@@ -15,15 +15,17 @@ from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 
-from ..telemetry.labels import AttemptKind, OwnRead
 from ..telemetry.tracing import Clock
-from .budgets import OwnReads
 from .collections.learned import Lru
-from .exchange import Exchange, Gate, TransportAnswer
-from .fetch import Attempt
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+Gate = Callable[[bool], Awaitable[None]]
+"""Awaited after the head of the original's answer has arrived and before any of it is sent. Argument: whether the answer is a success."""
+
+Fits = Callable[[int], bool]
+"""Whether a reply of at least this many bytes may be held."""
 
 
 class Timer(Protocol):
@@ -308,69 +310,3 @@ class Replays:
             yield
         finally:
             self._under_way -= 1
-
-
-A = TypeVar("A", bound=TransportAnswer)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hedging:
-    attempt_timeout: AttemptTimeout
-    own: OwnReads
-    replays: Replays
-    later: Later = later
-
-    def may_widen(self, operation: Operation, attempt: Attempt) -> bool:
-        """Whether to widen at all: if that may be slower than the client's own search, only with room for both."""
-        if self.attempt_timeout.is_doubtful(operation):
-            attempt.is_reserved = self.own.reserve(operation, len(attempt.call.searches))
-            return attempt.is_reserved
-        return True
-
-    def race(self, exchange: Exchange[A], attempt: Attempt) -> Race[A]:
-        """The race of one search. At the last moment the original is sent regardless of the budget."""
-        operation, reads = exchange.operation, len(attempt.call.searches)
-
-        def may(*, is_last: bool) -> bool:
-            if attempt.reply is not None:
-                return False  # a pool to answer from exists
-            if not attempt.is_late:
-                self.attempt_timeout.was_late(operation, is_late=True)
-                attempt.is_late = True
-            if attempt.is_reserved or is_last:
-                self.done(operation, attempt)
-                self.own.spend(operation, OwnRead.HEDGE, reads)
-            elif self.replays.is_spent or not self.own.take(operation, OwnRead.HEDGE, reads):
-                return False
-            attempt.is_hedged = True
-            return True
-
-        async def send(gate: Gate) -> A:
-            with self.replays.one():
-                return await exchange.original(AttemptKind.HEDGE, gate)
-
-        return Race(send, may, self.later)
-
-    def seconds(self, exchange: Exchange[A], attempt: Attempt, now: float) -> float:
-        """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
-        is left of the time that the first would have had alone.
-        """
-        timeout = exchange.client_timeout_seconds
-        if not attempt.has_asked:
-            attempt.deadline = now + self.attempt_timeout.attempt_seconds(exchange.operation, timeout)
-        if attempt.reply is None and attempt.is_raced:
-            return self.attempt_timeout.longest_seconds(timeout)
-        return max(self.attempt_timeout.hedge_times.hedge_least, attempt.deadline - now)
-
-    def timely(self, operation: Operation, attempt: Attempt, seconds: float) -> None:
-        """A widened request was answered in time."""
-        self.attempt_timeout.answered(operation, seconds)
-        if attempt.reply is None and not attempt.is_late:
-            self.attempt_timeout.was_late(operation, is_late=False)
-        self.done(operation, attempt)
-
-    def done(self, operation: Operation, attempt: Attempt) -> None:
-        """Release the hedge's reservation."""
-        if attempt.is_reserved:
-            self.own.give_back(operation, len(attempt.call.searches))
-            attempt.is_reserved = False

@@ -39,7 +39,7 @@ from vecsieve.adapters.fusions import (
 from ..runtime.loop import LongWork
 from ..selection.policy import Caps, Order, Short, When
 from ..selection.single import selecting
-from ..telemetry.labels import FusionOutcome, OwnRead, Stage
+from ..telemetry.labels import FusionOutcome, OwnRead
 from ..telemetry.metrics import Metrics
 from .budgets import OwnReads
 from .candidates import CALL_BYTES, candidates_of, records_of
@@ -111,8 +111,7 @@ class Retrievers:
             # two results are; the lists' own scores were already used for that.
             chosen = replace(attempt.policy.selection, when=When.ALWAYS)
             attempt.policy = replace(attempt.policy, selection=chosen)
-        with attempt.watch.stage(Stage.ENCODE):
-            return await self._work.done(partial(_fused, adapter, divided, lists), is_long=lists.is_long)
+        return await self._work.done(partial(_fused, adapter, divided, lists), is_long=lists.is_long)
 
     async def _fetched(self, attempt: Attempt, divided: Divided, send: Send) -> Lists:
         """The lists, each parsed and without its copies."""
@@ -121,9 +120,8 @@ class Retrievers:
         is_long = sum(map(len, bodies)) > TURN_BYTES
         replies: list[Reply] = []
         for part, fetched in zip(divided.parts, bodies, strict=True):
-            with attempt.watch.stage(Stage.DECODE):
-                read = partial(self._adapter.parse_reply, part.call, fetched)
-                replies.append(await self._work.done(read, is_long=is_long))
+            read = partial(self._adapter.parse_reply, part.call, fetched)
+            replies.append(await self._work.done(read, is_long=is_long))
         pools = [pool for reply in replies for pool in reply.pools]
         searches = [search for part in divided.parts for search in part.call.searches]
         if len(pools) != len(searches):
@@ -144,17 +142,15 @@ class Retrievers:
         for search, pool in lists:
             if distinct:
                 await asyncio.sleep(0)
-            with attempt.watch.stage(Stage.DECODE):
-                read = partial(records_of, pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
-                records = await self._work.done(read, is_long=is_long)
-                candidates = candidates_of(pool, search, records, fields=policy.fields, allowance=allowance)
+            read = partial(records_of, pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+            records = await self._work.done(read, is_long=is_long)
+            candidates = candidates_of(pool, search, records, fields=policy.fields, allowance=allowance)
             scale = None
             if policy.is_profiled:
                 collection = attempt.call.operation.collection
                 scale = self._scaling.of(collection, pool.compared_by, of_lists, dimension=pool.vectors.shape[1])
             steps = selecting(candidates, top_k=page.offset + page.top_k, policy=of_lists, scale=scale, whole=True)
-            timed = attempt.watch.stage(Stage.CLUSTER)
-            selection = await self._work.finished(steps, timed, is_long=pool.size > LONG_POOL)
+            selection = await self._work.finished(steps, is_long=pool.size > LONG_POOL)
             distinct.append(np.flatnonzero(selection.representative == np.arange(pool.size)).tolist())
         return distinct
 

@@ -161,13 +161,14 @@ class Searcher:
         is_long = attempt.reply_bytes > TURN_BYTES
         if attempt.policy.is_surrounded:
             await surround(attempt, self._work, is_long=is_long)
-        with attempt.watch.stage(Stage.ENCODE):
-            keep = [selection.keep for selection in attempt.selections]
-            answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)
-            if attempt.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(self._adapter, NotesResults):
-                noted = partial(self._adapter.noted, attempt.call, answer, collapsed_notes(attempt))
-                answer, attempt.is_noted = await self._work.done(noted, is_long=is_long), True
-            return answer
+        since = attempt.watch.clock()
+        keep = [selection.keep for selection in attempt.selections]
+        answer = await self._work.done(partial(self._trim, attempt, keep), is_long=is_long)
+        if attempt.policy.tells_collapsed is CollapsedIn.PAYLOAD and isinstance(self._adapter, NotesResults):
+            noted = partial(self._adapter.noted, attempt.call, answer, collapsed_notes(attempt))
+            answer, attempt.is_noted = await self._work.done(noted, is_long=is_long), True
+        attempt.watch.add(Stage.ENCODE, since)
+        return answer
 
     def plain(self, attempt: Attempt) -> bytes:
         """The backend's own first top_k of the fetched pool. Raises RejectedReplyError when nothing usable was fetched."""
@@ -203,7 +204,8 @@ class Searcher:
                 reply = await self._with_vectors(attempt, reply, fetch, sizes)
         attempt.rounds += 1
         attempt.asked, attempt.decided = asked, decided
-        attempt.reply, attempt.sizes, attempt.selections = _judged(reply, attempt.plan), sizes, ()
+        attempt.keep(_judged(reply, attempt.plan))
+        attempt.sizes, attempt.selections = sizes, ()
         attempt.exhausted = tuple([pool.size < size for pool, size in zip(reply.pools, sizes, strict=True)])
         if attempt.decided is None:
             attempt.selections, attempt.renewed = await self._select(attempt), ()
@@ -219,9 +221,9 @@ class Searcher:
         needs, texts = attempt.call.needs, self._texts
         is_read = attempt.is_look or (not attempt.is_by_texts and texts.is_open(attempt.policy, attempt.collection))
         if needs.values and is_read and not attempt.rounds:
-            with attempt.watch.stage(Stage.DECODE):
-                read = partial(read_pools, reply.pools, needs)
-                reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+            since, read = attempt.watch.clock(), partial(read_pools, reply.pools, needs)
+            reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+            attempt.watch.add(Stage.DECODE, since)
             attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
         return with_fields(reply, needs, attempt.policy)
 
@@ -241,7 +243,7 @@ class Searcher:
         """One reply, from which a fallback can answer if the next step fails."""
         reply = truncate_pools(await self._stocked(attempt, attempt.call, fetch, sizes), sizes)
         if attempt.reply is None and (attempt.lookups is not None or attempt.spare is not None):
-            attempt.reply = reply
+            attempt.keep(reply)
         if attempt.lookups is None or (attempt.is_by_texts and not attempt.call.needs.vectors):
             return reply
         return await attempt.lookups.completed(attempt.call, reply)
@@ -253,17 +255,21 @@ class Searcher:
         watch, asked = attempt.watch, sizes
         if attempt.first:
             asked = tuple(map(max, sizes, attempt.first))
-        with watch.stage(Stage.REWRITE):
-            body = self._adapter.widen(call, asked)
+        since = watch.clock()
+        body = self._adapter.widen(call, asked)
+        watch.add(Stage.REWRITE, since)
         if call.needs.whole:
             self._texts.looking(attempt.collection)
-        with watch.stage(Stage.UPSTREAM):
+        since = watch.clock()
+        try:
             fetched = await fetch(body)
+        finally:
+            watch.add(Stage.UPSTREAM, since)
         attempt.fetched_bytes += len(fetched)
         attempt.reply_bytes = len(fetched)
-        with watch.stage(Stage.DECODE):
-            read = partial(self._adapter.parse_reply, call, fetched)
-            reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
+        since, read = watch.clock(), partial(self._adapter.parse_reply, call, fetched)
+        reply = await self._work.done(read, is_long=len(fetched) > TURN_BYTES)
+        watch.add(Stage.DECODE, since)
         if len(reply.pools) != len(call.searches):
             raise MalformedReplyError(f"{len(reply.pools)} result lists for {len(call.searches)} searches")
         attempt.stock, attempt.stocked = reply, asked
@@ -315,8 +321,7 @@ class Searcher:
         for place, (search, selection, exhausted) in enumerate(rows):
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                read = await self._read(attempt, place)
-                settled.append(await self._select_one(attempt, search, read, allowance, exhausted=True))
+                settled.append(await self._select_one(attempt, place, allowance, exhausted=True))
             else:
                 settled.append(selection)
         was, attempt.selections = attempt.selections, tuple(settled)
@@ -338,8 +343,7 @@ class Searcher:
                 key = page_key(attempt, search, pool) if attempt.is_by_texts else None
                 known = None if key is None else self._pages.get(key)
                 if known is None:
-                    read = await self._read(attempt, place)
-                    known = await self._select_one(attempt, search, read, allowance, exhausted=exhausted)
+                    known = await self._select_one(attempt, place, allowance, exhausted=exhausted)
                     if key is not None:
                         self._pages.made(key, known)
                 selections.append(known)
@@ -352,32 +356,32 @@ class Searcher:
         known = attempt.known[place] if attempt.known else None
         if known is not None and known.records is not None:
             return Read(pool, known.records, known.found.metric, known.found.squares)
-        with attempt.watch.stage(Stage.DECODE):
-            read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
-            records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
-            if known is not None:
-                return Read(pool, records, known.found.metric, known.found.squares)
-            if self._memory is not None and pool.size <= LONG_POOL:
-                return learnt(self._memory, attempt, search, pool, records)
+        read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
+        records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+        if known is not None:
+            return Read(pool, records, known.found.metric, known.found.squares)
+        if self._memory is not None and pool.size <= LONG_POOL:
+            return learnt(self._memory, attempt, search, pool, records)
         return Read(pool, records)
 
-    async def _select_one(
-        self, attempt: Attempt, search: Search, read: Read, allowance: Allowance, *, exhausted: bool
-    ) -> Selection:
-        pool, records, metric, squares = read
-        with attempt.watch.stage(Stage.DECODE):
-            candidates = candidates_of(
-                pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric, squares=squares
-            )
+    async def _select_one(self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool) -> Selection:
+        search, since = attempt.call.searches[place], attempt.watch.clock()
+        pool, records, metric, squares = await self._read(attempt, place)
+        candidates = candidates_of(
+            pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric, squares=squares
+        )
+        attempt.watch.add(Stage.DECODE, since)
+        since = attempt.watch.clock()
         chosen, scale = self._scaled(attempt, pool.compared_by, pool.vectors.shape[1])
         if search.pages:
             top_k, offset = search.top_k, search.offset
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
-            return await self._work.finished(steps, attempt.watch.stage(Stage.CLUSTER), is_long=False)
-        laps = attempt.watch.laps()
-        whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
-        steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole, lap=laps.over)
-        return await self._work.finished(steps, laps, is_long=pool.size > LONG_POOL)
+        else:
+            whole = attempt.policy.demotes  # results that were shown make room for any other of the pool
+            steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole)
+        selection = await self._work.finished(steps, is_long=not search.pages and pool.size > LONG_POOL)
+        attempt.watch.add(Stage.SELECT, since)
+        return selection
 
     def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""

@@ -10,43 +10,104 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from vecsieve.adapters.contract import Adapter, DeclinedError, Dialect, Operation, Reason, UnsupportedError
-from vecsieve.adapters.fusions import SAME, Ending
-
-from ..runtime.memory import Pressure
-from ..telemetry.labels import (
-    AttemptKind,
-    Bypass,
-    BypassReason,
-    FailOpen,
-    Outcome,
-    OwnRead,
-    Retry,
-    Stage,
-    UpstreamError,
+from vecsieve.adapters.backends import Transport
+from vecsieve.adapters.contract import (
+    Adapter,
+    Bounds,
+    DeclinedError,
+    Dialect,
+    Operation,
+    Reason,
+    UnsupportedError,
 )
+from vecsieve.config.schema import LimitSettings
+
+from ..runtime.loop import LongWork
+from ..runtime.memory import MemoryGuard, Pressure
+from ..telemetry.labels import AttemptKind, Bypass, BypassReason, FailOpen, Outcome, OwnRead, Retry, Stage
+from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
-from ..telemetry.requests import RequestRecord
-from ..telemetry.tracing import Stopwatch
-from .collections.learned import named_in
+from ..telemetry.requests import RequestRecord, RequestRecorder
+from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
+from .collections.learned import Invalidation, WriteInvalidation, named_in
+from .collections.profiles import Scaling
+from .collections.texts import CollectionTexts
 from .context.overrides import overridden
-from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError, first_success
-from .exchange import CollectionInfo, Exchange, TransportAnswer
-from .fetch import Attempt, enough_of, fitted, needs_of, plan
+from .context.sessions import Sessions
+from .errors import PassedReplyError, RejectedReplyError, first_success
+from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
+from .fetch import Attempt, Depths, enough_of, fitted, needs_of, plan
+from .governor import Governor, Grant
 from .hedge import Race
-from .limits import Hold
+from .limits import Admission, Turns
 from .memory.lookups import recall_reads
-from .policy import ResolvedPolicy, Rules
+from .memory.points import FeatureMemory
+from .policy import ResolvedPolicy, Rules, RulesInForce
 from .report import report_of, rows_of
 from .retrievers import Retrievers
 from .searcher import TURN_BYTES, Searcher
-from .services import ProcessServices
 
 A = TypeVar("A", bound=TransportAnswer)
+
+
+class Observer(Protocol):
+    """Keeps improved answers for the admin port. The answer does not depend on it."""
+
+    def needs_features(self, attempt: Attempt) -> bool:
+        """Whether it reads the rows and payload values of this search's pool, which then may have to be looked up in memory."""
+        ...
+
+    def answered(self, attempt: Attempt, report: Report) -> None:
+        """An improved answer is ready. Must return at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessServices:
+    """What all searches of a process share.
+
+    ``features``: None if nothing is remembered. ``work``: closed by the process. ``keeps_marks``: as for Stopwatch.
+    """
+
+    backend: str
+    rules: RulesInForce
+    limits: LimitSettings
+    clock: Clock
+    # Admission.
+    admission: Admission
+    turns: Turns
+    memory: MemoryGuard
+    # What improves a search.
+    scaling: Scaling
+    texts: CollectionTexts
+    features: FeatureMemory | None
+    depths: Depths
+    vector_fetcher: VectorFetcher
+    shadow: Shadow
+    work: LongWork
+    # What limits it.
+    bounds: Bounds
+    governor: Governor
+    # Where it is recorded.
+    recorder: RequestRecorder
+    metrics: Metrics
+    observer: Observer
+    tracing: Tracing = NO_TRACING
+    keeps_marks: bool = False
+    sessions: Sessions
+
+    def write_invalidation(self, transport: Transport) -> WriteInvalidation:
+        """Invalidates what is known of a collection when it is created, changed, deleted or renamed."""
+        if transport.reshaped is None:
+            return WriteInvalidation()
+        features = () if self.features is None else (self.features,)
+        return WriteInvalidation(
+            Invalidation(transport.reshaped, (self.governor.learned, self.scaling, self.texts, *features))
+        )
 
 
 class SearchService:
@@ -63,10 +124,10 @@ class SearchService:
         number_bytes: int,
         waiting: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._adapter = adapter
+        self._adapter, self._governor = adapter, (governor := services.governor)
         self._searcher = Searcher(adapter, services.scaling, services.features, services.work, services.texts)
-        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, services.own)
-        self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, services.learned.descriptions)
+        self._retrievers = Retrievers(adapter, services.metrics, services.scaling, services.work, governor.own)
+        self._collection_info = CollectionInfo(adapter, services.metrics, services.clock, governor.learned.descriptions)
         self._dialect, self._services, self._number_bytes, self._waiting = dialect, services, number_bytes, waiting
 
     def policy(
@@ -119,33 +180,37 @@ class SearchService:
 
     async def search(self, exchange: Exchange[A], record: RequestRecord, *, sample: float) -> A:
         """Answer a search whose body was read. ``sample``: the share of searches that mode shadow measures."""
-
-        async def prepare() -> Attempt | BypassReason:
-            if self._services.own.is_quiet(exchange.operation):
-                return Bypass.QUOTA  # no additional request is sent, so none can use up the client's quota
-            too_large = self.too_large(exchange)
-            if len(exchange.plain) > TURN_BYTES:
-                await asyncio.sleep(0)
-            info = self._collection_info
-            return too_large or self.prepare(exchange, await info.of(exchange) if info.is_asked else None)
-
+        own, operation = self._governor.own, exchange.operation
         with record.searching():
-            prepared = await first_success([prepare], lambda _: record.failed_open(FailOpen.INTERNAL))
-            if prepared is None:
-                return await exchange.original(AttemptKind.ORIGINAL)
+            prepared = await first_success(
+                [partial(self._prepared, exchange)], lambda _: record.failed_open(FailOpen.INTERNAL)
+            )
             if not isinstance(prepared, Attempt):
-                self._services.own.asked(exchange.operation)
-                record.bypassed(prepared)
+                if prepared is not None:
+                    own.asked(operation)
+                    record.bypassed(prepared)
                 return await exchange.original(AttemptKind.ORIGINAL)
-            self._services.own.asked(exchange.operation, len(prepared.call.searches))
+            own.asked(operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, record, sample)
-            best = partial(self.best_answer, exchange, prepared)
-            answer, report = await (
-                best() if exchange.policy.session.key is None else self._services.sessions.around(prepared, best)
-            )
+            if exchange.policy.session.key is None:
+                answer, report = await self.best_answer(exchange, prepared)
+            else:
+                best = partial(self.best_answer, exchange, prepared)
+                answer, report = await self._services.sessions.around(prepared, best)
             record.reported(report)
             return answer
+
+    async def _prepared(self, exchange: Exchange[A]) -> Attempt | BypassReason:
+        """A planned search, or why it is bypassed."""
+        withheld = self._governor.withheld(exchange.operation)
+        if withheld is not None:
+            return withheld
+        too_large = self.too_large(exchange)
+        if len(exchange.plain) > TURN_BYTES:
+            await asyncio.sleep(0)
+        info = self._collection_info
+        return too_large or self.prepare(exchange, await info.of(exchange) if info.is_asked else None)
 
     async def _shadowed(self, exchange: Exchange[A], attempt: Attempt, record: RequestRecord, sample: float) -> A:
         async def measure() -> Report | None:
@@ -156,27 +221,27 @@ class SearchService:
 
         answer = await exchange.original(AttemptKind.ORIGINAL)
         is_due = self._services.shadow.is_due(sample)
-        if is_due and self._services.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
+        if is_due and self._governor.own.take(exchange.operation, OwnRead.SHADOW, len(attempt.call.searches)):
             self._services.shadow.start(measure, attempt)
             record.shadowed()
         else:
-            attempt.release()
+            _grant(attempt).close()
             record.bypassed(Bypass.QUOTA if is_due else Bypass.SHADOW_NOT_SAMPLED)
         return answer
 
     def original_answered(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
-        self._services.hedges.attempt_timeout.answered_plainly(operation, seconds)
+        self._governor.attempt_timeout.answered_plainly(operation, seconds)
         self.status_received(operation.collection, status, body)
 
     def status_received(self, collection: str, status: int, body: bytes = b"") -> None:
         """The database answered a client's request. ``collection``: "" when unknown. ``body``: as for Dialect.is_quota."""
         if self._dialect.is_quota(status, body):
-            self._services.own.refused(collection)
+            self._governor.own.refused(collection)
 
     def success_received(self, collection: str, body: bytes) -> None:
         """``body``: a whole reply that the transport calls a success."""
         if self._dialect.is_quota_in_success(body):
-            self._services.own.refused(collection)
+            self._governor.own.refused(collection)
 
     def too_large(self, exchange: Exchange[A]) -> Reason | None:
         """Why a request is too large to parse; None if it is not. Called before anything else reads the body."""
@@ -188,313 +253,220 @@ class SearchService:
 
     def prepare(self, exchange: Exchange[A], known: object | None = None) -> Attempt | Reason | Bypass:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
-        services, operation = self._services, exchange.operation
+        services, governor, operation = self._services, self._governor, exchange.operation
         collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
         policy = texts.applied(exchange.policy, collection)
-        if services.egress.is_spent:
-            return Bypass.BUDGET
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        hint, seen = services.learned.hint(operation), texts.needs(policy, collection)
+        hint, seen = governor.learned.hint(operation), texts.needs(policy, collection)
         is_look, is_by_texts = texts.is_look(policy, collection), texts.decide(policy, collection)
         vectors = is_look or not is_by_texts
         needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=vectors)
+        grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
         try:
-            with watch.stage(Stage.PARSE):
-                read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
-                whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
-                lean, repeat, held, recall = None, None, None, self._searcher.recall
-                if recall is not None and not (policy.is_surrounded or is_by_texts):
-                    settled = policy.is_settled and not is_look
-                    lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
-                if lean is not None and repeat is not None:
-                    reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
-                    held = services.own.hold(operation, reads, is_repeat=repeat.is_known)
-                    lean = None if held is None else lean  # a second read would fetch what memory lacks
-                call = read(needs) if lean is None else lean
+            read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
+            whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
+            lean, repeat, recall = None, None, self._searcher.recall
+            if recall is not None and not (policy.is_surrounded or is_by_texts):
+                settled = policy.is_settled and not is_look
+                lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
+            if lean is not None and repeat is not None:
+                reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
+                grant.held = governor.own.hold(operation, reads, is_repeat=repeat.is_known)
+                lean = None if grant.held is None else lean  # a second read would fetch what memory lacks
+            call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
             return verdict.reason
+        watch.add(Stage.PARSE, watch.started)
         longest = max([len(each.query) for each in call.searches if each.query is not None], default=0)
         vector_bytes = longest * self._number_bytes or None if vectors else None
-        each = services.held.candidate_bytes(operation, vector_bytes=vector_bytes)
-        wanted = plan(call, policy, cap := services.learned.cap(operation))
-        planned = None if wanted is None else fitted(call.searches, wanted, services.held.reply_bytes // each)
+        grant.searches = len(call.searches)
+        grant.candidate_bytes = each = governor.held.candidate_bytes(operation, vector_bytes=vector_bytes)
+        wanted = plan(call, policy, cap := governor.learned.cap(operation))
+        planned = None if wanted is None else fitted(call.searches, wanted, governor.held.reply_bytes // each)
         if planned is None:
-            if held is not None:
-                held.release()
+            grant.close()
             return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
         enough = None if lean is None else enough_of(repeat, call, planned, policy)
-        room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
-        first = partial(services.depths.first, call, planned, policy)
-        return Attempt(
+        attempt = Attempt(
             call=call,
             collection=collection,
             spare=whole if lean is not None or not vectors else None,
             is_by_texts=is_by_texts,
             is_look=is_look,
             repeat=repeat,
-            held=held,
             policy=policy,
             plan=planned,
+            grant=grant,
             watch=watch,
-            candidate_bytes=each,
-            first=() if enough else first(cap=cap, room=room, is_by_texts=is_by_texts and not is_look),
             enough=enough,
         )
+        if not enough:
+            is_settled = is_by_texts and not is_look
+            attempt.first = services.depths.first(
+                call, planned, policy, cap=cap, room=governor.room(each), is_by_texts=is_settled
+            )
+        return attempt
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        """The best answer to a prepared search, and its report."""
-        room = self._room(exchange.operation, attempt)
-        if not isinstance(room, Hold):
-            attempt.release()
-            attempt.reason = room
-            return await self._original(exchange, attempt)
-        attempt.room, attempt.is_raced = room, True
-        hedges = self._services.hedges
-        race = hedges.race(exchange, attempt)
+        """The best answer to a prepared search, and its report: the improved one or the original's, whichever is usable first; if neither
+        is, the original is sent now.
+        """
+        grant, race = _grant(attempt), None
         try:
-            if hedges.may_widen(exchange.operation, attempt):
-                return await self._raced(exchange, attempt, race)
-            self._services.breaker.abandoned()
-            room.release()
-            attempt.reason = FailOpen.SLOW
-            return await self._original(exchange, attempt)
+            grant.reason = self._opened(attempt, grant)
+            if grant.reason is None:
+                race = grant.race(exchange.original)
+                grant.reason = FailOpen.SLOW if race is None else None
+            if race is None:
+                grant.close()
+                return await self._original(exchange, attempt)
+            first, last = grant.times()
+            from_pool = partial(self._answer_from_pool, exchange, attempt, Outcome.DEDUP)
+            answered = await race.run(from_pool, first=first, last=last)
+            if answered is not None and not race.is_first:
+                return answered
+            return await self._answer_from_original(exchange, attempt, race, last)
         except asyncio.CancelledError:
-            self._services.hedges.attempt_timeout.gave_up(exchange.operation, attempt.watch.elapsed())
+            grant.gave_up(attempt.watch.elapsed())
             raise
         finally:
-            await race.drop()
-            hedges.done(exchange.operation, attempt)
-            attempt.release()
+            if race is not None:
+                await race.drop()
+            grant.close()
 
-    async def _raced(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """The improved answer or the original's, whichever is usable first; if neither is, the original is sent now."""
-        operation, timeout = exchange.operation, exchange.client_timeout_seconds
-        learned = self._services.hedges.attempt_timeout
-        last = learned.attempt_seconds(operation, timeout)
-        from_pool = partial(self._answer_from_pool, exchange, attempt, Outcome.DEDUP)
-        answered = await race.run(from_pool, first=learned.hedge_seconds(operation, timeout), last=last)
-        if attempt.reason is FailOpen.NO_VECTORS:
-            self._services.learned.contradicted(operation)
-        if answered is not None and not race.is_first:
-            return answered
-        if attempt.room is not None:
-            attempt.room.release()  # the original's answer is streamed, not held
+    def _opened(self, attempt: Attempt, grant: Grant) -> FailOpen | None:
+        """Why no widened request is sent; None if its reply has room."""
+        options = (attempt.first, attempt.plan) if attempt.first else (attempt.plan,)
+        opened = grant.opened(*options)
+        if isinstance(opened, FailOpen):
+            return opened
+        if opened is attempt.plan:
+            attempt.first = ()
+        return None
+
+    async def _answer_from_original(
+        self, exchange: Exchange[A], attempt: Attempt, race: Race[A], last: float
+    ) -> tuple[A, Report]:
+        """The answer to the client's own search, which was sent before or is sent now."""
+        grant, operation = _grant(attempt), exchange.operation
+        if grant.reason is FailOpen.NO_VECTORS:
+            self._governor.learned.contradicted(operation)
+        grant.free()
         if race.is_first:
-            attempt.reason = FailOpen.OVERFETCH_TIMEOUT
-            if attempt.watch.elapsed() >= last:
-                self._services.breaker.failed()
-        response, report = await self._own(exchange, attempt, race)
-        if attempt.is_declined and response.is_success:
+            grant.overtaken(is_overdue=attempt.watch.elapsed() >= last)
+        if race.is_sent:
+            since = attempt.watch.clock()
+            response = await race.answer()
+            attempt.watch.add(Stage.UPSTREAM, since)
+            report = report_of(
+                operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason or FailOpen.INTERNAL, hedged=True
+            )
+        else:
+            if grant.has_sent:
+                self._governor.own.spend(operation, OwnRead.REPLAY, len(attempt.call.searches))
+            with self._governor.replays.one():
+                response, report = await self._original(exchange, attempt)
+        if grant.is_declined and response.is_success:
             # The client's own request succeeded, so the cause is the widened one: too many candidates, as Pinecone refuses an answer beyond
             # 4 MB, with whatever words. The next request asks for half as many, until it fits.
             asked = attempt.first or attempt.plan
-            self._services.learned.refused(exchange.operation, max(size or 0 for size in asked) // 2)
+            self._governor.learned.refused(operation, max(size or 0 for size in asked) // 2)
         return response, report
-
-    async def _own(self, exchange: Exchange[A], attempt: Attempt, race: Race[A]) -> tuple[A, Report]:
-        """The answer to the client's own search, which was sent before or is sent now."""
-        if race.is_sent:
-            reason = attempt.reason or FailOpen.INTERNAL
-            with attempt.watch.stage(Stage.UPSTREAM):
-                response = await race.answer()
-            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason, hedged=True)
-            return response, report
-        if attempt.has_asked:
-            self._services.own.spend(exchange.operation, OwnRead.REPLAY, len(attempt.call.searches))
-        with self._services.replays.one():
-            return await self._original(exchange, attempt)
 
     async def measure(self, exchange: Exchange[A], attempt: Attempt) -> Report | None:
         """Run the pipeline for its figures; nothing is sent to a client. None without an answer."""
-        room = self._room(exchange.operation, attempt)
-        if not isinstance(room, Hold):
-            attempt.release()
-            return None
-        attempt.room = room
+        grant = _grant(attempt)
         try:
+            if self._opened(attempt, grant) is not None:
+                return None
             answered = await self._answer_from_pool(exchange, attempt, Outcome.SHADOW)
         finally:
-            attempt.release()
+            grant.close()
         return None if answered is None else answered[1]
-
-    def _room(self, operation: Operation, attempt: Attempt) -> Hold | FailOpen:
-        """A reservation for the widened reply, to be released; or why no request is sent."""
-        services = self._services
-        if services.replays.is_spent:
-            return FailOpen.BREAKER
-        if services.own.is_overdrawn(operation):
-            return FailOpen.BUDGET
-        room = services.held.hold(attempt.first or attempt.plan, attempt.candidate_bytes)
-        if room is None and attempt.first:
-            attempt.first = ()
-            room = services.held.hold(attempt.plan, attempt.candidate_bytes)
-        if room is None:
-            return FailOpen.OVERLOAD
-        if not services.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
-            room.release()
-            return FailOpen.BREAKER
-        return room
 
     async def _answer_from_pool(
         self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome
     ) -> tuple[A, Report] | None:
         """The improved answer, else the plain one from the same pool: neither needs another request."""
-
-        async def improved() -> tuple[A, Report]:
-            return await self._improved(exchange, attempt, outcome)
-
-        async def plain() -> tuple[A, Report]:
-            body = self._searcher.plain(attempt)
-            report = report_of(
-                exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason, hedged=attempt.is_hedged
-            )
-            return exchange.answer(body, report), report
-
-        sent_bytes = 0
+        grant, sent_bytes = _grant(attempt), 0
         try:
-            answered = await first_success([improved, plain], attempt.failed)
+            ways = (partial(self._improved, exchange, attempt, outcome), partial(self._plain, exchange, attempt))
+            answered = await first_success(ways, grant.failed)
             if answered is not None and outcome is Outcome.DEDUP:  # shadow's answer is never sent to a client
                 sent_bytes = answered[0].body_bytes
         except asyncio.CancelledError:
-            self._services.breaker.abandoned()
+            self._governor.breaker.abandoned()
             raise
         finally:
-            self._services.egress.spend(exchange.operation, attempt.received_bytes - sent_bytes)
+            grant.spent(sent_bytes)
             if (lookups := attempt.lookups) is not None and lookups.outcome is not None:
                 self._services.metrics.looked_up(lookups.outcome, lookups.read_units)
         return answered
 
+    async def _plain(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
+        body, grant = self._searcher.plain(attempt), _grant(attempt)
+        report = report_of(
+            exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason, hedged=grant.is_hedged
+        )
+        return exchange.answer(body, report), report
+
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
-        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
-            def granted() -> None:
-                if attempt.reply is not None:
-                    kind, searches = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL, attempt.call.searches
-                    is_paged = any(search.pages for search in searches)
-                    self._services.own.grant(
-                        exchange.operation, kind, reads * len(searches), held=attempt.held, is_paged=is_paged
-                    )
-
-            send = partial(self._fetch, exchange, attempt)
-            if attempt.policy.per_retriever:
-                return await self._retrievers.fetch(attempt, body, send, granted=granted)
-            granted()
-            return await send(body)
-
+        governor, grant = self._governor, _grant(attempt)
+        cap = governor.learned.cap(exchange.operation)
+        fetch = partial(self._fetch, exchange, attempt, grant)
+        look = partial(self._services.vector_fetcher.send, exchange, grant, self._dialect)
         try:
-            cap = self._services.learned.cap(exchange.operation)
-            look = partial(self._services.vector_fetcher.send, exchange, attempt, self._dialect)
             body = await self._searcher.improve(
-                attempt, fetch, cap=cap, reply_bytes=self._services.held.reply_bytes, look=look
+                attempt, fetch, cap=cap, reply_bytes=governor.held.reply_bytes, look=look
             )
             self._services.depths.learn(attempt, cap=cap)
         except DeclinedError as declined:
-            if (limit := self._dialect.refused_limit(0, declined.words)) is None:
-                self._services.learned.contradicted(exchange.operation)
-            else:
-                self._services.learned.refused(exchange.operation, limit)
+            grant.declined(declined)
             raise RejectedReplyError(FailOpen.OVERFETCH_STATUS) from declined
         except PassedReplyError:
-            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=attempt.reason)
-            return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
+            report = report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=grant.reason)
+            return exchange.refusal() if grant.refusal is None else exchange.answer(grant.refusal, report), report
         finally:
-            self._services.learned.learn(exchange.operation, attempt.reply)
+            governor.learned.learn(exchange.operation, attempt.reply)
             if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
-                self._services.held.learn(exchange.operation, attempt.first or attempt.plan, attempt.received_bytes)
-        report = report_of(
-            exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
-        )
+                governor.held.learn(exchange.operation, attempt.first or attempt.plan, grant.received_bytes)
+        report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=grant.is_hedged)
         observer = self._services.observer
         if observer.needs_features(attempt):
             self._searcher.complete(attempt)
         observer.answered(attempt, report)
         return exchange.answer(body, report), report
 
-    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:
-        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when upstream's
-        answer is passed on.
-        """
-        services = self._services
-        started = services.clock()
-        seconds = services.hedges.seconds(exchange, attempt, started)
-        try:
-            assert attempt.room is not None  # noqa: S101 - both callers have set it
-            fetched = await exchange.send(body, seconds=seconds, fits=(fits := attempt.room.arriving()), ending=ending)
-            if not fits(len(fetched)):
-                raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
-        except LostReplyError as lost:
-            self._lost(exchange.operation, attempt, lost)
-            raise RejectedReplyError(lost.reason) from lost
-        except RefusedReplyError as refused:
-            services.hedges.timely(exchange.operation, attempt, services.clock() - started)
-            raise self._verdict(exchange.operation, attempt, refused) from refused
-        finally:
-            services.metrics.upstream_done(AttemptKind.OVERFETCH, services.clock() - started)
-        services.hedges.timely(exchange.operation, attempt, services.clock() - started)
-        attempt.deadline = max(
-            attempt.deadline, services.clock() + self._services.hedges.attempt_timeout.hedge_times.hedge_least
-        )
-        self._received(attempt, fetched)
-        services.breaker.succeeded()
-        if self._dialect.is_quota_in_success(fetched):
-            attempt.refusal = fetched
-            raise self._limited(exchange.operation, attempt)
-        return fetched
+    async def _fetch(
+        self, exchange: Exchange[A], attempt: Attempt, grant: Grant, body: bytes, *, reads: int = 1
+    ) -> bytes:
+        """Send a widened request, divided if its policy says so. Raises as ``Grant.fetch``."""
 
-    def _received(self, attempt: Attempt, message: bytes) -> None:
-        self._services.metrics.received(len(message))
-        attempt.received(len(message))
+        def granted() -> None:
+            kind = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL
+            if attempt.reply is not None:
+                grant.further(kind, reads=reads, is_paged=any(search.pages for search in attempt.call.searches))
 
-    def _lost(self, operation: Operation, attempt: Attempt, lost: LostReplyError) -> None:
-        attempt.received_bytes += lost.received_bytes
-        if lost.reason is FailOpen.TOO_LARGE:
-            # The client's own limit may fit where five times as many candidates do not, and the plan where more do not.
-            is_deeper = attempt.first or attempt.reply is not None
-            self._services.learned.refused(operation, max(attempt.first_sizes) if is_deeper else None)
-        if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
-            self._services.breaker.succeeded()  # the database answered
-        else:
-            self._services.breaker.failed()
-
-    def _verdict(self, operation: Operation, attempt: Attempt, refused: RefusedReplyError) -> Exception:
-        """The exception for an unsuccessful answer; learns from it."""
-        self._received(attempt, refused.words)
-        if self._dialect.is_quota(refused.status, refused.words):
-            self._services.breaker.succeeded()  # the database answered
-            return self._limited(operation, attempt)
-        attempt.is_declined = self._is_declined(operation, refused)
-        is_unknown = self._dialect.names_unknown_vector(refused.status, refused.words)
-        return RejectedReplyError(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
-
-    def _limited(self, operation: Operation, attempt: Attempt) -> Exception:
-        """The exception for a quota refusal: the refusal is the client's answer, unless there is already a pool."""
-        self._services.own.refused(operation.collection)
-        if attempt.reply is not None:
-            return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
-        attempt.reason = FailOpen.OVERFETCH_STATUS
-        return PassedReplyError()  # sending the original as well would use up the client's quota twice
-
-    def _is_declined(self, operation: Operation, refused: RefusedReplyError) -> bool:
-        """Learn from a refusal; whether it is a client error of unknown cause."""
-        services = self._services
-        if refused.is_server_error:
-            services.breaker.failed()
-            services.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
-            return False
-        services.breaker.succeeded()  # the database answered: refusing the request is no failure of the database
-        if (limit := self._dialect.refused_limit(refused.status, refused.words)) is not None:
-            services.learned.refused(operation, limit)
-            return False
-        if self._dialect.names_unknown_vector(refused.status, refused.words):
-            services.learned.forget(operation.collection)  # the collection has been replaced
-            return False
-        services.learned.contradicted(operation)  # the field may have existed when the collection was described
-        return refused.may_be_size
+        if attempt.policy.per_retriever:
+            send = partial(grant.fetch, exchange.send)
+            return await self._retrievers.fetch(attempt, body, send, granted=granted)
+        granted()
+        return await grant.fetch(exchange.send, body)
 
     async def _original(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
-        reason, kind = attempt.reason or FailOpen.INTERNAL, AttemptKind.ORIGINAL
-        if attempt.has_asked:
+        grant, kind = _grant(attempt), AttemptKind.ORIGINAL
+        reason = grant.reason or FailOpen.INTERNAL
+        if grant.has_sent:
             kind = AttemptKind.REPLAY
             self._services.metrics.retried(Retry.of(reason))
-        with attempt.watch.stage(Stage.UPSTREAM):
+        since = attempt.watch.clock()
+        try:
             response = await exchange.original(kind)
+        finally:
+            attempt.watch.add(Stage.UPSTREAM, since)
         return response, report_of(exchange.operation, attempt, outcome=Outcome.FAIL_OPEN, reason=reason)
+
+
+def _grant(attempt: Attempt) -> Grant:
+    assert attempt.grant is not None  # noqa: S101 - prepare() has made it
+    return attempt.grant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,10 +130,6 @@ def _limits(documents: Names | None, sources: Names | None, caps: Caps) -> list[
     return [_Limit(names, most, Counter()) for names, most in pairs if names is not None and most is not None]
 
 
-def silent(_stage: str) -> None:
-    """Ignore the end of a stage."""
-
-
 def select(
     candidates: Candidates,
     *,
@@ -158,37 +154,24 @@ def selecting(
     policy: Policy,
     scale: float | None = None,
     whole: bool = False,
-    lap: Callable[[str], None] = silent,
 ) -> Steps[Selection]:
-    """As ``select``, in steps of a few milliseconds. ``whole``: judge candidates behind a full page, too.
-
-    ``lap`` is called with "cluster", "select" and "mmr" at the end of that stage, always in this order, so that the caller can measure the
-    time.
-    """
+    """As ``select``, in steps of a few milliseconds. ``whole``: judge candidates behind a full page, too."""
     if top_k < 0:
         raise ValueError(f"top_k: saw {top_k}, wanted 0 or more")
     is_page = decides_a_page(policy) and not whole
     if is_page and policy.rewordings is None and not lacks_texts(candidates, policy):
         walk = Walk(candidates, policy)
         yield from walk.steps(candidates.size, top_k)
-        lap("cluster")
         if len(walk.kept) >= top_k:
-            lap("select")
-            lap("mmr")
             return _full_page(walk, top_k, policy)
         grouped = of_texts(candidates, policy, walk)
     else:
         grouped = yield from group(candidates, policy, top_k if is_page else None, scale)
-        lap("cluster")
     restrained = _is_restrained(candidates, grouped, policy)
     if restrained or _leaves_alone(candidates, grouped.labels, top_k, policy):
-        lap("select")
-        lap("mmr")
         return _native(alone(grouped) if restrained else grouped, top_k, restrained=restrained)
     standing = _representatives(candidates, grouped, policy)
-    lap("select")
     picks, held = _pick(candidates, grouped, standing, top_k=top_k, policy=policy)
-    lap("mmr")
     linked = _linked(grouped, standing[grouped.labels])
     keep = np.concatenate((picks, _fills(linked, picks, held, top_k, policy)))
     ordered = keep if policy.order is Order.MMR else np.sort(keep)

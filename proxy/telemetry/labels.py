@@ -75,9 +75,7 @@ class Stage(LabelEnum):
     REWRITE = "rewrite"
     UPSTREAM = "upstream"
     DECODE = "decode"
-    CLUSTER = "cluster"
     SELECT = "select"
-    MMR = "mmr"
     ENCODE = "encode"
 
 

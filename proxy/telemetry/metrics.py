@@ -69,7 +69,7 @@ from .reports import Figures, Report
 DURATION = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 # Of 400 searches of eight candidates with four dimensions none cost less than half a millisecond: finer buckets are empty.
 OWN_COST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
-# Coarse, because there are eight stages: dashboards show means. Above 100 ms only waiting for upstream matters, which has its
+# Coarse, because there are six stages: dashboards show means. Above 100 ms only waiting for upstream matters, which has its
 # own histogram.
 STAGE = (0.0001, 0.0005, 0.0025, 0.01, 0.025, 0.1)
 # Coarser than the whole time of a request: the database measures itself. An attempt takes at most 5 s.

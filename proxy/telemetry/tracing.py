@@ -74,83 +74,34 @@ Mark = tuple[Stage, float, float]
 MOST_MARKS = 64  # a batch of a hundred searches enters four hundred stages: later ones are only added up
 
 
-class Timed:
-    """A timed block. A class, because a generator costs three times as much and a search has five blocks."""
-
-    __slots__ = ("_clock", "_marks", "_seconds", "_stage", "_start")
-
-    def __init__(self, stage: Stage, seconds: dict[Stage, float], marks: list[Mark] | None, clock: Clock) -> None:
-        self._stage = stage
-        self._seconds = seconds
-        self._marks = marks
-        self._clock = clock
-        self._start = 0.0
-
-    def __enter__(self) -> None:
-        self._start = self._clock()
-
-    def __exit__(self, *failure: object) -> None:
-        ended = self._clock()
-        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + (ended - self._start)
-        if self._marks is not None and len(self._marks) < MOST_MARKS:
-            self._marks.append((self._stage, self._start, ended))
-
-
-class Laps:
-    """Blocks of consecutive stages: a stage may end in a later block than it began in. Time between blocks is not counted."""
-
-    __slots__ = ("_add", "_clock", "_last", "_seconds")
-
-    def __init__(self, add: Callable[[Stage, float, float], None], clock: Clock) -> None:
-        self._add = add
-        self._clock = clock
-        self._last = 0.0
-        self._seconds = 0.0  # seconds of the current stage, in earlier blocks
-
-    def __enter__(self) -> Callable[[str], None]:
-        """Returns ``over``."""
-        self._last = self._clock()
-        return self.over
-
-    def __exit__(self, *failure: object) -> None:
-        self._seconds += self._clock() - self._last
-
-    def over(self, name: str) -> None:
-        """The stage of this name ends, and the next one begins."""
-        now = self._clock()
-        self._add(Stage(name), self._last - self._seconds, now)
-        self._last, self._seconds = now, 0.0
-
-
 class Stopwatch:
-    """Adds up seconds per stage, in the order in which stages were first entered.
+    """Adds up seconds per stage, in the order in which stages first ended. ``clock``: monotonic seconds. ``started``: by the clock.
 
-    ``keeps_marks``: also keep when each was entered and left, for a trace.
+    ``keeps_marks``: also keep when each was entered and left, for a trace. A call per stage and no context manager: a search has ten stages.
     """
 
-    __slots__ = ("_clock", "_marks", "_seconds", "started")
+    __slots__ = ("_marks", "_seconds", "clock", "started")
 
     def __init__(self, clock: Clock, *, keeps_marks: bool = False) -> None:
-        self._clock = clock
+        self.clock = clock
         self._seconds: dict[Stage, float] = {}
         self._marks: list[Mark] | None = [] if keeps_marks else None
         self.started = clock()
 
-    def stage(self, stage: Stage) -> Timed:
-        """Time the block, even if it raises."""
-        return Timed(stage, self._seconds, self._marks, self._clock)
-
-    def laps(self) -> Laps:
-        """Time blocks of consecutive stages; time after the last end of a stage is not counted."""
-        return Laps(self._add, self._clock)
+    def add(self, stage: Stage, started: float) -> None:
+        """A stage ends that began then, by ``clock``."""
+        ended = self.clock()
+        self._seconds[stage] = self._seconds.get(stage, 0.0) + (ended - started)
+        if self._marks is not None and len(self._marks) < MOST_MARKS:
+            self._marks.append((stage, started, ended))
 
     def restart(self) -> None:
         """Count the elapsed time from now; the stages stay."""
-        self.started = self._clock()
+        self.started = self.clock()
 
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return self._clock() - self.started
+        return self.clock() - self.started
 
     def seconds(self, stage: Stage) -> float:
         return self._seconds.get(stage, 0.0)
@@ -161,11 +112,6 @@ class Stopwatch:
     def marks(self) -> tuple[Mark, ...]:
         """The first MOST_MARKS marks, if they are kept."""
         return () if self._marks is None else tuple(self._marks)
-
-    def _add(self, stage: Stage, started: float, ended: float) -> None:
-        self._seconds[stage] = self._seconds.get(stage, 0.0) + (ended - started)
-        if self._marks is not None and len(self._marks) < MOST_MARKS:
-            self._marks.append((stage, started, ended))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -42,7 +42,7 @@ from ..search.errors import (
 from ..search.exchange import WriteQuestioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices
 from ..telemetry.labels import FailOpen, WriteOutcome
 from .book import ANY, EVERYWHERE, JournalError
 from .deletions import Deletions
@@ -379,7 +379,7 @@ class WriteGate:
         points = await self._reads.done(exchange, partial(self.adapter.parse, write, exchange.plain, needs))
         near, is_cosine = await self._reads.near(exchange, points, policy, until)
         verdicts, texts = await self._work.finished(
-            judge(points, near, policy, is_cosine=is_cosine), nullcontext(), is_long=is_long(exchange)
+            judge(points, near, policy, is_cosine=is_cosine), is_long=is_long(exchange)
         )
         judged = Judged(points, verdicts, texts)
         if counts:

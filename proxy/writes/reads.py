@@ -22,7 +22,7 @@ from ..search.errors import LostReplyError, RefusedReplyError
 from ..search.exchange import ASK_SECONDS, DESCRIPTION_BYTES, KNOWN_SECONDS, QUESTION_BYTES, Questioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices
 from ..telemetry.labels import AttemptKind, OwnRead, WriteOutcome
 from .judging import has_bare_points, tenant_of
 
@@ -62,7 +62,7 @@ class Reads:
         """The description of the collection, for an adapter that wants it; None where it may not be read. That is kept for a minute; a lost
         one is asked for with the next write, since copies are stored until it comes. ``until``: None for one that is kept, or none.
         """
-        verbs, held = self._adapter, self._services.learned.descriptions
+        verbs, held = self._adapter, self._services.governor.learned.descriptions
         if not isinstance(verbs, DescribesCollections):
             return None
         question = await self.done(exchange, partial(verbs.describe, exchange.operation, exchange.plain))
@@ -121,7 +121,7 @@ class Reads:
             least=policy.write.related - ROUNDED if is_cosine else None,
         )
         questions = await self.done(exchange, partial(self._adapter.ask, exchange.operation, points, inquiry))
-        if not self._services.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
+        if not self._services.governor.own.take(exchange.operation, OwnRead.NEIGHBOURS, len(which)):
             raise NotJudgedError(WriteOutcome.WITHHELD)
         bodies = await self.answers(exchange, questions, until)
         return await self.done(exchange, partial(self._adapter.found, points, inquiry, bodies), bodies), is_cosine
@@ -156,7 +156,7 @@ class Reads:
 
     async def _is_cosine(self, exchange: Questioner, vector_name: str, until: float) -> bool:
         """Learned from the collection's description, and kept for a minute. False where the client may not read it."""
-        write, held = exchange.operation, self._services.learned.descriptions
+        write, held = exchange.operation, self._services.governor.learned.descriptions
         question = await self.done(exchange, partial(self._adapter.ask_metric, write, exchange.plain))
         key = (write.collection, _COSINE + vector_name + question.target + question.body.decode("latin-1"))
         known = held.get(key)
@@ -180,14 +180,14 @@ class Reads:
             raise
         except RefusedReplyError as refused:
             if self._dialect.is_quota(refused.status, refused.words):
-                self._services.own.refused(exchange.operation.collection)
+                self._services.governor.own.refused(exchange.operation.collection)
             (self._breaker.failed if refused.is_server_error else self._breaker.succeeded)()
             raise
         except asyncio.CancelledError:
             self._breaker.abandoned()
             raise
         if self._dialect.is_quota_in_success(body):
-            self._services.own.refused(exchange.operation.collection)
+            self._services.governor.own.refused(exchange.operation.collection)
         self._breaker.succeeded()
         return body
 

@@ -21,7 +21,7 @@ from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, Ne
 from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
-from ..search.services import ProcessServices
+from ..search.service import ProcessServices
 from .book import JournalError
 from .events import EventName, EventPoint, Feed
 from .journal import Journal

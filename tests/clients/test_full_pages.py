@@ -162,7 +162,7 @@ async def test_without_reads_to_spare_the_second_page_is_full_too(share: float) 
     """The reads of others have used up the budget: the first page stays short, and the second is not."""
     async with world(60, limits={"own_reads_share": share}) as around:
         operation = Operation(backend="qdrant", name="query", collection="c")
-        around.proxy.process._services.own.spend(operation, OwnRead.GROW)
+        around.proxy.process._services.governor.own.spend(operation, OwnRead.GROW)
         first, second = await around.page(0), await around.page(1)
         assert len(set(first)) == (LIMIT if share else 1)
         assert len(set(second)) == LIMIT

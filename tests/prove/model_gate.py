@@ -18,7 +18,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, redirect_stdout, suppress
+from contextlib import closing, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from io import StringIO
@@ -301,7 +301,7 @@ class Inline:
     async def done(self, work: Callable[[], T], *, is_long: bool) -> T:
         return work()
 
-    async def finished(self, steps: Iterator[Any], timed: AbstractContextManager[object], *, is_long: bool) -> Any:
+    async def finished(self, steps: Iterator[Any], *, is_long: bool) -> Any:
         while True:
             try:
                 next(steps)
@@ -411,7 +411,9 @@ class World:
         self.clients: dict[int, asyncio.Task[None] | None] = {1: None, 2: None}
         self.swept: Going | None = None
         self.database.clear()
-        self.services.learned.descriptions.clear() if hasattr(self.services.learned.descriptions, "clear") else None
+        self.services.governor.learned.descriptions.clear() if hasattr(
+            self.services.governor.learned.descriptions, "clear"
+        ) else None
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.path, isolation_level=None)) as file:
             file.execute("DELETE FROM points")
             file.execute("DELETE FROM unseen")

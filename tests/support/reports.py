@@ -32,7 +32,7 @@ REPORT = Report(
     figures=(FIGURES,),
     grown=True,
     overfetch_bytes=70_000,
-    stages=((Stage.UPSTREAM, 0.010), (Stage.DECODE, 0.0008), (Stage.MMR, 0.00003)),
+    stages=((Stage.UPSTREAM, 0.010), (Stage.DECODE, 0.0008), (Stage.SELECT, 0.00003)),
 )
 
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from support.clocks import ManualClock
 from support.manual_time import Timers
-from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUpstream, call, ranking
+from support.toy_backend import COPIES, OPERATION, ToyAdapter, ToyDialect, ToyUpstream, ranking
 from support.turning import calm
 from vecsieve.adapters.contract import Bounds, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
@@ -25,18 +25,17 @@ from vecsieve.proxy.search.collections.profiles import Scaling
 from vecsieve.proxy.search.collections.texts import CollectionTexts
 from vecsieve.proxy.search.context.sessions import InProcess, Sessions
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
-from vecsieve.proxy.search.exchange import Fits, Gate, Shadow, VectorFetcher
+from vecsieve.proxy.search.exchange import Shadow, VectorFetcher
 from vecsieve.proxy.search.fetch import Attempt, Depths
-from vecsieve.proxy.search.hedge import AttemptTimeout, Hedging, Replays
+from vecsieve.proxy.search.governor import Governor, Grant
+from vecsieve.proxy.search.hedge import AttemptTimeout, Fits, Gate, Replays
 from vecsieve.proxy.search.limits import Admission, Breaker, HeldBytes
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy, Rules, RulesInForce
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.search.service import ProcessServices, SearchService
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
 from vecsieve.proxy.telemetry.requests import RequestRecorder
-from vecsieve.proxy.telemetry.tracing import Stopwatch
 
 BAD_REQUEST, SERVER_ERROR = 400, 500
 
@@ -145,7 +144,6 @@ def toys(
     """Fresh ones. ``other``: members of ProcessServices."""
     clock, registry, timers = ManualClock(100.0), CollectorRegistry(), Timers()
     metrics = Metrics(registry, backend="qdrant")
-    replays = Replays(in_flight)
     own = OwnReads(own_reads_share, metrics=metrics, clock=clock)
     recorder, turns = RequestRecorder(metrics, log=lambda _: None, clock=clock), calm()
     shared: dict[str, Any] = {
@@ -156,23 +154,26 @@ def toys(
         "admission": Admission(limit=8, wait_seconds=1.0, turns=turns, lag_seconds=1.0),
         "turns": turns,
         "memory": MemoryGuard(None, resident_bytes=lambda: 0, clock=clock),
-        "learned": Learned(clock),
         "scaling": Scaling(None, None, lambda _profile, _event: None),
         "texts": CollectionTexts(),
         "features": None,
         "depths": Depths(),
         "vector_fetcher": VectorFetcher(Breaker(clock, jitter=lambda _: 0.0), own, metrics, clock),
-        "hedges": Hedging(
-            attempt_timeout=AttemptTimeout(longest_seconds=5.0, clock=clock), own=own, replays=replays, later=timers
-        ),
         "shadow": Shadow(recorder=recorder, limit=4),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
-        "held": HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
-        "breaker": Breaker(clock, jitter=lambda _: 0.0),
-        "replays": replays,
-        "own": own,
-        "egress": Egress(budget_bytes, now=clock),
+        "governor": Governor(
+            learned=Learned(clock),
+            held=HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
+            breaker=Breaker(clock, jitter=lambda _: 0.0),
+            replays=Replays(in_flight),
+            own=own,
+            egress=Egress(budget_bytes, now=clock),
+            attempt_timeout=AttemptTimeout(longest_seconds=5.0, clock=clock),
+            metrics=metrics,
+            clock=clock,
+            later=timers,
+        ),
         "recorder": recorder,
         "metrics": metrics,
         "sessions": Sessions(InProcess(sessions=9, results=99, clock=clock), clock=clock, failed=lambda: None),
@@ -182,16 +183,13 @@ def toys(
     return Toys(clock, registry, timers, services, SearchService(ToyAdapter(), ToyDialect(), services, number_bytes=12))
 
 
-def attempt(*, reason: FailOpen | None = None, deadline: float = 0.0) -> Attempt:
-    """One of which nothing has come yet."""
-    return Attempt(
-        call=call((4, None)),
-        policy=policy(),
-        plan=(24,),
-        watch=Stopwatch(ManualClock()),
-        reason=reason,
-        deadline=deadline,
+def grant(governor: Governor | None = None, *, deadline: float = 0.0) -> Grant:
+    """One of which nothing was spent yet."""
+    made = Grant(
+        toys().services.governor if governor is None else governor, ToyDialect(), OPERATION, timeout_seconds=None
     )
+    made.deadline = deadline
+    return made
 
 
 def shadowed(exchange: ToyExchange) -> ToyExchange:

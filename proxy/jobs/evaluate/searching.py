@@ -317,8 +317,7 @@ class Trial:
         """The answer of a client behind the proxy. A search that the proxy would answer plainly is answered plainly here."""
         body = self._body(vector)
         watch = Stopwatch(self._clock)
-        with watch.stage(Stage.PARSE):
-            call = self._searcher.read(self._operation, body, needs_of(policy, None))
+        call = self._searcher.read(self._operation, body, needs_of(policy, None))
         planned = plan(call, policy, None)
         if planned is None:
             return await self.plain(vector, upstream)

@@ -9,7 +9,6 @@ a request, candidates are also compared by the policy's own evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -149,7 +148,7 @@ async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selec
             if policy.is_across and shown.rows and pool.size:
                 own = scaled(attempt, pool.compared_by, pool.vectors.shape[1])[0]
                 steps = _copies(shown, search, pool, records, selection, policy, own)
-                repeated |= await work.finished(steps, nullcontext(), is_long=pool.size + len(shown.rows) > COMPARED)
+                repeated |= await work.finished(steps, is_long=pool.size + len(shown.rows) > COMPARED)
             held = held_of(
                 selection,
                 given,

@@ -57,16 +57,17 @@ class VectorFetches:
 
     async def _joined(self, call: SearchCall, reply: Reply) -> Reply:
         for lookup in self._step.lookups(call, reply, self._asked):
-            with self._watch.stage(Stage.UPSTREAM):
+            since = self._watch.clock()
+            try:
                 body = await self._look(lookup)
+            finally:
+                self._watch.add(Stage.UPSTREAM, since)
             self.fetched_bytes += len(body)
-            with self._watch.stage(Stage.DECODE):
-                found = self._step.found(lookup, body)
+            found = self._step.found(lookup, body)
             self.read_units += found.read_units
             self._asked.update(lookup.ids)
             self._found.append(found)
             self.outcome = VectorFetchOutcome.FOUND
         if not self._found:
             return reply
-        with self._watch.stage(Stage.DECODE):
-            return self._step.joined(reply, self._found)
+        return self._step.joined(reply, self._found)

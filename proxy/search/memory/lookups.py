@@ -157,10 +157,9 @@ async def _recalled(
 ) -> Recalled | None:
     collection = attempt.call.operation.collection
     with_records = bool(attempt.policy.fields.heads) and not _has_fields(attempt)
-    with attempt.watch.stage(Stage.DECODE):
-        found = memory.recall(
-            collection, *named, counts=not (attempt.rounds or attempt.is_repeated), with_records=with_records
-        )
+    found = memory.recall(
+        collection, *named, counts=not (attempt.rounds or attempt.is_repeated), with_records=with_records
+    )
     if isinstance(found, Recalled):
         return found
     is_alone = len(attempt.call.searches) == 1 and attempt.spare is not None
@@ -192,20 +191,21 @@ async def _look_up(
     assert attempt.spare is not None  # noqa: S101 - the caller has looked
     assert isinstance(adapter, FetchesAgain)  # noqa: S101 - the caller has looked
     call = attempt.spare()
-    with attempt.watch.stage(Stage.REWRITE):
-        body = adapter.again(call, ids)
+    body = adapter.again(call, ids)
     if body is None:
         return False
-    with attempt.watch.stage(Stage.UPSTREAM):
+    since = attempt.watch.clock()
+    try:
         fetched = await fetch(body, reads=adapter.lookup_reads)
+    finally:
+        attempt.watch.add(Stage.UPSTREAM, since)
     attempt.fetched_bytes += len(fetched)
-    with attempt.watch.stage(Stage.DECODE):
-        (pool,) = adapter.parse_reply(call, fetched).pools
-        records = records_of(pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
-        named = _points(attempt, call.searches[0], pool)
-        if named is not None and pool.unusable < pool.size:
-            known = records if _proves_records(attempt, pool) else None
-            memory.learn(call.operation.collection, *named, pool.vectors, known, counts=False)
+    (pool,) = adapter.parse_reply(call, fetched).pools
+    records = records_of(pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
+    named = _points(attempt, call.searches[0], pool)
+    if named is not None and pool.unusable < pool.size:
+        known = records if _proves_records(attempt, pool) else None
+        memory.learn(call.operation.collection, *named, pool.vectors, known, counts=False)
     return True
 
 

@@ -17,7 +17,7 @@ from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.exchange import Gate
+from vecsieve.proxy.search.hedge import Gate
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 
 QUESTION = Question(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs")

@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -204,35 +203,33 @@ async def test_steps_are_taken_to_their_end_with_a_turn_of_the_loop_between(
         seen.append("beside")
 
     turn = asyncio.ensure_future(beside())
-    assert await work.finished(stepping(), nullcontext(), is_long=is_long) == "found"
+    assert await work.finished(stepping(), is_long=is_long) == "found"
     await turn
     assert [each for each in seen if each != "beside"] == ["a", "b"]
     assert seen.index("beside") in {0, 1}
 
 
-class Counted:
-    """Counts how often it is entered."""
+async def test_short_steps_in_the_thread_are_taken_together(work: LongWork) -> None:
+    threads: list[int] = []
 
-    def __init__(self) -> None:
-        self.times = 0
-
-    def __enter__(self) -> None:
-        self.times += 1
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-@pytest.mark.parametrize(("is_long", "most"), [(False, 201), (True, 100)])
-async def test_short_steps_in_the_thread_are_taken_together(work: LongWork, *, is_long: bool, most: int) -> None:
     def stepping() -> Steps[str]:
         for _ in range(200):
+            threads.append(threading.get_ident())
             yield
         return "found"
 
-    turns = Counted()
-    assert await work.finished(stepping(), turns, is_long=is_long) == "found"
-    assert (turns.times == most) if not is_long else (turns.times < most)
+    runs = 0
+
+    async def counted(several: Callable[[], object]) -> object:
+        nonlocal runs
+        runs += 1
+        return await LongWork.run(work, several)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LongWork, "run", lambda _, several: counted(several))
+        assert await work.finished(stepping(), is_long=True) == "found"
+    assert threading.get_ident() not in threads
+    assert runs < 100
 
 
 async def test_a_step_that_fails_ends_them_as_it_would_on_the_loop(work: LongWork) -> None:
@@ -241,7 +238,7 @@ async def test_a_step_that_fails_ends_them_as_it_would_on_the_loop(work: LongWor
         raise ValueError("a step")
 
     with pytest.raises(ValueError, match="a step"):
-        await work.finished(failing(), nullcontext(), is_long=True)
+        await work.finished(failing(), is_long=True)
 
 
 async def test_after_the_end_nothing_begins(work: LongWork) -> None:

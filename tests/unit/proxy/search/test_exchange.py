@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.toy_exchange import ToyExchange, attempt, toys
+from support.toy_exchange import ToyExchange, grant, toys
 from vecsieve.adapters.contract import MalformedReplyError
 from vecsieve.proxy.admin.recent import Seen, seen_of
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError
@@ -39,13 +39,13 @@ async def attempted(plain: bytes = b'[{"k": 4}]') -> tuple[ToyExchange, Attempt]
     ],
 )
 def test_each_fall_has_its_reason(error: Exception, reason: FailOpen) -> None:
-    met = attempt()
+    met = grant()
     met.failed(error)
     assert met.reason is reason
 
 
 def test_the_first_reason_stands_because_later_ones_follow_from_it() -> None:
-    met = attempt()
+    met = grant()
     met.failed(RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT))
     met.failed(ValueError())
     assert met.reason is FailOpen.OVERFETCH_TIMEOUT

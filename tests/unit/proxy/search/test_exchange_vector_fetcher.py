@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,12 +10,12 @@ from prometheus_client import CollectorRegistry
 from support.clocks import ManualClock
 from support.exposed import value
 from support.toy_backend import OPERATION, ToyDialect
-from support.toy_exchange import attempt
+from support.toy_exchange import grant, toys
 from vecsieve.adapters.contract import Lookup, Question
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
 from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError
 from vecsieve.proxy.search.exchange import VectorFetcher
-from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.governor import Grant
 from vecsieve.proxy.search.limits import CONSECUTIVE, Breaker
 from vecsieve.proxy.telemetry.labels import BreakerState, FailOpen, VectorFetchOutcome
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -65,7 +66,13 @@ def timed(registry: CollectorRegistry) -> float:
     return value(registry, "upstream_request_duration_seconds_sum", backend="pinecone", attempt="lookup")
 
 
-async def failure(vector_fetcher: VectorFetcher, transport: Transport, met: Attempt) -> VectorFetchOutcome:
+def granted(vector_fetcher: VectorFetcher, seconds: float = 5.0) -> Grant:
+    """Of a search with so much time left."""
+    governor = replace(toys().services.governor, metrics=vector_fetcher.metrics)
+    return grant(governor, deadline=vector_fetcher.clock() + seconds)
+
+
+async def failure(vector_fetcher: VectorFetcher, transport: Transport, met: Grant) -> VectorFetchOutcome:
     look = partial(vector_fetcher.send, transport, met, ToyDialect())
     with pytest.raises(LookupFailedError) as failed:
         await look(LOOKUP)
@@ -75,7 +82,7 @@ async def failure(vector_fetcher: VectorFetcher, transport: Transport, met: Atte
 async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
     vector_fetcher: VectorFetcher, clock: ManualClock, registry: CollectorRegistry
 ) -> None:
-    transport, met = Transport(clock), attempt(deadline=clock() + 5.0)
+    transport, met = Transport(clock), granted(vector_fetcher)
     look = partial(vector_fetcher.send, transport, met, ToyDialect())
     assert [await look(LOOKUP), await look(LOOKUP)] == [b"body", b"body"]
     assert transport.seconds == [5.0, 3.0]
@@ -86,7 +93,7 @@ async def test_a_lookup_gets_what_its_search_has_left_and_is_timed_and_counted(
 
 async def test_when_no_time_is_left_nothing_is_sent(vector_fetcher: VectorFetcher, clock: ManualClock) -> None:
     transport = Transport(clock)
-    assert await failure(vector_fetcher, transport, attempt(deadline=clock())) is VectorFetchOutcome.TIMEOUT
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher, 0.0)) is VectorFetchOutcome.TIMEOUT
     assert transport.seconds == []
 
 
@@ -108,7 +115,7 @@ async def test_every_failure_has_its_name_and_its_bytes_on_the_account(
     looked: VectorFetchOutcome,
     received_bytes: int,
 ) -> None:
-    met = attempt(deadline=clock() + 5.0)
+    met = granted(vector_fetcher)
     assert await failure(vector_fetcher, Transport(clock, ended), met) is looked
     assert met.received_bytes == received_bytes
     assert timed(registry) == 2.0
@@ -119,12 +126,12 @@ async def test_after_five_failures_in_a_row_lookups_are_left_out_until_one_may_t
 ) -> None:
     transport = Transport(clock, REFUSED)
     for _ in range(CONSECUTIVE):
-        assert await failure(vector_fetcher, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.STATUS
-    assert await failure(vector_fetcher, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.BREAKER
+        assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.STATUS
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.BREAKER
     assert len(transport.seconds) == CONSECUTIVE
     clock.advance(60.0)
     transport.answer = b"body"
-    look = partial(vector_fetcher.send, transport, attempt(deadline=clock() + 5.0), ToyDialect())
+    look = partial(vector_fetcher.send, transport, granted(vector_fetcher), ToyDialect())
     assert await look(LOOKUP) == b"body"
     assert vector_fetcher.breaker.state is BreakerState.CLOSED
 
@@ -136,7 +143,7 @@ async def test_a_client_that_leaves_says_nothing_about_lookups(
         look = partial(
             vector_fetcher.send,
             Transport(clock, asyncio.CancelledError()),
-            attempt(deadline=clock() + 5.0),
+            granted(vector_fetcher),
             ToyDialect(),
         )
         with pytest.raises(asyncio.CancelledError):
@@ -148,9 +155,9 @@ async def test_a_lookup_refused_for_want_of_quota_is_the_last_for_a_while(
     vector_fetcher: VectorFetcher, clock: ManualClock
 ) -> None:
     transport = Transport(clock, RefusedReplyError(429, b"quota", is_server_error=False, may_be_size=False))
-    assert await failure(vector_fetcher, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.STATUS
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.STATUS
     assert vector_fetcher.own.is_quiet(OPERATION)
-    assert await failure(vector_fetcher, transport, attempt(deadline=clock() + 5.0)) is VectorFetchOutcome.WITHHELD
+    assert await failure(vector_fetcher, transport, granted(vector_fetcher)) is VectorFetchOutcome.WITHHELD
     assert len(transport.seconds) == 1
     clock.advance(QUIET_SECONDS)
     assert not vector_fetcher.own.is_quiet(OPERATION)

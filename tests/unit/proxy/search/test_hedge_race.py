@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from support.manual_time import Timers, settle
-from vecsieve.proxy.search.exchange import Gate
-from vecsieve.proxy.search.hedge import Race, later
+from vecsieve.proxy.search.hedge import Gate, Race, later
 
 
 class Original:

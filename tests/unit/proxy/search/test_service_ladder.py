@@ -104,7 +104,7 @@ async def test_any_answer_ends_a_probe_well(fault: Exception) -> None:
         await answered(around, ToyExchange(answering=lambda _: LostReplyError(FailOpen.OVERFETCH_RESET)))
     around.clock.advance(OPEN_SECONDS + 1)
     await answered(around, ToyExchange(answering=lambda _: fault))
-    assert around.services.breaker.state is BreakerState.CLOSED
+    assert around.services.governor.breaker.state is BreakerState.CLOSED
 
 
 async def test_an_open_breaker_sends_the_original_and_nothing_else() -> None:
@@ -127,8 +127,8 @@ async def test_a_database_that_answers_keeps_the_breaker_closed(fault: object) -
     around = toys()
     for _ in range(2 * CONSECUTIVE):
         await answered(around, ToyExchange(answering=lambda _: fault, plain=b'[{"k": 4}]'))
-        around.services.learned.forget(OPERATION.collection)
-    assert around.services.breaker.state is BreakerState.CLOSED
+        around.services.governor.learned.forget(OPERATION.collection)
+    assert around.services.governor.breaker.state is BreakerState.CLOSED
 
 
 async def test_shadow_does_not_ask_a_database_that_an_open_breaker_spares() -> None:
@@ -145,17 +145,17 @@ async def test_shadow_does_not_ask_a_database_that_an_open_breaker_spares() -> N
 async def test_a_refusal_without_a_reason_halves_the_next_pool_where_the_original_was_fine() -> None:
     around, exchange = toys(), ToyExchange(answering=lambda _: refused())
     await answered(around, exchange)
-    assert around.services.learned.cap(OPERATION) == 12
+    assert around.services.governor.learned.cap(OPERATION) == 12
     await answered(around, replace(exchange, own=replace(OWN, is_success=False)))
-    assert around.services.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
+    assert around.services.governor.learned.cap(OPERATION) == 12, "what the client did wrong teaches nothing"
 
 
 async def test_a_named_limit_is_learned_and_a_wrong_vector_is_unlearned() -> None:
     around = toys()
     await answered(around, ToyExchange(answering=lambda _: refused(words=b"limit 10")))
-    assert around.services.learned.cap(OPERATION) == 10
+    assert around.services.governor.learned.cap(OPERATION) == 10
     await answered(around, ToyExchange(answering=lambda _: refused(words=b"no vector")))
-    assert around.services.learned.cap(OPERATION) is None
+    assert around.services.governor.learned.cap(OPERATION) is None
 
 
 async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,9 @@ from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.runtime.memory import MemoryGuard
-from vecsieve.proxy.search.exchange import Fits
+from vecsieve.proxy.search.hedge import Fits
 from vecsieve.proxy.search.limits import Turns
-from vecsieve.proxy.search.service import SearchService
-from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.search.service import ProcessServices, SearchService
 from vecsieve.proxy.telemetry.labels import AttemptKind, Bypass, FailOpen, Outcome
 from vecsieve.proxy.telemetry.requests import RequestRecord
 

@@ -11,7 +11,7 @@ from support.toy_exchange import toys
 from vecsieve.adapters.backends import Changes, Transport
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.proxy.search.collections.profiles import Scales, Scaling
-from vecsieve.proxy.search.services import ProcessServices
+from vecsieve.proxy.search.service import ProcessServices
 
 
 def services(**other: Any) -> ProcessServices:
@@ -48,7 +48,7 @@ def test_when_a_collection_is_made_anew_everything_that_was_learned_of_it_is_for
 ) -> None:
     scales = Scales()
     shared = services(features=features, scaling=Scaling(None, scales, lambda _profile, _event: None))
-    learned = shared.learned
+    learned = shared.governor.learned
     for collection in ("c", "other"):
         learned.compared(Operation(backend="toy", name="query", collection=collection), "old")
         scales.observe((collection, ""), 0.5)

@@ -329,13 +329,6 @@ def test_the_ends_of_the_threshold_are_legal(threshold: float, distinct: int) ->
     assert select(candidates, top_k=2, policy=replace(DEFAULT, threshold=Fixed(value=threshold))).distinct == distinct
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_each_stage_ends_with_one_lap(clean: bool) -> None:
-    laps: list[str] = []
-    finished(selecting(pool(angles(0, 90 if clean else 0, 180)), top_k=2, policy=DEFAULT, lap=laps.append))
-    assert laps == ["cluster", "select", "mmr"]
-
-
 def steps_of(steps: Steps[Selection]) -> tuple[int, Selection]:
     """How many steps the work takes, and its result."""
     taken = 1

@@ -1,0 +1,332 @@
+"""What a widened search may cost the database, and what it has cost: reads, bytes and seconds, behind one object a search.
+
+    prepared ─► opened ─► sent, once or more ─► closed
+                  └─ a reason: nothing is sent
+
+The bounds themselves are in budgets, hedge and limits. A grant asks them in one order and tells them how each request ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from vecsieve.adapters.contract import DeclinedError, Dialect, MalformedReplyError, Operation
+from vecsieve.adapters.fusions import SAME, Ending
+
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen, OwnRead, UpstreamError
+from ..telemetry.metrics import Metrics
+from ..telemetry.tracing import Clock
+from .budgets import Egress, HeldReads, OwnReads
+from .collections.learned import Learned
+from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError
+from .hedge import AttemptTimeout, Fits, Gate, Later, Race, Replays, later
+from .limits import Breaker, HeldBytes, Hold
+
+A = TypeVar("A")
+Sizes = Sequence[int | None]
+"""Candidates for each search of a call; None for a search that is not widened."""
+
+
+class Send(Protocol):
+    """Sends a widened request, as ``Exchange.send``."""
+
+    async def __call__(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Governor:
+    """The bounds of all searches of a process, and what their ends teach. ``later``: calls a function after some seconds."""
+
+    learned: Learned
+    held: HeldBytes
+    breaker: Breaker
+    replays: Replays
+    own: OwnReads
+    egress: Egress
+    attempt_timeout: AttemptTimeout
+    metrics: Metrics
+    clock: Clock
+    later: Later = later
+
+    def withheld(self, operation: Operation) -> Bypass | None:
+        """Why no search of this collection is widened now, whatever it requests; None if it may be."""
+        if self.own.is_quiet(operation):
+            return Bypass.QUOTA  # no additional request is sent, so none can use up the client's quota
+        return Bypass.BUDGET if self.egress.is_spent else None
+
+    def room(self, candidate_bytes: int) -> int:
+        """How many candidates of this size a reply may have now."""
+        return int(min(self.held.reply_bytes, self.egress.remaining_bytes)) // candidate_bytes
+
+
+class Grant:
+    """The cost of one search. The state of its requests is here, so that a fallback can answer from what has come.
+
+    ``searches``: of the call. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer from. ``held``: reads that the budget reserves for what memory may
+    lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
+    clock; 0 before the first. ``reason``: why the answer is plain; None if it is not. ``refusal``: a quota refusal that the transport calls a
+    success. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``is_hedged``: the original was
+    sent beside it.
+    """
+
+    __slots__ = (
+        "_dialect",
+        "_governor",
+        "_is_late",
+        "_is_raced",
+        "_is_reserved",
+        "_options",
+        "_room",
+        "_timeout",
+        "candidate_bytes",
+        "deadline",
+        "has_pool",
+        "held",
+        "is_declined",
+        "is_hedged",
+        "operation",
+        "reason",
+        "received_bytes",
+        "refusal",
+        "searches",
+    )
+
+    def __init__(
+        self,
+        governor: Governor,
+        dialect: Dialect,
+        operation: Operation,
+        *,
+        timeout_seconds: float | None,
+        searches: int = 1,
+    ) -> None:
+        """``timeout_seconds``: the client's; None if unknown."""
+        self._governor, self._dialect, self._timeout = governor, dialect, timeout_seconds
+        self.operation, self.searches = operation, searches
+        self._room: Hold | None = None
+        self._options: tuple[Sizes, ...] = ()
+        self._is_late = self._is_raced = self._is_reserved = False
+        self.held: HeldReads | None = None
+        self.has_pool = self.is_declined = self.is_hedged = False
+        self.candidate_bytes, self.received_bytes, self.deadline = 0, 0, 0.0
+        self.reason: FailOpen | None = None
+        self.refusal: bytes | None = None
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a widened request was sent."""
+        return self.deadline > 0.0
+
+    def opened(self, *options: Sizes) -> Sizes | FailOpen:
+        """The first of these pools that there is room for, reserved until the grant is closed; or why no request is sent. The last one is the
+        plan.
+        """
+        governor = self._governor
+        if governor.replays.is_spent:
+            return FailOpen.BREAKER
+        if governor.own.is_overdrawn(self.operation):
+            return FailOpen.BUDGET
+        for place, sizes in enumerate(options):
+            self._room = governor.held.hold(sizes, self.candidate_bytes)
+            if self._room is not None:
+                self._options = options[place:]
+                break
+        else:
+            return FailOpen.OVERLOAD
+        if not governor.breaker.allow():  # last: if allowed, this search may be the probe, which must then be sent
+            return FailOpen.BREAKER
+        return sizes
+
+    def race(self, original: Callable[[AttemptKind, Gate], Awaitable[A]]) -> Race[A] | None:
+        """The race of this search and its original; None if it may be slower than its original, and there is no room for both."""
+        governor = self._governor
+        if governor.attempt_timeout.is_doubtful(self.operation):
+            self._is_reserved = governor.own.reserve(self.operation, self.searches)
+            if not self._is_reserved:
+                governor.breaker.abandoned()
+                return None
+        self._is_raced = True
+
+        async def send(gate: Gate) -> A:
+            with governor.replays.one():
+                return await original(AttemptKind.HEDGE, gate)
+
+        return Race(send, self._may_hedge, governor.later)
+
+    def times(self) -> tuple[float, float]:
+        """After how many seconds the original is sent as well if the budget allows, and after how many in any case."""
+        learned = self._governor.attempt_timeout
+        last = learned.attempt_seconds(self.operation, self._timeout)
+        return learned.hedge_seconds(self.operation, self._timeout), last
+
+    def _may_hedge(self, *, is_last: bool) -> bool:
+        """Whether to send the original now. At the last moment it is sent regardless of the budget."""
+        governor = self._governor
+        if self.has_pool:
+            return False  # a pool to answer from exists
+        if not self._is_late:
+            governor.attempt_timeout.was_late(self.operation, is_late=True)
+            self._is_late = True
+        if self._is_reserved or is_last:
+            self._give_back()
+            governor.own.spend(self.operation, OwnRead.HEDGE, self.searches)
+        elif governor.replays.is_spent or not governor.own.take(self.operation, OwnRead.HEDGE, self.searches):
+            return False
+        self.is_hedged = True
+        return True
+
+    def further(self, kind: OwnRead, *, reads: int, is_paged: bool) -> None:
+        """Count a widened request behind the first one. Raises RejectedReplyError where the budget has no room for it."""
+        self._governor.own.grant(self.operation, kind, reads * self.searches, held=self.held, is_paged=is_paged)
+
+    async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME) -> bytes:
+        """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when the refusal
+        is the client's answer.
+        """
+        governor = self._governor
+        started = governor.clock()
+        assert self._room is not None  # noqa: S101 - opened() has reserved it
+        fits = self._room.arriving()
+        try:
+            fetched = await send(body, seconds=self._seconds(started), fits=fits, ending=ending)
+            if not fits(len(fetched)):
+                raise LostReplyError(FailOpen.OVERLOAD, received_bytes=len(fetched))  # noqa: TRY301 - as the transport says it earlier
+        except LostReplyError as lost:
+            self._lost(lost)
+            raise RejectedReplyError(lost.reason) from lost
+        except RefusedReplyError as refused:
+            self._timely(governor.clock() - started)
+            raise self._verdict(refused) from refused
+        finally:
+            governor.metrics.upstream_done(AttemptKind.OVERFETCH, governor.clock() - started)
+        now = governor.clock()
+        self._timely(now - started)
+        self.deadline = max(self.deadline, now + governor.attempt_timeout.hedge_times.hedge_least)
+        self.received(len(fetched))
+        governor.breaker.succeeded()
+        if self._dialect.is_quota_in_success(fetched):
+            self.refusal = fetched
+            raise self._limited()
+        return fetched
+
+    def _seconds(self, now: float) -> float:
+        """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
+        is left of the time that the first would have had alone.
+        """
+        learned = self._governor.attempt_timeout
+        if not self.has_sent:
+            self.deadline = now + learned.attempt_seconds(self.operation, self._timeout)
+        if self._is_raced and not self.has_pool:
+            return learned.longest_seconds(self._timeout)
+        return max(learned.hedge_times.hedge_least, self.deadline - now)
+
+    def _timely(self, seconds: float) -> None:
+        """A widened request was answered in time."""
+        learned = self._governor.attempt_timeout
+        learned.answered(self.operation, seconds)
+        if not (self.has_pool or self._is_late):
+            learned.was_late(self.operation, is_late=False)
+        self._give_back()
+
+    def received(self, size: int) -> None:
+        """Bytes of a whole reply, of a lookup or another request of ours."""
+        self._governor.metrics.received(size)
+        self.received_bytes += size
+        if self._room is not None:
+            self._room.came(size)
+
+    def _lost(self, lost: LostReplyError) -> None:
+        self.received_bytes += lost.received_bytes
+        if lost.reason is FailOpen.TOO_LARGE:
+            # The client's own limit may fit where five times as many candidates do not, and the plan where more do not.
+            planned = max([size or 0 for size in self._options[-1]])
+            is_deeper = self.has_pool or len(self._options) > 1
+            self._governor.learned.refused(self.operation, planned if is_deeper else None)
+        if lost.reason in {FailOpen.TOO_LARGE, FailOpen.MALFORMED, FailOpen.OVERLOAD}:
+            self._governor.breaker.succeeded()  # the database answered
+        else:
+            self._governor.breaker.failed()
+
+    def _verdict(self, refused: RefusedReplyError) -> Exception:
+        """The exception for an unsuccessful answer; learns from it."""
+        governor, dialect = self._governor, self._dialect
+        self.received(len(refused.words))
+        if refused.is_server_error and not dialect.is_quota(refused.status, refused.words):
+            governor.breaker.failed()
+            governor.metrics.upstream_failed(UpstreamError.SERVER_ERROR)
+        else:
+            governor.breaker.succeeded()  # the database answered: refusing the request is no failure of the database
+        if dialect.is_quota(refused.status, refused.words):
+            return self._limited()
+        is_unknown = dialect.names_unknown_vector(refused.status, refused.words)
+        if not refused.is_server_error:
+            self.is_declined = self._declined(refused.status, refused.words) and refused.may_be_size
+        return RejectedReplyError(FailOpen.NOT_FOUND_VECTOR if is_unknown else FailOpen.OVERFETCH_STATUS)
+
+    def _limited(self) -> Exception:
+        """The exception for a quota refusal: the refusal is the client's answer, unless there is already a pool."""
+        self._governor.own.refused(self.operation.collection)
+        if self.has_pool:
+            return RejectedReplyError(FailOpen.OVERFETCH_STATUS)
+        self.reason = FailOpen.OVERFETCH_STATUS
+        return PassedReplyError()  # sending the original as well would use up the client's quota twice
+
+    def _declined(self, status: int, words: bytes) -> bool:
+        """Learn from a refusal for what was requested; whether its cause is unknown."""
+        learned = self._governor.learned
+        if (limit := self._dialect.refused_limit(status, words)) is not None:
+            learned.refused(self.operation, limit)
+            return False
+        if self._dialect.names_unknown_vector(status, words):
+            learned.forget(self.operation.collection)  # the collection has been replaced
+            return False
+        learned.contradicted(self.operation)  # the field may have existed when the collection was described
+        return True
+
+    def declined(self, declined: DeclinedError) -> None:
+        """A success that refuses what was requested: learn from it."""
+        self._declined(0, declined.words)
+
+    def failed(self, error: Exception) -> None:
+        """Record the reason of the first failure: later failures follow from it."""
+        if self.reason is not None:
+            return
+        if isinstance(error, RejectedReplyError):
+            self.reason = error.reason
+        elif isinstance(error, MalformedReplyError):
+            self.reason = FailOpen.MALFORMED
+        else:
+            self.reason = FailOpen.MEMORY if isinstance(error, MemoryError) else FailOpen.INTERNAL
+
+    def overtaken(self, *, is_overdue: bool) -> None:
+        """The original was answered first."""
+        self.reason = FailOpen.OVERFETCH_TIMEOUT
+        if is_overdue:
+            self._governor.breaker.failed()
+
+    def gave_up(self, seconds: float) -> None:
+        """The client disconnected without an answer."""
+        self._governor.attempt_timeout.gave_up(self.operation, seconds)
+
+    def spent(self, sent_bytes: int) -> None:
+        """``sent_bytes``: of the answer that the client gets."""
+        self._governor.egress.spend(self.operation, self.received_bytes - sent_bytes)
+
+    def free(self) -> None:
+        """No reply is held any more: the original's answer is streamed."""
+        if self._room is not None:
+            self._room.release()
+
+    def close(self) -> None:
+        """Release what is still reserved."""
+        self._give_back()
+        self.free()
+        if self.held is not None:
+            self.held.release()
+
+    def _give_back(self) -> None:
+        if self._is_reserved:
+            self._is_reserved = False
+            self._governor.own.give_back(self.operation, self.searches)
