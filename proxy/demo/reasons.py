@@ -16,8 +16,8 @@ from vecsieve.adapters.contract import Pool as Fetched
 from vecsieve.adapters.contract import Search
 
 from ..admin.reasons import is_alike, passed_over, verdicts
-from ..search.candidates import asked_for, candidates_of, records_of
-from ..search.policy import ResolvedPolicy
+from ..search.candidates import candidates_of, records_of
+from ..search.policy import ResolvedPolicy, keys_of
 from ..selection.geometry import measure, median_distance
 from ..selection.judging.judge import Missing
 from ..selection.judging.judge import Verdict as Judged
@@ -105,14 +105,13 @@ def _select(
     corpus: Corpus, rows: Sequence[int], scores: Mapping[int, float], policy: ResolvedPolicy, page: int
 ) -> tuple[Candidates, Selection]:
     fields = policy.with_texts((TEXT,)).fields
-    must, may = asked_for(policy.tenant_keys, fields)
+    keys = keys_of(policy.tenant_keys, fields)
     payloads = [corpus.chunks[row].payload() for row in rows]
     fetched = Fetched(
         scores=np.array([scores[row] for row in rows], dtype=np.float64),
         vectors=_vectors(corpus, rows),
         fields=tuple(
-            tuple(msgspec.json.encode(payload[key]) if key in payload else None for key in (*must, *may))
-            for payload in payloads
+            tuple(msgspec.json.encode(payload[key]) if key in payload else None for key in keys) for payload in payloads
         ),
     )
     search = Search(top_k=page, offset=0, pages=False, query=None)

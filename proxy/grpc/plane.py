@@ -313,7 +313,7 @@ class Plane(grpc.GenericRpcHandler):
     ) -> Outcome:
         async def passing(answered: Outcome) -> None:
             seconds = self._services.clock() - started
-            self._services.governor.attempt_timeout.answered_plainly(operation, seconds)
+            self._services.governor.attempt_timeout.of(operation).plain.append(seconds)
             self._observe_reply(operation.collection, answered)
             if gate is not None:
                 await gate(answered.is_success)

@@ -27,7 +27,7 @@ from ..selection.reading.bounds import LONGEST, POOL_COST
 from ..selection.reading.text import TEXTS, UNREAD, Text, kept_text
 from ..selection.values import Candidates, Metadata, Metric
 from .collections.paths import read_pool
-from .policy import Fields
+from .policy import Fields, keys_of
 
 Column = tuple[bytes | None, ...]
 
@@ -318,16 +318,16 @@ def candidates_of(
 def records_of(
     pool: Pool, *, tenant_keys: tuple[str, ...], fields: Fields, texts: tuple[str, ...] | None = None
 ) -> tuple[Record, ...]:
-    """One record per candidate, from the pool's fields, which are in the order of ``asked_for``. ``texts``: which of the guesses are right;
+    """One record per candidate, from the pool's fields, which are in the order of ``keys_of``. ``texts``: which of the guesses are right;
     None: the pool alone decides.
     """
     keys = len(tenant_keys)
     if not pool.fields or not (keys or fields.heads):
         return (Record(tenant=(None,) * keys),) * pool.size
-    must, may = asked_for(tenant_keys, fields)
-    columns = Columns((*must, *may), pool.fields)
+    names = keys_of(tenant_keys, fields)
+    columns = Columns(names, pool.fields)
     if fields.guesses:
-        texts = read_pool(pool, (*must, *may)).paths if texts is None else texts
+        texts = read_pool(pool, names).paths if texts is None else texts
         fields = replace(fields, text=(*fields.text, *texts), guesses=())
     if fields.are_texts and not keys:
         return tuple(map(Record, *_texts(columns, fields.text)))
@@ -348,11 +348,6 @@ def records_of(
             ),
         )
     )
-
-
-def asked_for(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The top-level payload keys that the adapter must fetch, and those that it may fetch. A pool's fields are both, in this order."""
-    return tenant_keys, tuple(key for key in fields.heads if key not in tenant_keys)
 
 
 def _tenants(records: Sequence[Record], alone: tuple[int, ...]) -> npt.NDArray[np.int64]:

@@ -255,7 +255,9 @@ class CollectionInfo:
 
     __slots__ = ("_clock", "_describer", "_held", "_metrics", "is_asked")
 
-    def __init__(self, adapter: object, metrics: Metrics, clock: Clock, held: Expiring[Description]) -> None:
+    def __init__(
+        self, adapter: object, metrics: Metrics, clock: Clock, held: Expiring[tuple[str, str], Description]
+    ) -> None:
         self._describer = adapter if isinstance(adapter, DescribesCollections) else None
         self.is_asked = self._describer is not None
         self._metrics = metrics

@@ -26,12 +26,11 @@ from vecsieve.adapters.contract import (
 
 from ..selection.paged import BLOCK
 from ..selection.policy import Short
-from ..selection.single import decides_a_page
 from ..selection.values import Selection
 from ..telemetry.labels import CollapsedIn, MemoryRecall
 from ..telemetry.tracing import Stopwatch
-from .collections.learned import Lru, key_of
-from .collections.texts import NO_TEXT_NEEDS, TextNeeds
+from .collections.learned import Lru
+from .collections.texts import TextPlan
 from .governor import Grant
 from .memory.fetches import VectorFetches
 from .memory.shelves import Asked, Decided, Remembered, Repeat
@@ -261,32 +260,26 @@ def needs_of(
     *,
     known: object | None = None,
     bounds: Bounds = UNBOUNDED,
-    texts: TextNeeds = NO_TEXT_NEEDS,
+    texts: TextPlan | None = None,
     vectors: bool = True,
 ) -> Needs:
     """What the adapter must fetch for this policy. ``hint``: the vector by which earlier replies were compared. ``known``, ``bounds``:
     as in Needs. ``texts``: what is needed to find them. ``vectors``: whether any are.
     """
-    must, may = policy.keys
+    keys, tenants = policy.keys, len(policy.tenant_keys)
     return Needs(
         vector_name=policy.vector,
         vector_hint=hint,
         vectors=vectors,
         query=vectors,
         lookups=policy.fetch.lookups,
-        payload_fields=must,
-        optional_fields=may,
-        seen_fields=tuple([key for key in texts.seen if key in may]),
-        whole=texts.whole,
+        payload_fields=policy.tenant_keys,
+        optional_fields=keys[tenants:],
+        seen_fields=() if texts is None else tuple([key for key in texts.seen if key in keys]),
+        whole=texts is not None and texts.whole,
         known=known,
         bounds=bounds,
     )
-
-
-def decides_by_rank(policy: ResolvedPolicy) -> bool:
-    """Whether a page depends on its candidates up to the last result alone, so that a smaller pool gives the same page."""
-    is_named = policy.fetch.exact is not None or policy.tells_collapsed is not CollapsedIn.OFF
-    return policy.is_by_texts and not (policy.is_surrounded or is_named) and decides_a_page(policy.selection)
 
 
 def plan(call: SearchCall, policy: ResolvedPolicy, cap: int | None) -> Plan | None:
@@ -335,7 +328,7 @@ class Depths:
 
     The last RECENT calls are remembered. A wrong value costs a request or some bytes, never a result: a page is chosen from the planned
     pool if that is enough, and from the deeper one as if the pool had grown to it. A pool smaller than planned is enough only if it decides the
-    whole page (``decides_by_rank``).
+    whole page (``ResolvedPolicy.is_by_rank``).
     """
 
     __slots__ = ("_held",)
@@ -368,7 +361,7 @@ class Depths:
         is_by_texts: bool = False,
     ) -> tuple[int, ...]:
         """Candidates to request at once per search, at most ``room`` together; () for the plan. ``is_by_texts``: whether texts alone decide."""
-        may_be_less = is_by_texts and decides_by_rank(policy)
+        may_be_less = is_by_texts and policy.is_by_rank
         sizes: list[int | None] = []
         for search, size in zip(call.searches, plan, strict=True):
             wanted = self.of(call.operation, policy, search.offset + search.top_k)
@@ -408,7 +401,7 @@ def _recent() -> deque[Reach]:
 
 def _key(operation: Operation, policy: ResolvedPolicy) -> Hashable:
     """Searches that demote results need other pools than searches that do not."""
-    return (*key_of(operation), policy.demotes)
+    return (operation.collection, policy.demotes)
 
 
 def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
@@ -434,7 +427,7 @@ def _reaches(attempt: Attempt, cap: int | None) -> Iterator[Reach]:
         if planned is None:
             yield Reach(window, 0, is_deeper=False)
         elif max(size, depth) <= planned:
-            is_by_rank = attempt.is_by_texts and decides_by_rank(attempt.policy)
+            is_by_rank = attempt.is_by_texts and attempt.policy.is_by_rank
             least = window if not is_by_rank else planned if selection.framed else depth
             yield Reach(window, max(least - window, 0), is_deeper=False)
         else:

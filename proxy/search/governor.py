@@ -78,6 +78,7 @@ class Grant:
         "_is_raced",
         "_is_reserved",
         "_options",
+        "_pace",
         "_room",
         "_timeout",
         "candidate_bytes",
@@ -104,6 +105,7 @@ class Grant:
     ) -> None:
         """``timeout_seconds``: the client's; None if unknown."""
         self._governor, self._dialect, self._timeout = governor, dialect, timeout_seconds
+        self._pace = governor.attempt_timeout.of(operation)
         self.operation, self.searches = operation, searches
         self._room: Hold | None = None
         self._options: tuple[Sizes, ...] = ()
@@ -142,7 +144,7 @@ class Grant:
     def race(self, original: Callable[[AttemptKind, Gate], Awaitable[A]]) -> Race[A] | None:
         """The race of this search and its original; None if it may be slower than its original, and there is no room for both."""
         governor = self._governor
-        if governor.attempt_timeout.is_doubtful(self.operation):
+        if self._pace.is_doubtful:
             self._is_reserved = governor.own.reserve(self.operation, self.searches)
             if not self._is_reserved:
                 governor.breaker.abandoned()
@@ -157,9 +159,7 @@ class Grant:
 
     def times(self) -> tuple[float, float]:
         """After how many seconds the original is sent as well if the budget allows, and after how many in any case."""
-        learned = self._governor.attempt_timeout
-        last = learned.attempt_seconds(self.operation, self._timeout)
-        return learned.hedge_seconds(self.operation, self._timeout), last
+        return self._pace.times(self._timeout)
 
     def _may_hedge(self, *, is_last: bool) -> bool:
         """Whether to send the original now. At the last moment it is sent regardless of the budget."""
@@ -167,7 +167,7 @@ class Grant:
         if self.has_pool:
             return False  # a pool to answer from exists
         if not self._is_late:
-            governor.attempt_timeout.was_late(self.operation, is_late=True)
+            self._pace.late.append(True)
             self._is_late = True
         if self._is_reserved or is_last:
             self._give_back()
@@ -203,7 +203,7 @@ class Grant:
             governor.metrics.upstream_done(AttemptKind.OVERFETCH, governor.clock() - started)
         now = governor.clock()
         self._timely(now - started)
-        self.deadline = max(self.deadline, now + governor.attempt_timeout.hedge_times.hedge_least)
+        self.deadline = max(self.deadline, now + self._pace.bounds.hedge_least)
         self.received(len(fetched))
         governor.breaker.succeeded()
         if self._dialect.is_quota_in_success(fetched):
@@ -215,19 +215,17 @@ class Grant:
         """The timeout of the next widened request. The first one, and those sent beside it, race against the original; later ones get what
         is left of the time that the first would have had alone.
         """
-        learned = self._governor.attempt_timeout
         if not self.has_sent:
-            self.deadline = now + learned.attempt_seconds(self.operation, self._timeout)
+            self.deadline = now + self._pace.times(self._timeout)[1]
         if self._is_raced and not self.has_pool:
-            return learned.longest_seconds(self._timeout)
-        return max(learned.hedge_times.hedge_least, self.deadline - now)
+            return self._pace.most_seconds(self._timeout)
+        return max(self._pace.bounds.hedge_least, self.deadline - now)
 
     def _timely(self, seconds: float) -> None:
         """A widened request was answered in time."""
-        learned = self._governor.attempt_timeout
-        learned.answered(self.operation, seconds)
+        self._pace.answered(seconds)
         if not (self.has_pool or self._is_late):
-            learned.was_late(self.operation, is_late=False)
+            self._pace.late.append(False)
         self._give_back()
 
     def received(self, size: int) -> None:
@@ -308,7 +306,7 @@ class Grant:
 
     def gave_up(self, seconds: float) -> None:
         """The client disconnected without an answer."""
-        self._governor.attempt_timeout.gave_up(self.operation, seconds)
+        self._pace.gave_up(seconds)
 
     def spent(self, sent_bytes: int) -> None:
         """``sent_bytes``: of the answer that the client gets."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
@@ -161,115 +162,91 @@ HEDGE_TIMES = HedgeTimes()
 
 
 @dataclass(slots=True)
-class _Pace:
-    """``slow``: the 95th percentile of ``widened``; None until it is computed."""
-
-    widened: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-    slow: float | None = None
-    plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-    late: deque[bool] = field(default_factory=lambda: deque(maxlen=LATE_SAMPLES))
-    gave_up_seconds: float | None = None
-    gave_up_at: float = 0.0
-
-
-class AttemptTimeout:
-    """Learns per collection how long searches take, and when to hedge them. At most ``entries`` collections.
+class Pace:
+    """How long the searches of one collection take, and when to hedge them.
 
     A direct call takes d seconds; with the original sent after h seconds the client waits at most h + d. So h is small
     while the client's timeout is unknown, and at most a quarter of it when known.
     """
 
-    __slots__ = ("_clock", "_held", "_longest_seconds", "hedge_times")
+    bounds: HedgeTimes
+    longest_seconds: float  # of a widened request
+    clock: Clock
+    widened: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))  # seconds of widened requests
+    slow: float | None = None  # their 95th percentile; None until it is computed
+    plain: deque[float] = field(
+        default_factory=lambda: deque(maxlen=SAMPLES)
+    )  # until the head of the answer to a client's own
+    late: deque[bool] = field(default_factory=lambda: deque(maxlen=LATE_SAMPLES))  # under way when a hedge was due
+    gave_up_seconds: float | None = None  # after which a client disconnected without an answer
+    gave_up_at: float = 0.0
+
+    def answered(self, seconds: float) -> None:
+        """A widened request was answered."""
+        self.widened.append(seconds)
+        self.slow = None
+
+    def gave_up(self, seconds: float) -> None:
+        """A client disconnected without an answer: probably its timeout."""
+        if seconds >= GAVE_UP_LEAST_SECONDS:
+            self.gave_up_seconds, self.gave_up_at = seconds, self.clock()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether to widen only with room for a hedge: nothing is known yet, or widened requests were late in cases where the client's own
+        would not have been.
+        """
+        if not self.late:
+            return True
+        if 2 * sum(self.late) < len(self.late):
+            return False
+        return (
+            not self.widened or not self.plain or _middle(self.widened) > _middle(self.plain) + self.bounds.hedge_least
+        )
+
+    def times(self, client_timeout_seconds: float | None) -> tuple[float, float]:
+        """After how long the client's own search is sent as well, and after how long regardless of the budget: min(half the client's timeout,
+        max(1 s, 4 × p95), the longest); half the longest while nothing is known.
+        """
+        limit = client_timeout_seconds
+        if limit is None and self.gave_up_seconds is not None and self.clock() < self.gave_up_at + GAVE_UP_SECONDS:
+            limit = self.gave_up_seconds  # as clients of this collection have shown
+        if self.slow is None and self.widened:
+            self.slow = _p95(self.widened)
+        last, usual, most = self.longest_seconds / 2, self.bounds.hedge_most, self.bounds.hedge_most
+        if self.slow is not None:
+            last = max(self.bounds.attempt_least, TIMES_P95 * self.slow)
+            usual = HEDGE_TIMES_P95 * self.slow
+        last = min(last, self.longest_seconds)
+        if limit is not None:
+            last, most = min(last, limit / 2), limit / 4
+        first = min(max(usual, self.bounds.hedge_least), most, last)
+        if limit is not None and self.plain:
+            first = min(first, max(0.0, limit - 1.5 * _p95(self.plain)))
+        return first, last
+
+    def most_seconds(self, client_timeout_seconds: float | None) -> float:
+        """After how long a widened request is useless."""
+        limit = client_timeout_seconds
+        return self.longest_seconds if limit is None else min(self.longest_seconds, limit)
+
+
+class AttemptTimeout:
+    """The paces of at most ``entries`` collections. ``longest_seconds``: of a widened request."""
+
+    __slots__ = ("_held", "_new")
 
     def __init__(
         self, *, longest_seconds: float, clock: Clock, hedge_times: HedgeTimes = HEDGE_TIMES, entries: int = ENTRIES
     ) -> None:
-        self.hedge_times = hedge_times
-        self._longest_seconds = longest_seconds
-        self._clock = clock
-        self._held = Lru[str, _Pace](entries)
+        self._new = partial(Pace, hedge_times, longest_seconds, clock)
+        self._held = Lru[str, Pace](entries)
 
-    def answered(self, operation: Operation, seconds: float) -> None:
-        """A widened request was answered."""
-        pace = self._of(operation)
-        pace.widened.append(seconds)
-        pace.slow = None
-
-    def answered_plainly(self, operation: Operation, seconds: float) -> None:
-        """The head of the answer to a client's own request arrived."""
-        self._of(operation).plain.append(seconds)
-
-    def was_late(self, operation: Operation, *, is_late: bool) -> None:
-        """Whether a widened request was still under way when a hedge was due."""
-        self._of(operation).late.append(is_late)
-
-    def gave_up(self, operation: Operation, seconds: float) -> None:
-        """A client disconnected without an answer: probably its timeout."""
-        if seconds >= GAVE_UP_LEAST_SECONDS:
-            pace = self._of(operation)
-            pace.gave_up_seconds, pace.gave_up_at = seconds, self._clock()
-
-    def is_doubtful(self, operation: Operation) -> bool:
-        """Whether to widen only with room for a hedge: nothing is known yet, or widened requests were late in cases where the client's own
-        would not have been.
-        """
-        pace = self._of(operation)
-        if not pace.late:
-            return True
-        if 2 * sum(pace.late) < len(pace.late):
-            return False
-        return (
-            not pace.widened
-            or not pace.plain
-            or _middle(pace.widened) > _middle(pace.plain) + self.hedge_times.hedge_least
-        )
-
-    def hedge_seconds(self, operation: Operation, client_timeout_seconds: float | None) -> float:
-        """After how long the client's own search is sent as well."""
-        pace = self._of(operation)
-        limit = self._timeout(pace, client_timeout_seconds)
-        usual = HEDGE_TIMES_P95 * _slow(pace) if pace.widened else self.hedge_times.hedge_most
-        most = self.hedge_times.hedge_most if limit is None else limit / 4
-        seconds = min(max(usual, self.hedge_times.hedge_least), most, self._attempt_seconds(pace, limit))
-        if limit is not None and pace.plain:
-            seconds = min(seconds, max(0.0, limit - 1.5 * _p95(pace.plain)))
-        return seconds
-
-    def attempt_seconds(self, operation: Operation, client_timeout_seconds: float | None) -> float:
-        """After how long it is sent regardless of the budget: min(half the client's timeout, max(1 s, 4 × p95), the longest); half the
-        longest while nothing is known.
-        """
-        pace = self._of(operation)
-        return self._attempt_seconds(pace, self._timeout(pace, client_timeout_seconds))
-
-    def _attempt_seconds(self, pace: _Pace, limit: float | None) -> float:
-        """``limit``: the client's timeout, None when unknown."""
-        longest = self._longest_seconds
-        usual = max(self.hedge_times.attempt_least, TIMES_P95 * _slow(pace)) if pace.widened else longest / 2
-        return min(longest, usual) if limit is None else min(longest, usual, limit / 2)
-
-    def longest_seconds(self, client_timeout_seconds: float | None) -> float:
-        """After how long a widened request is useless."""
-        limit = client_timeout_seconds
-        return self._longest_seconds if limit is None else min(self._longest_seconds, limit)
+    def of(self, operation: Operation) -> Pace:
+        return self._held.use(operation.collection, self._new)
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def _timeout(self, pace: _Pace, said: float | None) -> float | None:
-        """The client's timeout, as it states or as clients of this collection have shown; None when unknown."""
-        if said is None and pace.gave_up_seconds is not None and self._clock() < pace.gave_up_at + GAVE_UP_SECONDS:
-            return pace.gave_up_seconds
-        return said
-
-    def _of(self, operation: Operation) -> _Pace:
-        return self._held.use(operation.collection, _Pace)
-
-
-def _slow(pace: _Pace) -> float:
-    if pace.slow is None:
-        pace.slow = _p95(pace.widened)
-    return pace.slow
 
 
 def _p95(samples: Sequence[float]) -> float:

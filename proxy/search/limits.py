@@ -15,7 +15,7 @@ from vecsieve.adapters.contract import Operation
 
 from ..telemetry.labels import BreakerState
 from ..telemetry.tracing import Clock
-from .collections.learned import LEARNED_ENTRIES, Expiring, key_of
+from .collections.learned import LEARNED_ENTRIES, Expiring
 
 # The minimum of three turns, as CoDel (RFC 8289) takes the minimum delay of an interval: one large decode is no standing queue.
 TURNS = 3
@@ -132,7 +132,7 @@ class HeldBytes:
         self.reply_bytes = reply_bytes
         self._changed = changed
         self._total = 0
-        self._per_candidate = Expiring[int](entries=LEARNED_ENTRIES, clock=clock)
+        self._per_candidate = Expiring[str, int](entries=LEARNED_ENTRIES, clock=clock)
 
     @property
     def total(self) -> int:
@@ -143,7 +143,7 @@ class HeldBytes:
 
         ``vector_bytes``: of the query vector; None where the request carries none.
         """
-        known = self._per_candidate.get(key_of(operation))
+        known = self._per_candidate.get(operation.collection)
         if known is not None:
             return known
         return CANDIDATE_BYTES if vector_bytes is None else vector_bytes + PAYLOAD_BYTES
@@ -157,7 +157,7 @@ class HeldBytes:
         """Record the size of a reply with this many candidates."""
         candidates = sum(size for size in sizes if size is not None)
         if candidates and reply_bytes:
-            self._per_candidate.put(key_of(operation), -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
+            self._per_candidate.put(operation.collection, -(-reply_bytes // candidates), seconds=LEARNED_SECONDS)
 
     def has_room(self, more: int, *, beside: int) -> bool:
         """Whether ``more`` bytes may be held. A single search is always allowed; otherwise a bound below the size of one reply would end

@@ -42,6 +42,7 @@ from ..selection.policy import (
     Tier,
     When,
 )
+from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
@@ -88,6 +89,11 @@ class Fields:
         object.__setattr__(self, "are_texts", not (self.guesses or others or self.budget))
 
 
+def keys_of(tenant_keys: tuple[str, ...], fields: Fields) -> tuple[str, ...]:
+    """The top-level payload keys of a pool's fields: those of the tenant first."""
+    return (*tenant_keys, *[key for key in fields.heads if key not in tenant_keys])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
     """How many candidates to ask for. ``exact``: the number a client named for this request, else None.
@@ -130,8 +136,10 @@ class ResolvedPolicy:
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
     whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
-    vector is needed. ``keys``: the top-level payload keys that the adapter must fetch, and those that it may fetch; a pool's fields are both, in
-    this order.
+    vector is needed; ``is_by_rank``: and a page depends on its candidates up to the last result alone, so that a smaller pool gives the same page.
+    ``demotes``: whether results that were shown before are placed behind new ones. ``reads_texts``: whether texts decide about copies, or their
+    lengths about which of them stays. ``keys``: the top-level payload keys that it reads: those of the
+    tenant, which the adapter must fetch, then those that it may fetch; a pool's fields are these. ``text_places``: among them, those of texts.
     """
 
     mode: Mode
@@ -154,17 +162,30 @@ class ResolvedPolicy:
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
     is_by_texts: bool = field(init=False)
-    keys: tuple[tuple[str, ...], tuple[str, ...]] = field(init=False)
+    is_by_rank: bool = field(init=False)
+    demotes: bool = field(init=False)
+    reads_texts: bool = field(init=False)
+    keys: tuple[str, ...] = field(init=False)
+    text_places: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
+        chosen = self.selection
+        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
+        reads_texts = chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
+        object.__setattr__(self, "reads_texts", reads_texts)
+        object.__setattr__(self, "demotes", self.is_across or self.session.key is not None)
         fields = self._needed_fields()
         object.__setattr__(self, "fields", fields)
-        object.__setattr__(
-            self, "keys", (self.tenant_keys, tuple(key for key in fields.heads if key not in self.tenant_keys))
-        )
+        object.__setattr__(self, "keys", keys_of(self.tenant_keys, fields))
+        heads = {path.split(".", 1)[0] for path in fields.text}
+        places = tuple([place for place, key in enumerate(self.keys) if key in heads])
+        object.__setattr__(self, "text_places", places)
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
-        object.__setattr__(self, "is_by_texts", self.selection.is_by_texts and not self.per_retriever)
+        object.__setattr__(self, "is_by_texts", chosen.is_by_texts and not self.per_retriever)
+        is_named = self.fetch.exact is not None or self.tells_collapsed is not CollapsedIn.OFF
+        is_by_rank = self.is_by_texts and not (self.is_surrounded or is_named) and decides_a_page(chosen)
+        object.__setattr__(self, "is_by_rank", is_by_rank)
 
     def with_texts(self, paths: tuple[str, ...]) -> ResolvedPolicy:
         """The policy for a collection whose texts are at these paths, where they are at none of a setting; () for none."""
@@ -176,21 +197,9 @@ class ResolvedPolicy:
         return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
-    def reads_texts(self) -> bool:
-        """Whether texts decide about copies, or their lengths about which of them stays."""
-        chosen = self.selection
-        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
-        return chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
-
-    @property
     def is_settled(self) -> bool:
         """Whether it is known where the texts are."""
         return not self.fields.guesses
-
-    @property
-    def demotes(self) -> bool:
-        """Whether results that were shown before are placed behind new ones."""
-        return self.is_across or self.session.key is not None
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -131,28 +132,32 @@ _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FIL
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
 
 
-def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True) -> Figures:
-    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing."""
+def figures(
+    search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True, is_diversified: bool = True
+) -> Figures:
+    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing. ``is_diversified``: whether MMR or
+    another diversifier chose.
+    """
     fates, keep = selection.fates.tolist(), selection.keep.tolist()
+    size, scores = len(fates), pool.scores.tolist()
+    page = selection.labels[search.offset : search.offset + search.top_k].tolist()
     return Figures(
-        candidates=pool.size,
+        candidates=size,
         clusters=selection.distinct,
         returned=len(keep),
-        repeats=_repeats(search, selection),
+        repeats=len(page) - len(set(page)),
         collapsed=fates.count(_COLLAPSED),
         collapsed_by=_collapsed_by(fates, selection),
         capped=fates.count(_CAPPED),
         over_budget=fates.count(_OVER_BUDGET),
         shown=fates.count(_SHOWN),
         filled=fates.count(_FILLED),
-        short=0
-        if search.pages or _OVER_BUDGET in fates or _SHOWN in fates
-        else min(search.top_k, pool.size) - len(keep),
+        short=0 if search.pages or _OVER_BUDGET in fates or _SHOWN in fates else min(search.top_k, size) - len(keep),
         unusable=pool.unusable if had_vectors else 0,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
-        mmr_swaps=0 if search.pages or not selection.acted else _swaps(keep, selection),
-        score_loss=_score_loss(search, pool, keep),
+        mmr_swaps=_swaps(keep, selection) if is_diversified and selection.acted and not search.pages else 0,
+        score_loss=_score_loss(scores[search.offset : search.offset + len(keep)], [scores[row] for row in keep]),
     )
 
 
@@ -161,9 +166,12 @@ def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     if attempt.decided is not None:
         return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
-    had_vectors = attempt.call.needs.vectors
-    return tuple(figures(search, pool, selection, had_vectors=had_vectors) for search, pool, selection in searches)
+    made = partial(
+        figures,
+        had_vectors=attempt.call.needs.vectors,
+        is_diversified=attempt.policy.selection.diversifier is not None,
+    )
+    return tuple(map(made, attempt.call.searches, attempt.reply.pools, attempt.selections))
 
 
 def report_of(
@@ -205,11 +213,6 @@ def _tells_in_header(attempt: Attempt) -> bool:
     return attempt.policy.tells_collapsed is not CollapsedIn.OFF and not attempt.is_noted
 
 
-def _repeats(search: Search, selection: Selection) -> int:
-    own = selection.labels[search.offset : search.offset + search.top_k].tolist()
-    return len(own) - len(set(own))
-
-
 def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collapse, int], ...]:
     if _COLLAPSED not in fates:
         return ()
@@ -231,16 +234,11 @@ def _swaps(keep: list[int], selection: Selection) -> int:
     return len([row for row in chosen if row > last])
 
 
-def _score_loss(search: Search, pool: Pool, keep: list[int]) -> float:
-    """Absolute, because only the backend knows whether a lower or higher score is better."""
-    own = _mean(pool.scores[search.offset : search.offset + len(keep)].tolist())
-    kept = _mean(pool.scores[keep].tolist())
-    loss = abs(own - kept) / abs(own) if own else 0.0
+def _score_loss(backend: list[float], kept: list[float]) -> float:
+    """Absolute, because only the backend knows whether a lower or higher score is better. Of the means of both pages."""
+    usual = sum(backend) / len(backend) if backend else 0.0
+    loss = abs(usual - sum(kept) / len(kept)) / abs(usual) if usual and kept else 0.0
     return loss if math.isfinite(loss) else 0.0
-
-
-def _mean(scores: list[float]) -> float:
-    return sum(scores) / len(scores) if scores else 0.0
 
 
 def divergences(attempt: Attempt) -> list[Divergence]:

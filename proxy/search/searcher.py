@@ -35,7 +35,7 @@ from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, candidates_of, records_of
 from .collections.profiles import Scaling
-from .collections.texts import CollectionTexts, heads, read_pools, with_fields
+from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
@@ -429,16 +429,19 @@ def _judged(reply: Reply, planned: Plan) -> Reply:
 
 def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
     """Whether a result of a search that was widened has no text where the policy looks for it."""
-    paths = heads(attempt.policy.fields.text)
-    must, may = attempt.policy.keys
-    places = [place for place, key in enumerate((*must, *may)) if key in paths]
-    pools = [pool for pool, size in zip(reply.pools, attempt.plan, strict=True) if size is not None]
-    if any(pool.size and not pool.fields for pool in pools):
-        return True
-    columns = [[row[place] for pool in pools for row in pool.fields] for place in places]
-    if len(columns) == 1:
-        return None in columns[0] or b"null" in columns[0]
-    return not all(any(value is not None and value != b"null" for value in row) for row in zip(*columns, strict=True))
+    places = attempt.policy.text_places
+    for pool, size in zip(reply.pools, attempt.plan, strict=True):
+        if size is None or not len(pool.scores):
+            continue
+        if not pool.fields:
+            return True
+        for row in pool.fields:
+            for place in places:
+                if row[place] is not None and row[place] != b"null":
+                    break
+            else:
+                return True
+    return False
 
 
 def _is_blind(attempt: Attempt) -> bool:

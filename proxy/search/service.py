@@ -230,7 +230,7 @@ class SearchService:
         return answer
 
     def original_answered(self, operation: Operation, status: int, body: bytes = b"", *, seconds: float) -> None:
-        self._governor.attempt_timeout.answered_plainly(operation, seconds)
+        self._governor.attempt_timeout.of(operation).plain.append(seconds)
         self.status_received(operation.collection, status, body)
 
     def status_received(self, collection: str, status: int, body: bytes = b"") -> None:
@@ -255,19 +255,18 @@ class SearchService:
         """Parse the request and plan its pools, or return why the search is bypassed. ``known``: as ``Needs.known``."""
         services, governor, operation = self._services, self._governor, exchange.operation
         collection, texts = named_in(self._adapter, operation, exchange.plain), services.texts
-        policy = texts.applied(exchange.policy, collection)
+        texted = texts.plan(exchange.policy, collection)
+        policy, is_by_texts = texted.policy, texted.is_by_texts
         watch = Stopwatch(services.clock, keeps_marks=services.keeps_marks)
-        hint, seen = governor.learned.hint(operation), texts.needs(policy, collection)
-        is_look, is_by_texts = texts.is_look(policy, collection), texts.decide(policy, collection)
-        vectors = is_look or not is_by_texts
-        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=seen, vectors=vectors)
+        hint, vectors = governor.learned.hint(operation), texted.is_look or not is_by_texts
+        needs = needs_of(policy, hint, known=known, bounds=services.bounds, texts=texted, vectors=vectors)
         grant = Grant(governor, self._dialect, operation, timeout_seconds=exchange.client_timeout_seconds)
         try:
             read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
             whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
             lean, repeat, recall = None, None, self._searcher.recall
             if recall is not None and not (policy.is_surrounded or is_by_texts):
-                settled = policy.is_settled and not is_look
+                settled = policy.is_settled and not texted.is_look
                 lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
             if lean is not None and repeat is not None:
                 reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
@@ -292,7 +291,7 @@ class SearchService:
             collection=collection,
             spare=whole if lean is not None or not vectors else None,
             is_by_texts=is_by_texts,
-            is_look=is_look,
+            is_look=texted.is_look,
             repeat=repeat,
             policy=policy,
             plan=planned,
@@ -301,7 +300,7 @@ class SearchService:
             enough=enough,
         )
         if not enough:
-            is_settled = is_by_texts and not is_look
+            is_settled = is_by_texts and not texted.is_look
             attempt.first = services.depths.first(
                 call, planned, policy, cap=cap, room=governor.room(each), is_by_texts=is_settled
             )

@@ -47,6 +47,9 @@ class Metadata:
     citations: npt.NDArray[np.int64] | None = None
 
 
+_PER_CANDIDATE = ("vectors", "tenants", "squares", "text_lengths")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """One pool, in backend order.
@@ -71,17 +74,11 @@ class Candidates:
         n = len(self.scores)
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32:
             raise ValueError(f"vectors: saw {self.vectors.dtype} {self.vectors.shape}, wanted float32 (n, d)")
-        known = self.metadata
-        per_candidate: tuple[tuple[str, Sized | None], ...] = (
-            ("vectors", self.vectors),
-            ("tenants", self.tenants),
-            ("squares", self.squares),
-            ("text_lengths", self.text_lengths),
-            *((name, getattr(known, name)) for name in Metadata.__slots__),
-        )
-        for name, rows in per_candidate:
-            if rows is not None and len(rows) != n:
-                raise ValueError(f"{name}: saw {len(rows)} rows, wanted one for each of the {n} scores")
+        for owner, names in ((self, _PER_CANDIDATE), (self.metadata, Metadata.__slots__)):
+            for name in names:
+                rows: Sized | None = getattr(owner, name)
+                if rows is not None and len(rows) != n:
+                    raise ValueError(f"{name}: saw {len(rows)} rows, wanted one for each of the {n} scores")
 
     @property
     def size(self) -> int:

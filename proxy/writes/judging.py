@@ -22,9 +22,10 @@ from vecsieve.adapters.contract import Pool
 from vecsieve.adapters.writes import Neighbours, NewPoints, Tenant
 from vecsieve.config.policy import WriteSettings
 
-from ..search.candidates import Record, asked_for, records_of
+from ..search.candidates import Record, records_of
 from ..search.collections.paths import read_pool
 from ..search.policy import Fields, ResolvedPolicy
+from ..search.policy import keys_of as payload_keys
 from ..selection.distances import EQUAL
 from ..selection.geometry import Rows, across, rows_of
 from ..selection.values import Link, Steps
@@ -290,8 +291,7 @@ def tenant_of(keys: Sequence[str], fields: Sequence[bytes | None]) -> Tenant | N
 
 def keys_of(policy: ResolvedPolicy) -> tuple[str, ...]:
     """What is read of each payload: the tenant's keys first, the note last."""
-    must, may = asked_for(policy.tenant_keys, fields_of(policy))
-    return (*must, *may, NOTE)
+    return (*payload_keys(policy.tenant_keys, fields_of(policy)), NOTE)
 
 
 def fields_of(policy: ResolvedPolicy) -> Fields:

@@ -23,10 +23,10 @@ from bench.report import Section, judged_most
 from bench.rounds import FULL, Effort
 from vecsieve.adapters.contract import Pool
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.candidates import asked_for, records_of
+from vecsieve.proxy.search.candidates import records_of
 from vecsieve.proxy.search.memory.points import READ_BYTES, FeatureMemory
 from vecsieve.proxy.search.memory.shelves import Key, Points, Recalled
-from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.policy import Policies, keys_of
 
 DIMENSIONS, CHARACTERS, PAGE = 384, 500, 50
 COUNT, QUICK_COUNT = 1_000_000, 50_000
@@ -52,7 +52,7 @@ def bench_large_memory(effort: Effort) -> Iterator[Section]:
 def learned(count: int) -> dict[str, float]:
     """Learn so many points, and recall some of them."""
     fields = Policies(Settings()).resolve("qdrant", "c").fields
-    keys = [key for names in asked_for((), fields) for key in names]
+    keys = keys_of((), fields)
     words, draw = " ".join(drawn(SOURCE_WORDS, seed=5)), np.random.default_rng(5)
     memory = FeatureMemory(ROOM_BYTES * count + READ_BYTES, ttl_seconds=3600.0, clock=time.monotonic)
     key = Key(b"", "", DIMENSIONS, fields)

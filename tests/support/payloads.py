@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vecsieve.adapters.contract import Allowance, Pool, Search
-from vecsieve.proxy.search.candidates import asked_for, candidates_of, records_of
-from vecsieve.proxy.search.policy import Fields
+from vecsieve.proxy.search.candidates import candidates_of, records_of
+from vecsieve.proxy.search.policy import Fields, keys_of
 from vecsieve.proxy.selection.values import Candidates
 
 SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, dtype=np.float32))
@@ -45,9 +45,8 @@ def candidates(
     payloads: Sequence[Mapping[str, Any]], looked_at: Fields, tenant_keys: tuple[str, ...] = ()
 ) -> Candidates:
     """What selection gets of candidates with these payloads."""
-    must, may = asked_for(tenant_keys, looked_at)
+    keys = keys_of(tenant_keys, looked_at)
     rows = [
-        tuple(json.dumps(payload[key]).encode() if key in payload else None for key in (*must, *may))
-        for payload in payloads
+        tuple(json.dumps(payload[key]).encode() if key in payload else None for key in keys) for payload in payloads
     ]
     return from_pool(raw_pool(rows), SEARCH, tenant_keys=tenant_keys, fields=looked_at)

@@ -63,16 +63,16 @@ class Lru(OrderedDict[K, V]):
             self.popitem(last=False)
 
 
-class Expiring(Generic[V]):
+class Expiring(Generic[K, V]):
     """At most ``entries`` values, each with its own lifetime; the least recently used is dropped first."""
 
     __slots__ = ("_clock", "_held")
 
     def __init__(self, *, entries: int, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._held = Lru[tuple[str, str], tuple[V, float, float]](entries)  # each value with its expiry and its start
+        self._held = Lru[K, tuple[V, float, float]](entries)  # each value with its expiry and its start
 
-    def get(self, key: tuple[str, str]) -> V | None:
+    def get(self, key: K) -> V | None:
         held = self._held.get(key)
         if held is None:
             return None
@@ -83,11 +83,11 @@ class Expiring(Generic[V]):
         self._held.move_to_end(key)
         return value
 
-    def put(self, key: tuple[str, str], value: V, *, seconds: float) -> None:
+    def put(self, key: K, value: V, *, seconds: float) -> None:
         now = self._clock()
         self._held.hold(key, (value, now + seconds, now))
 
-    def drop(self, is_wrong: Callable[[tuple[str, str]], bool], *, older_seconds: float = 0.0) -> None:
+    def drop(self, is_wrong: Callable[[K], bool], *, older_seconds: float = 0.0) -> None:
         """Drop the entries whose key satisfies ``is_wrong``, except those set less than ``older_seconds`` ago."""
         until = self._clock() - older_seconds
         for key in [key for key, (_, _, since) in self._held.items() if since <= until and is_wrong(key)]:
@@ -101,25 +101,25 @@ class Learned:
     __slots__ = ("_caps", "_hints", "descriptions")
 
     def __init__(self, clock: Callable[[], float], *, entries: int = LEARNED_ENTRIES) -> None:
-        self._caps = Expiring[int](entries=entries, clock=clock)
-        self._hints = Expiring[str](entries=entries, clock=clock)
+        self._caps = Expiring[str, int](entries=entries, clock=clock)
+        self._hints = Expiring[str, str](entries=entries, clock=clock)
         # Descriptions by collection name and description request; see ``CollectionInfo``.
-        self.descriptions = Expiring[Description](entries=entries, clock=clock)
+        self.descriptions = Expiring[tuple[str, str], Description](entries=entries, clock=clock)
 
     def cap(self, operation: Operation) -> int | None:
         """The largest limit that upstream accepts; 0 when it refuses any limit above the client's; None when unknown."""
-        return self._caps.get(key_of(operation))
+        return self._caps.get(operation.collection)
 
     def refused(self, operation: Operation, limit: int | None) -> None:
         """Record that a widened request was refused. ``limit``: the largest that upstream named, None if it named none."""
         if limit is None:
-            self._caps.put(key_of(operation), NOTHING, seconds=REFUSED_SECONDS)
+            self._caps.put(operation.collection, NOTHING, seconds=REFUSED_SECONDS)
         else:
-            self._caps.put(key_of(operation), max(limit, NOTHING), seconds=LIMIT_SECONDS)
+            self._caps.put(operation.collection, max(limit, NOTHING), seconds=LIMIT_SECONDS)
 
     def hint(self, operation: Operation) -> str | None:
         """The vector that replies of this collection were compared by; None when unknown."""
-        return self._hints.get(key_of(operation))
+        return self._hints.get(operation.collection)
 
     def learn(self, operation: Operation, reply: Reply | None) -> None:
         """Learn by which vectors a reply was compared."""
@@ -128,17 +128,17 @@ class Learned:
                 self.compared(operation, pool.vector_name)
 
     def compared(self, operation: Operation, vector_name: str) -> None:
-        self._hints.put(key_of(operation), vector_name, seconds=HINT_SECONDS)
+        self._hints.put(operation.collection, vector_name, seconds=HINT_SECONDS)
 
     def forget(self, collection: str | None) -> None:
         """Forget this collection, or all for None."""
-        self._caps.drop(lambda key: is_of(collection, key[1]))
-        self._hints.drop(lambda key: is_of(collection, key[1]))
+        self._caps.drop(lambda key: is_of(collection, key))
+        self._hints.drop(lambda key: is_of(collection, key))
         self.descriptions.drop(lambda key: is_of(collection, key[0]))
 
     def contradicted(self, operation: Operation) -> None:
         """A reply contradicts what was learned about this collection's vectors and fields."""
-        self._hints.drop(lambda key: key == key_of(operation))
+        self._hints.drop(lambda key: key == operation.collection)
         self.descriptions.drop(lambda key: key[0] == operation.collection, older_seconds=FRESH_SECONDS)
 
     @property
@@ -150,10 +150,6 @@ class Learned:
 def is_of(collection: str | None, name: str) -> bool:
     """Whether an entry is about this collection or a part of it, such as a tenant; None: about any collection."""
     return collection is None or name == collection or name.startswith(f"{collection}/")
-
-
-def key_of(operation: Operation) -> tuple[str, str]:
-    return operation.backend, operation.collection
 
 
 def named_in(adapter: object, operation: Operation, body: bytes) -> str:

@@ -47,25 +47,26 @@ class TextsRow:
     keys: tuple[str, ...]
 
 
-class TextNeeds(NamedTuple):
-    """As in Needs: ``seen_fields``, ``whole``."""
+class TextPlan(NamedTuple):
+    """How the texts of one search are found."""
 
-    seen: tuple[str, ...] = ()
-    whole: bool = False
-
-
-NO_TEXT_NEEDS = TextNeeds()
+    policy: ResolvedPolicy  # with the texts of the collection, if they are known
+    seen: tuple[str, ...] = ()  # as in Needs: ``seen_fields``
+    whole: bool = False  # as in Needs
+    is_look: bool = False  # whether its pool is to show where texts are
+    is_by_texts: bool = False  # whether texts alone decide
 
 
 @dataclass(slots=True)
 class _Known:
-    """``readings``: the paths of the last pools. ``settled``: None while the pools decide alone. ``since``: pools since the last reading.
+    """``readings``: the paths of the last pools. ``settled``: None while the pools decide alone; ``seen``: their top-level keys. ``since``: pools since the last reading.
     ``wait``: pools until the next one. ``keys``: of payloads. ``looks``: whole payloads that were requested, less those that came. ``logged``: the
     standing that was logged. ``lacks``: whether a result had no text. ``applied``: the policy of the last search, and the same with these texts.
     """
 
     readings: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=WINDOW))
     settled: tuple[str, ...] | None = None
+    seen: tuple[str, ...] = ()
     since: int = 0
     wait: int = LOOK_EVERY
     lacks: bool = False
@@ -99,17 +100,20 @@ class CollectionTexts:
             known.applied = policy, policy.with_texts(known.settled)
         return known.applied[1]
 
-    def needs(self, policy: ResolvedPolicy, collection: str) -> TextNeeds:
-        """What the next search of this collection needs."""
-        known = self._held.get(collection) if policy.guesses else None
-        return NO_TEXT_NEEDS if known is None else TextNeeds(heads(known.settled or ()), _wants_whole(known))
-
-    def decide(self, policy: ResolvedPolicy, collection: str) -> bool:
-        """Whether texts alone decide about the pools of this collection."""
-        known = self._held.get(collection) if policy.is_by_texts and collection else None
-        if known is None:
-            return policy.is_by_texts and bool(collection) and bool(policy.text_fields) and not policy.guesses
-        return bool(known.settled if policy.guesses else policy.text_fields) and not known.lacks
+    def plan(self, policy: ResolvedPolicy, collection: str) -> TextPlan:
+        """What the next search of this collection needs. Counts it."""
+        known = self._held.get(collection)
+        seen: tuple[str, ...] = ()
+        whole = is_by_texts = False
+        if known is not None and policy.guesses:
+            seen, whole = known.seen, _wants_whole(known)
+        if policy.is_by_texts and collection:
+            if known is not None:
+                is_by_texts = bool(known.settled if policy.guesses else policy.text_fields) and not known.lacks
+            else:
+                is_by_texts = bool(policy.text_fields) and not policy.guesses
+        chosen, is_look = self.applied(policy, collection), self.is_look(policy, collection)
+        return TextPlan(chosen, seen, whole, is_look, is_by_texts)
 
     def is_look(self, policy: ResolvedPolicy, collection: str) -> bool:
         """Whether the next pool is to show where texts are. Counts it. It needs vectors: equal values under different vectors prove that a path is
@@ -140,11 +144,10 @@ class CollectionTexts:
         if collection:
             self._held.use(collection, _Known).looks += 1
 
-    def judged(
-        self, collection: str, policy: ResolvedPolicy, needs: Needs, reply: Reply
-    ) -> tuple[ResolvedPolicy, Reply]:
+    def judged(self, collection: str, plan: TextPlan, needs: Needs, reply: Reply) -> tuple[ResolvedPolicy, Reply]:
         """The policy with the texts of this collection, and the reply with the fields that it reads, after learning from it."""
-        if needs.values and self.is_look(policy, collection):
+        policy = plan.policy
+        if needs.values and plan.is_look:
             policy = policy.with_texts(self.learn(collection, read_pools(reply.pools, needs), is_look=needs.whole))
         return policy, with_fields(reply, needs, policy)
 
@@ -164,6 +167,7 @@ class CollectionTexts:
             known.settled, before = None, None
         known.readings.append(reading.paths)
         known.settled = _settled(known.readings)
+        known.seen = heads(known.settled or ())
         self._log(collection, known)
         self._changed(self.standings())
         if before is None or not reading.paths:
@@ -251,8 +255,7 @@ def read_pools(pools: Sequence[Pool], needs: Needs) -> Reading:
 
 def with_fields(reply: Reply, needs: Needs, policy: ResolvedPolicy) -> Reply:
     """The reply whose pools have the fields that the policy reads; those that the ``needs`` lack are read from their payloads."""
-    must, may = policy.keys
-    had, wanted = fields_of(needs), (*must, *may)
+    had, wanted = fields_of(needs), policy.keys
     if had == wanted or not needs.values:
         return reply
     return replace(reply, pools=tuple([_with_fields(pool, had, wanted) for pool in reply.pools]))

@@ -53,8 +53,7 @@ def cut(selection: Selection, count: int) -> Selection:
 
 def costs(pool: Pool, selection: Selection, policy: ResolvedPolicy, budget: TextBudget) -> Iterator[int]:
     """The tokens of each result's text, in answer order; 0 for a result without a text."""
-    must, may = policy.keys
-    columns = Columns((*must, *may), pool.fields).present(budget.paths or policy.text_paths) if pool.fields else []
+    columns = Columns(policy.keys, pool.fields).present(budget.paths or policy.text_paths) if pool.fields else []
     for row in selection.keep.tolist():
         yield next((cost(raw, budget) for column in columns if (raw := column[row]) not in {None, b"null"}), 0)
 

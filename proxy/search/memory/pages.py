@@ -11,7 +11,7 @@ from ...selection.policy import Policy
 from ...selection.reading.memo import Memo
 from ...selection.values import Selection
 from ..collections.learned import Lru
-from ..fetch import Attempt, decides_by_rank
+from ..fetch import Attempt
 
 # Some six hundred pages, at sixteen candidates of a kilobyte.
 PAGES_BYTES = 12 << 20
@@ -23,7 +23,7 @@ PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ..
 
 def page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
     """On what a page depends that texts decide; None for one that depends on more. Searches of a batch share a budget of texts."""
-    if search.pages or len(attempt.plan) > 1 or not decides_by_rank(attempt.policy):
+    if search.pages or len(attempt.plan) > 1 or not attempt.policy.is_by_rank:
         return None
     return search.top_k, attempt.policy.selection, pool.fields, pool.alone
 

@@ -128,12 +128,12 @@ class Preload:
         operation = adapter.classify(RequestHead(method=question.method, path=question.target))
         assert operation is not None  # noqa: S101 - the adapter wrote the request
         texts = self._source.texts
-        policy = texts.applied(policy, collection)
-        needs = needs_of(policy, None, texts=texts.needs(policy, collection))
+        plan = texts.plan(policy, collection)
+        needs = needs_of(plan.policy, None, texts=plan)
         call = adapter.parse_request(operation, question.body, needs)
         widened = adapter.widen(call, (call.searches[0].top_k,))
         reply = await self._source.send(Question(method=question.method, target=question.target, body=widened))
-        policy, read = texts.judged(collection, policy, call.needs, adapter.parse_reply(call, reply))
+        policy, read = texts.judged(collection, plan, call.needs, adapter.parse_reply(call, reply))
         (pool,), (search,) = read.pools, call.searches
         if search.query is None or not pool.size or len(pool.versions) != pool.size or pool.unusable == pool.size:
             return

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.payloads import PATHS, SEARCH, candidates, fields, from_pool, raw_pool
 from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
-from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, asked_for, moment
-from vecsieve.proxy.search.policy import Fields
+from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, moment
+from vecsieve.proxy.search.policy import Fields, keys_of
 from vecsieve.proxy.selection.reading.text import UNREAD, Text, text_of
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
@@ -73,9 +73,9 @@ def test_without_tenant_keys_there_are_no_tenants() -> None:
     assert candidates([{"text": "a"}], TEXT).tenants is None
 
 
-def test_what_is_asked_for_is_the_tenant_keys_and_then_what_else_is_looked_at_once_each() -> None:
+def test_the_keys_are_the_tenants_and_then_what_else_is_read_once_each() -> None:
     looked_at = fields(text=("text", "m.text"), document=("doc", "m.doc"), source=("tenant",))
-    assert asked_for(("tenant",), looked_at) == (("tenant",), ("text", "m", "doc"))
+    assert keys_of(("tenant",), looked_at) == ("tenant", "text", "m", "doc")
 
 
 def test_a_tenant_key_may_also_be_the_source() -> None:
@@ -225,7 +225,7 @@ def test_any_payload_is_read_without_complaint(payloads: list[dict[str, Any]]) -
         st.tuples(
             *[
                 st.none() | st.binary(max_size=12) | st.sampled_from([b"{", b'"', b"-", b"1e999", b'{"doc":"\\ud800"}'])
-                for _ in asked_for((), EVERYTHING)[1]
+                for _ in keys_of((), EVERYTHING)
             ]
         ),
         max_size=4,

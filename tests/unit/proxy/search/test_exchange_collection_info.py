@@ -62,7 +62,7 @@ def knowing(clock: Time, adapter: Adapter | None = None) -> CollectionInfo:
         MilvusGrpc() if adapter is None else adapter,
         metrics,
         clock,
-        Expiring[Description](entries=LEARNED_ENTRIES, clock=clock),
+        Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=clock),
     )
 
 
@@ -103,7 +103,7 @@ async def test_a_description_that_takes_long_to_read_is_not_read() -> None:
 
 async def test_names_of_any_length_are_not_remembered() -> None:
     """Over REST, a client's body has the names of database and collection: a thousand of 64 kB took 64 MB."""
-    held = Expiring[Description](entries=LEARNED_ENTRIES, clock=Time())
+    held = Expiring[tuple[str, str], Description](entries=LEARNED_ENTRIES, clock=Time())
     info = CollectionInfo(MilvusRest(), Metrics(CollectorRegistry(), backend="milvus"), Time(), held)
     for length in (10, QUESTION_BYTES):
         operation = Operation(backend="milvus", name="search", collection="", partition="2")

@@ -127,7 +127,7 @@ def test_the_first_result_without_a_text_brings_the_vectors_once_and_for_all() -
     assert answered(upstream, texts=texts) == [0, 1, 2, 3]
     assert upstream.asked == [(PLANNED, False), (PLANNED, True)]
     explicit = Policies(Settings.model_validate({"policy": {"text_fields": ("text",)}})).resolve("qdrant", "c")
-    assert not texts.decide(explicit.with_texts(()), "c")
+    assert not texts.plan(explicit.with_texts(()), "c").is_by_texts
 
 
 def test_without_a_budget_for_the_vectors_results_without_a_text_stay() -> None:

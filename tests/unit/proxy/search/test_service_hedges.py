@@ -98,6 +98,6 @@ async def test_a_client_that_went_away_has_shown_its_patience() -> None:
     around.clock.advance(2.0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert around.services.governor.attempt_timeout.attempt_seconds(OPERATION, None) == 1.0
+    assert around.services.governor.attempt_timeout.of(OPERATION).times(None)[1] == 1.0
     assert around.services.governor.held.total == 0
     assert around.services.governor.own.hold(OPERATION) is not None, "what was reserved is free again"

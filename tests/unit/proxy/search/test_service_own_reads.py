@@ -150,7 +150,7 @@ async def test_a_page_read_by_its_offset_is_always_whole_and_the_next_one_costs_
 
 async def test_after_a_refusal_not_even_a_page_read_by_its_offset_goes_over_the_budget() -> None:
     around = toys(own_reads_share=0.0)
-    around.services.governor.attempt_timeout.was_late(OPERATION, is_late=False)
+    around.services.governor.attempt_timeout.of(OPERATION).late.append(False)
     around.services.governor.own.refused("")
     exchange = ToyExchange(plain=b'[{"k": 4, "offset": 0}]', answering=lambda _: HUNGRY)
     await answered(around, exchange)

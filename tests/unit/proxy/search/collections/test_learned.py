@@ -64,11 +64,10 @@ def test_a_limit_below_zero_is_none_at_all(learned: Learned) -> None:
     assert learned.cap(on("a")) == 0
 
 
-def test_knowledge_belongs_to_a_backend_and_a_collection_and_to_all_its_operations(learned: Learned) -> None:
+def test_knowledge_belongs_to_a_collection_and_to_all_its_operations(learned: Learned) -> None:
     learned.refused(on("a"), 100)
     assert learned.cap(on("a", name="search_batch")) == 100
     assert learned.cap(on("b")) is None
-    assert learned.cap(on("a", backend="other")) is None
 
 
 def test_a_hint_is_kept_for_an_hour(learned: Learned, clock: ManualClock) -> None:
@@ -148,14 +147,14 @@ def test_the_least_recently_used_collection_leaves_first(learned: Learned) -> No
 def test_any_history_reads_as_a_plain_dictionary_with_expiry(history: list[tuple[str, int, int]]) -> None:
     """Invariant: never more than the bound, never an expired value, and what is held is what was last put."""
     clock = ManualClock()
-    held = Expiring[int](entries=4, clock=clock)
+    held = Expiring[str, int](entries=4, clock=clock)
     last: dict[str, tuple[int, float]] = {}
     for key, value, wait in history:
         clock.advance(wait)
-        held.put(("qdrant", key), value, seconds=7)
+        held.put(key, value, seconds=7)
         last[key] = (value, clock.now + 7)
         assert len(held) <= 4
-        assert held.get(("qdrant", key)) == value
+        assert held.get(key) == value
         for each, (put, expires) in last.items():
-            found = held.get(("qdrant", each))
+            found = held.get(each)
             assert found is None or (found == put and clock.now < expires)

@@ -52,7 +52,7 @@ def test_the_first_pool_with_a_text_settles_a_collection_and_its_policy_reads_no
     assert (found.text, found.guesses) == (("passage",), ())
     assert policy().fields.guesses == KNOWN_TEXTS
     assert texts.applied(policy(), "other").fields.guesses == KNOWN_TEXTS
-    assert texts.needs(policy(), "c").seen == ("passage",)
+    assert texts.plan(policy(), "c").seen == ("passage",)
 
 
 def test_a_setting_comes_first_and_what_is_known_is_added() -> None:
@@ -66,7 +66,7 @@ def test_a_setting_comes_first_and_what_is_known_is_added() -> None:
 def test_a_policy_without_texts_learns_nothing_and_asks_for_nothing(members: dict[str, object]) -> None:
     texts = learned(reading("passage"))
     assert texts.applied(policy(**members), "c").fields.text == ()
-    assert texts.needs(policy(text_fields=()), "c") == ((), False)
+    assert texts.plan(policy(text_fields=()), "c")[1:] == ((), False, False, False)
 
 
 def test_pools_that_disagree_decide_alone() -> None:
@@ -112,24 +112,24 @@ def test_where_the_first_pools_showed_no_text_further_ones_are_read() -> None:
 
 def test_whole_payloads_are_requested_only_where_the_known_keys_held_no_text_and_seldom() -> None:
     texts = CollectionTexts()
-    assert not texts.needs(policy(), "c").whole, "of an unknown collection the known keys alone"
+    assert not texts.plan(policy(), "c").whole, "of an unknown collection the known keys alone"
     texts.learn("c", EMPTY, is_look=False)
-    assert texts.needs(policy(), "c").whole
+    assert texts.plan(policy(), "c").whole
     texts.learn("c", EMPTY, is_look=True)
     texts.learn("c", EMPTY, is_look=True)
     assert standing(texts) is TextsKnown.NONE
-    assert not texts.needs(policy(), "c").whole
-    due = [texts.needs(policy(), "c").whole for _ in range(LOOK_EVERY) if texts.is_look(policy(), "c") or True]
+    assert not texts.plan(policy(), "c").whole
+    due = [texts.plan(policy(), "c").whole for _ in range(LOOK_EVERY)]
     assert due.count(True) >= 1
-    assert not learned(reading("text")).needs(policy(), "c").whole
+    assert not learned(reading("text")).plan(policy(), "c").whole
 
 
 def test_whole_payloads_whose_replies_are_lost_are_requested_no_longer() -> None:
     texts = learned(EMPTY)
     for _ in range(2):
-        assert texts.needs(policy(), "c").whole
+        assert texts.plan(policy(), "c").whole
         texts.looking("c")
-    assert not texts.needs(policy(), "c").whole
+    assert not texts.plan(policy(), "c").whole
 
 
 def test_a_text_that_appears_later_is_found() -> None:

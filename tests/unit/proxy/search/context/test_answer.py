@@ -11,7 +11,7 @@ import pytest
 from support.selections import selection as spelled
 from vecsieve.adapters.contract import Pool
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.candidates import TEXT_BYTES, asked_for
+from vecsieve.proxy.search.candidates import TEXT_BYTES
 from vecsieve.proxy.search.context.answer import cost, costs, cut
 from vecsieve.proxy.search.context.tokens import TextBudget
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
@@ -50,7 +50,7 @@ def test_a_value_costs_its_text_and_what_is_no_readable_text_its_json(raw: bytes
 
 
 def pool_of(chosen: ResolvedPolicy, *payloads: dict[str, Any]) -> Pool:
-    keys = [key for group in asked_for(chosen.tenant_keys, chosen.fields) for key in group]
+    keys = chosen.keys
     return Pool(
         scores=np.linspace(1.0, 0.5, len(payloads)),
         vectors=np.zeros((len(payloads), 2), np.float32),
