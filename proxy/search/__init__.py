@@ -1,7 +1,6 @@
 """One ranked search, whatever its transport.
 
-service      runs every search of one transport: prepare, measure or improve, and the fallbacks
-services     what all searches of a process share
+service      runs every search of one transport: prepare, measure or improve, and the fallbacks; what all searches of a process share
 exchange     one request and its answers, as the transports implement it; mode shadow, vector fetches, descriptions
 searcher     one search without its transport: widen, fetch, select, grow, trim
 retrievers   the lists of a fusion, each rid of copies before they are fused
@@ -11,6 +10,7 @@ candidates   from an adapter's pool to what selection takes
 policy       the policy of one search: rules, payload fields
 context      what one request asks beyond its policy: its headers
 collections  what replies and passing requests teach about collections, and their thresholds
+governor     what one search may cost in reads, bytes and seconds, and what it has cost: its grant
 hedge        when the client's own search is sent beside a late widened one, and the race of both
 budgets      the reads and bytes of our own, and their bounds
 limits       requests in flight, loop turns, bytes held, connection ages; the breaker, which stops widened requests

@@ -19,12 +19,12 @@ from vecsieve.adapters import contract
 
 ROOT = Path(contract.__file__).resolve().parent.parent
 ROOMS = tuple(str(ROOT / package) + "/" for package in ("adapters", "config", "proxy"))
-# Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class.
-MOST_FILES = 58
+# Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class, and so has what a search may cost.
+MOST_FILES = 59
 
 
 @pytest.mark.parametrize("asked_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
-async def test_a_search_goes_through_at_most_58_of_our_files(asked_before: int) -> None:
+async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) -> None:
     called: Counter[str] = Counter()
 
     def seen(frame: FrameType, event: str, _argument: object) -> None:
@@ -53,7 +53,7 @@ async def test_a_search_goes_through_at_most_58_of_our_files(asked_before: int) 
 
 
 # A search whose page has copies, of texts that were seen before, in a pool that was not. These figures fall; whoever raises one says why.
-MOST_FUNCTIONS, MOST_CHANGES = 475, 400
+MOST_FUNCTIONS, MOST_CHANGES = 445, 390
 
 
 def telling(received: Received) -> bytes:

@@ -218,15 +218,15 @@ async def test_short_steps_in_the_thread_are_taken_together(work: LongWork) -> N
             yield
         return "found"
 
-    runs = 0
+    runs, run = 0, LongWork.run
 
-    async def counted(several: Callable[[], object]) -> object:
+    async def counted(long_work: LongWork, several: Callable[[], object]) -> object:
         nonlocal runs
         runs += 1
-        return await LongWork.run(work, several)
+        return await run(long_work, several)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LongWork, "run", lambda _, several: counted(several))
+        patched.setattr(LongWork, "run", counted)
         assert await work.finished(stepping(), is_long=True) == "found"
     assert threading.get_ident() not in threads
     assert runs < 100
