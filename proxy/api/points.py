@@ -23,7 +23,7 @@ from vecsieve.adapters.contract import MalformedReplyError, Operation, Question,
 from vecsieve.adapters.wire.json_vectors import decode_arrays
 from vecsieve.config.backends import DEFAULT_BACKEND
 
-from ..http.exchange import OwnQuestions
+from ..http.upstream import OwnQuestions
 from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from ..search.policy import ResolvedPolicy
 from ..telemetry.instruments import PREFIX
@@ -218,7 +218,7 @@ class Points:
 
     async def _settled(self, change: Change, write: _Write, policy: ResolvedPolicy, *, is_success: bool) -> Change:
         try:
-            return await self._gate.settle(change, write, policy, is_success=is_success)
+            return await self._gate.settling.settle(change, write, policy, is_success=is_success)
         except UpstreamExchangeError as failure:
             raise ProblemError(Trouble.FAILED, failure.cause) from None
 

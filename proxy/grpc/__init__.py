@@ -1,9 +1,8 @@
 """The gRPC data plane: any call is relayed unchanged, searches use the same service as over HTTP.
 
 side         one server for each upstream that calls go to
-plane        every call: admitted, classified, relayed or intercepted
-exchange     a search over gRPC
-writes       upserts through the write gate, and deletions
+plane        every call: counted, and answered by the pipeline; streams are relayed
+exchange     a call of one message each way: widened messages, questions, answers
 relay        one call to the database and back, of any shape or of one message each way
 upstream     channels to the database
 status       which keys of metadata are forwarded; how a call ended: codes, failures, counts

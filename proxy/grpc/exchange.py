@@ -1,23 +1,64 @@
-"""A search over gRPC: widened messages are sent with the client's metadata, answers are returned with upstream's."""
+"""One call of one message each way over gRPC. Widened messages are sent with the client's metadata, answers are returned with upstream's, and every
+other call is relayed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 
+from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import is_oversized
-from vecsieve.adapters.contract import Operation, Question
+from vecsieve.adapters.contract import Adapter, NativeAnswer, Operation, Question, RequestHead
 from vecsieve.adapters.fusions import SAME, Ending
 
-from ..search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
+from ..runtime.addresses import Origin
+from ..runtime.memory import LARGE_MESSAGE_BYTES
+from ..search.collections.learned import WriteInvalidation, nameable
+from ..search.errors import (
+    WORDING,
+    FailureKind,
+    LostReplyError,
+    RefusedReplyError,
+    RejectedReplyError,
+    Trouble,
+    UpstreamExchangeError,
+)
 from ..search.hedge import Fits, Gate
-from ..search.policy import ResolvedPolicy
-from ..search.report import report_headers
-from ..telemetry.labels import AttemptKind, FailOpen
+from ..search.limits import Place
+from ..search.policy import ResolvedPolicy, Rules, is_override
+from ..search.report import bypass_headers, report_headers
+from ..search.service import ProcessServices, SearchService
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
+from ..telemetry.requests import RequestRecord
 from ..telemetry.spans import Code
-from .status import Answer, Failure
+from ..telemetry.tracing import UNTRACED, Trace
+from ..writes.deletions import Deletions
+from ..writes.gate import WriteGate
+from ..writes.pipeline import Pipeline
+from ..writes.settling import ChangedWrite
+from .frames import Calls
+from .relay import Context, received, send
+from .status import (
+    Answer,
+    Failure,
+    Pairs,
+    answered_locally,
+    code,
+    for_upstream,
+    is_sendable,
+    local_answer,
+    local_failure,
+    traced,
+    unreachable,
+    upstream_failed,
+)
+from .upstream import Channels
 
+# For receiving a relayed message: 256 MiB at 1 MB/s. gRPC does not report progress.
+MESSAGE_SECONDS = 300.0
 # Codes of refusals that may be caused by the size of the request. UNKNOWN is what Weaviate, and every server whose handlers just return an
 # error, returns for nearly all client errors: it is an answer, not a failure of the database.
 TOO_LARGE = frozenset({Code.UNKNOWN, Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE})
@@ -27,12 +68,295 @@ _TOO_LONG_FOR_US = "Received message larger than max"
 LOST_BY = {FailureKind.TIMEOUT: FailOpen.OVERFETCH_TIMEOUT}
 
 Outcome = Answer | Failure
-Send = Callable[[bytes, float, Ending], Awaitable[Outcome]]
-"""Sends one message within this many seconds to the call's method, or to one with another last part of its name; returns the outcome."""
+AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
+"""Sends a read to the database's REST, with the metadata of a call and within this many seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcServices:
+    """What the calls on all gRPC ports share. ``database_key``: the metadata key in which clients name a database. ``over_rest``: sends the
+    reads beside writes, for databases that answer them over REST only.
+    """
+
+    services: ProcessServices
+    calls: Calls
+    adapter: Adapter
+    transport: Transport
+    database_key: str | None
+    searches: SearchService
+    write_invalidation: WriteInvalidation
+    channels: Channels
+    gate: WriteGate | None
+    pipeline: Pipeline
+    over_rest: AskOverRest | None
+
+
+class GrpcExchange:
+    """As ``ClientExchange``. ``origin``: the destination of the call."""
+
+    __slots__ = (
+        "_context",
+        "_grpc",
+        "_head",
+        "_is_read",
+        "_is_search",
+        "_metadata",
+        "_origin",
+        "_refusal",
+        "_success",
+        "_trace",
+        "answered",
+        "client_timeout_seconds",
+        "deletion",
+        "message",
+        "operation",
+        "place",
+        "plain",
+        "policy",
+        "record",
+        "ruled_by",
+        "rules",
+        "search",
+        "write",
+    )
+
+    operation: Operation
+    place: Place
+    policy: ResolvedPolicy
+    rules: Rules
+    query = ""
+
+    def __init__(
+        self,
+        grpc: GrpcServices,
+        head: RequestHead,
+        origin: Origin,
+        context: Context,
+        metadata: Pairs,
+        record: RequestRecord,
+        *,
+        is_search: bool,
+    ) -> None:
+        self._grpc = grpc
+        self._head = head
+        self._origin = origin
+        self._context = context
+        self._metadata = metadata
+        self._is_search = is_search
+        self._is_read = False
+        self._trace: Trace = record.trace
+        self._success: Answer | None = None
+        self._refusal: Failure | None = None
+        self.record = record
+        self.message: bytes | None = None  # None if the client sent none
+        self.plain = b""
+        self.answered: Outcome | None = None  # by upstream to the client's own message
+        self.search: Operation | None = None
+        self.write: Operation | None = None
+        self.deletion: Operation | None = None
+        self.ruled_by = ""
+        self.client_timeout_seconds: float | None = None
+
+    def is_search(self) -> bool:
+        return self._is_search
+
+    async def gathered(self) -> Failure | None:
+        """Read the message; returns the failure if it is late."""
+        seconds = self._grpc.services.limits.body_timeout_seconds if self._is_search else MESSAGE_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                self.message = await received(self._context)
+        except TimeoutError:
+            return local_failure(Code.DEADLINE_EXCEEDED, WORDING[Trouble.BODY_TIMEOUT][1])
+        self._is_read = True
+        return None
+
+    async def classify(self) -> Failure | None:
+        if not self._is_read and (late := await self.gathered()) is not None:
+            return late
+        grpc, message = self._grpc, self.message
+        self.plain = message or b""
+        self._head = head = RequestHead(
+            method=self._head.method,
+            path=self._head.path,
+            host=self._head.host,
+            message=self.plain,
+            database=_first(self._metadata, grpc.database_key),
+        )
+        self.client_timeout_seconds = self._context.time_remaining()
+        if message is None:
+            return None
+        gate = grpc.gate
+        if self._is_search:
+            self.search = nameable(grpc.adapter.classify(head))
+        if self.search is not None:
+            self.ruled_by = self.search.collection
+        elif gate is not None and is_sendable(self._metadata):  # else it is refused when it is sent
+            self.write = nameable(gate.adapter.classify(head))
+            self.ruled_by = "" if self.write is None else self.write.collection
+            self.deletion = None if gate.deletions is None else nameable(gate.deletions.classify(head))
+        return None
+
+    def overrides(self) -> Iterable[tuple[str, str]]:
+        has_overrides = any(is_override(key) for key, _ in self._metadata)
+        return [(key, str(value)) for key, value in self._metadata] if has_overrides else ()
+
+    def overloaded(self) -> Failure:
+        return overloaded()
+
+    def invalid(self, words: str) -> Failure:
+        return local_failure(Code.INVALID_ARGUMENT, words)
+
+    def native(self, native: NativeAnswer) -> Outcome:
+        return local_answer(native)
+
+    def unreachable(self, failure: UpstreamExchangeError) -> Failure:
+        return unreachable(failure.kind)
+
+    # A search.
+
+    async def read(self) -> GrpcExchange | Bypass:
+        return Bypass.TOO_LARGE if len(self.plain) > self._grpc.services.limits.request_body_bytes else self
+
+    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
+        """As in the protocol."""
+        path = ending.of(self._head.path)
+        outcome = await self._sent(path, body, AttemptKind.OVERFETCH, seconds=seconds, is_search=True)
+        if isinstance(outcome, Failure):
+            error = refused(outcome)
+            if isinstance(error, RefusedReplyError):
+                self._refusal = outcome
+            raise error
+        self._success = outcome
+        return outcome.message
+
+    def answer(self, body: bytes, report: Report) -> Outcome:
+        """Send ``body`` with upstream's own metadata. Raises RejectedReplyError when there is none."""
+        if self._success is None:
+            raise RejectedReplyError(FailOpen.INTERNAL)
+        initial = (*self._success.initial, *report_headers(report, is_wanted=self.rules.report_header))
+        return Answer(message=body, initial=initial, trailing=self._success.trailing)
+
+    def refusal(self) -> Outcome:
+        if self._refusal is None:
+            raise RejectedReplyError(FailOpen.INTERNAL)
+        return self._refusal
+
+    async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> Outcome:
+        """As in the protocol."""
+        services, operation = self._grpc.services, self.operation
+        started = services.clock()
+        with self.record.original(kind):
+            seconds = self._context.time_remaining()
+            answered = await self._sent(self._head.path, self.message, kind, seconds=seconds, is_search=False)
+            services.governor.attempt_timeout.of(operation).plain.append(services.clock() - started)
+            observe_reply(self._grpc, operation.collection, answered)
+            if gate is not None:
+                await gate(answered.is_success)
+            added = bypass_headers(self.record.bypass, is_on=self.rules.report_header and self.policy.mode == "on")
+            if added and isinstance(answered, Answer):
+                answered = replace(answered, initial=(*answered.initial, *added))
+            return self._as_answered(answered)
+
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        if self.search is None and self._grpc.over_rest is not None:
+            return await self._grpc.over_rest(for_upstream(self._metadata), question, seconds)
+        path, body = question.target, question.body
+        return message_of(await self._sent(path, body, AttemptKind.LOOKUP, seconds=seconds, is_search=True))
+
+    # Any other call.
+
+    def size_bytes(self, limit_bytes: int) -> int | None:
+        return None if len(self.plain) > limit_bytes else len(self.plain)
+
+    async def arrives(self, limit_bytes: int) -> bool:
+        return True
+
+    def keep(self, limit_bytes: int) -> None:
+        """The message is held in any case."""
+
+    def is_kept(self) -> bool:
+        self._trace = UNTRACED
+        return True
+
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        path = self._head.path
+        return message_of(await self._sent(path, body, AttemptKind.LOOKUP, seconds=seconds, is_search=False))
+
+    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+        return self.plain if len(self.plain) <= limit_bytes else None
+
+    def is_deleted(self, answer: Outcome, deletions: Deletions) -> bool | None:
+        if isinstance(answer, Answer):
+            return deletions.is_done(Code.OK, is_grpc=True, body=answer.message)
+        return None if answer.kind is not None else deletions.is_done(answer.code, is_grpc=True, body=None)
+
+    async def relayed(self, changed: ChangedWrite | None = None) -> Outcome:
+        """As in the protocol."""
+        message = self.message if changed is None or changed.body is None else changed.body
+        with self._grpc.write_invalidation.passing(self._head):
+            seconds, kind = self._context.time_remaining(), AttemptKind.ORIGINAL
+            answered = await self._sent(self._head.path, message, kind, seconds=seconds, is_search=False)
+            self._as_answered(answered)
+        observe_reply(self._grpc, self._grpc.transport.collection_of(self._head), answered)
+        if changed is None:
+            return answered
+        if isinstance(answered, Answer):
+            answered = replace(answered, message=changed.edited(answered.message))
+        await changed.settle(is_success=answered.is_success)
+        self.answered = answered
+        return answered
+
+    def _as_answered(self, answered: Outcome) -> Outcome:
+        self.answered = answered
+        if isinstance(answered, Failure):
+            answered_locally(self._grpc.services.metrics, answered)
+        return answered
+
+    async def _sent(
+        self, path: str, message: bytes | None, kind: AttemptKind, *, seconds: float | None, is_search: bool
+    ) -> Outcome:
+        """Send a message to a method with the client's metadata, once."""
+        grpc = self._grpc
+        with self._trace.leg(kind, "POST", self._origin) as leg:
+            outcome = await send(
+                grpc.channels,
+                message,
+                method=path,
+                origin=self._origin,
+                metadata=traced(self._metadata, leg.traceparent),
+                deadline_seconds=seconds,
+                is_search=is_search,
+            )
+            leg.ended(code(outcome if isinstance(outcome, Failure) else None))
+        if isinstance(outcome, Failure):
+            upstream_failed(grpc.services.metrics, outcome)
+        elif len(outcome.message) >= LARGE_MESSAGE_BYTES:
+            grpc.calls.freed(len(outcome.message))  # the core's own copy
+        return outcome
+
+
+def _first(metadata: Pairs, name: str | None) -> str:
+    """The first value of a key; "" without one."""
+    return "" if name is None else next((str(value) for key, value in metadata if key == name), "")
+
+
+def overloaded() -> Failure:
+    return local_failure(Code.UNAVAILABLE, WORDING[Trouble.OVERLOADED][1])
+
+
+def observe_reply(grpc: GrpcServices, collection: str, answered: Outcome) -> None:
+    """Learn from the answer to a client's own call."""
+    if not isinstance(answered, Failure):
+        grpc.searches.success_received(collection, answered.message)
+    elif answered.kind is None:
+        grpc.searches.status_received(collection, answered.code, answered.details.encode(errors="replace"))
 
 
 def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
-    """The exception for a failed read of ours."""
+    """The exception for a failed request of ours."""
     if failure.kind is not None:
         return LostReplyError(LOST_BY.get(failure.kind, FailOpen.OVERFETCH_RESET))
     if failure.code == Code.RESOURCE_EXHAUSTED and _TOO_LONG_FOR_US in failure.details:
@@ -47,81 +371,7 @@ def refused(failure: Failure) -> LostReplyError | RefusedReplyError:
 
 
 def message_of(outcome: Outcome) -> bytes:
-    """The message of a successful reply to a read of ours. Raises LostReplyError or RefusedReplyError."""
+    """The message of a success. Raises LostReplyError or RefusedReplyError."""
     if isinstance(outcome, Failure):
         raise refused(outcome)
     return outcome.message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """Additional reads beside a write. ``plain``: its message. ``asked``: sends a read, over gRPC or REST, and ``sent`` the call with another
-    message; both return the message or body of a successful reply. Raises LostReplyError or RefusedReplyError.
-    """
-
-    operation: Operation
-    plain: bytes
-    client_timeout_seconds: float | None
-    asked: Callable[[Question, float], Awaitable[bytes]]
-    sent: Callable[[bytes, float], Awaitable[bytes]]
-
-    async def ask(self, question: Question, *, seconds: float) -> bytes:
-        return await self.asked(question, seconds)
-
-    async def again(self, body: bytes, *, seconds: float) -> bytes:
-        """As in the protocol."""
-        return await self.sent(body, seconds)
-
-
-@dataclass(slots=True, kw_only=True)
-class GrpcExchange:
-    """One classified call. ``plain``: its message.
-
-    ``widened``, ``relayed``, ``asked``: send a message of ours, the client's own message, and a read of another method.
-    """
-
-    operation: Operation
-    policy: ResolvedPolicy
-    plain: bytes
-    client_timeout_seconds: float | None
-    report_header: bool
-    widened: Send
-    relayed: Callable[[AttemptKind, Gate | None], Awaitable[Outcome]]
-    asked: Callable[[Question, float], Awaitable[Outcome]]
-    _success: Answer | None = field(default=None, init=False)
-    _refusal: Failure | None = field(default=None, init=False)
-
-    async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
-        outcome = await self.widened(body, seconds, ending)
-        if isinstance(outcome, Failure):
-            raise self._refused(outcome)
-        self._success = outcome
-        return outcome.message
-
-    async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Return the message of a successful reply. Raises LostReplyError."""
-        outcome = await self.asked(question, seconds)
-        if isinstance(outcome, Failure):
-            raise LostReplyError(FailOpen.OVERFETCH_STATUS if outcome.kind is None else FailOpen.OVERFETCH_RESET)
-        return outcome.message
-
-    def _refused(self, failure: Failure) -> LostReplyError | RefusedReplyError:
-        error = refused(failure)
-        if isinstance(error, RefusedReplyError):
-            self._refusal = failure
-        return error
-
-    def answer(self, body: bytes, report: Report) -> Outcome:
-        """Send ``body`` with upstream's own metadata. Raises RejectedReplyError when there is none."""
-        if self._success is None:
-            raise RejectedReplyError(FailOpen.INTERNAL)
-        initial = (*self._success.initial, *report_headers(report, is_wanted=self.report_header))
-        return replace(self._success, message=body, initial=initial)
-
-    def refusal(self) -> Outcome:
-        if self._refusal is None:
-            raise RejectedReplyError(FailOpen.INTERNAL)
-        return self._refusal
-
-    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> Outcome:
-        return await self.relayed(kind, gate)

@@ -17,12 +17,13 @@ from ..runtime.memory import Trimming, glibc_trim
 from ..search.limits import BINARY_NUMBER_BYTES
 from ..search.service import ProcessServices, SearchService
 from ..writes.gate import WriteGate
+from ..writes.pipeline import Pipeline
+from .exchange import AskOverRest, GrpcServices
 from .frames import GOAWAY_SECONDS, Calls
 from .listener import GrpcListener, InnerSocket, listen
 from .messages import Inflated, Unfinished
-from .plane import Plane, PlaneServices
+from .plane import Plane
 from .upstream import UNLIMITED, Channels
-from .writes import AskOverRest
 
 Leading = Callable[[Origin, str], Plane]
 """The plane of calls to an origin; the text is the index of the port, "" for backends with one upstream."""
@@ -47,19 +48,21 @@ def side_of(
     inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
     unfinished = Unfinished(settings.grpc.unfinished_bytes_in_flight)
     calls = Calls(inflated, unfinished, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
-    shared = PlaneServices(
+    searches = SearchService(
+        adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
+    )
+    shared = GrpcServices(
         services=services,
         calls=calls,
         adapter=adapter,
         transport=spoken,
         database_key=backend.database_key,
-        searches=SearchService(
-            adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting
-        ),
+        searches=searches,
         write_invalidation=services.write_invalidation(spoken),
         channels=channels,
         gate=gate,
-        over_rest=over_rest,
+        pipeline=Pipeline(services, searches, gate),
+        over_rest=over_rest if spoken.asks_over_rest else None,
     )
 
     def leading(origin: Origin, host: str) -> Plane:

@@ -1,8 +1,8 @@
 """The HTTP/1.1 data plane.
 
-dataplane    every request: admitted, classified, passed through or intercepted
+dataplane    every request: counted, and answered by the pipeline
 relay        one request to the database and its answer back, streamed; writes that outlive their clients
-exchange     a search over HTTP: widened requests, lookups, answers; a write on its way through the write gate
+exchange     a request over HTTP: its body, widened requests, questions, answers
 headers      which fields are forwarded, targets, and ambiguous framing
 body         a request's body: whole up to a limit, or streamed; its content coding
 answers      answers exactly as given, our own answers, and answers edited on their way
@@ -11,7 +11,7 @@ listener     the data ports, and how connections are taken
 connections  the open client connections; what the data plane reports to the metrics
 protocol     one client connection: deadlines, limits, trailers, chunks
 outflow      answers on their way to slow clients
-upstream     sends requests to the database, reads its replies
+upstream     sends requests to the database, reads its replies; questions of our own
 pools        which connection a request gets
 names        the addresses of database names
 upstream_connection  one connection to the database

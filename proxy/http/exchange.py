@@ -1,38 +1,45 @@
-"""A search over HTTP: widened requests are sent with the client's head, answers are returned with upstream's head. And a write with the
-write gate.
+"""One request over HTTP. Widened requests are sent with the client's head, answers are returned with upstream's head, and every other request is
+relayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import asyncio
+import re
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 from aiohttp import web
 
-from vecsieve.adapters.contract import NativeAnswer, Operation, Question
+from vecsieve.adapters.backends import Backend
+from vecsieve.adapters.contract import Dialect, NativeAnswer, Operation, Question
 from vecsieve.adapters.fusions import SAME, Ending
-from vecsieve.adapters.writes import Told
-from vecsieve.config.schema import LimitSettings
 
+from ..search.collections.learned import Names, WriteInvalidation
 from ..search.errors import (
     ClientBodyError,
-    FailureKind,
-    LostReplyError,
-    RefusedReplyError,
     RejectedReplyError,
+    Trouble,
     UpstreamExchangeError,
+    trouble_of,
 )
 from ..search.hedge import Fits, Gate
-from ..search.policy import ResolvedPolicy
-from ..search.report import report_headers
-from ..telemetry.labels import AttemptKind, FailOpen, WriteOutcome
+from ..search.limits import Place
+from ..search.policy import ResolvedPolicy, Rules
+from ..search.report import bypass_headers, report_headers
+from ..search.searcher import TURN_BYTES
+from ..search.service import ProcessServices, SearchService
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen
 from ..telemetry.reports import Report
-from ..telemetry.tracing import UNTRACED, Leg, Trace
-from ..writes.gate import WriteGate
-from ..writes.settling import Change
-from .answers import Editing, RawResponse
-from .body import RequestBody
+from ..telemetry.requests import RequestRecord
+from ..telemetry.tracing import UNTRACED, Trace
+from ..writes.deletions import Deletions
+from ..writes.settling import ChangedWrite
+from .answers import Editing, LocalAnswers, RawResponse
+from .body import RequestBody, coding_of, decoded
 from .headers import (
     Headers,
     RawHeaders,
@@ -41,330 +48,364 @@ from .headers import (
     for_client,
     framed,
     replaced,
-    traced,
+    shape_of,
     values,
     wants_exact_bytes,
 )
-from .upstream import NoRoomError, ReplyTooLargeError, Upstream, UpstreamReply
+from .protocol import ClientConnection
+from .relay import Relay, ReplyObserver
+from .routes import Classified, Heads, Routes
+from .upstream import Upstream, fetched, success_of
 
+REFUSAL_BYTES = 2048  # longer successes contain no refusal
+TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
+# RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
+NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
-# Statuses of refusals that may be caused by the size of the request.
-TOO_LARGE = frozenset({400, 413, 422})
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    status: int
-    reason: str
-    headers: Headers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpServices:
+    """What the requests on all HTTP ports share."""
+
+    services: ProcessServices
+    routes: Routes
+    heads: Heads
+    backend: Backend
+    dialect: Dialect
+    searches: SearchService
+    write_invalidation: WriteInvalidation
+    names: Names
+    relay: Relay
+    upstream: Upstream
+    answers: LocalAnswers
 
 
-@dataclass(slots=True, kw_only=True)
-class HttpQuestions:
-    """Additional reads beside a request whose body has been read. ``plain``: the body without its content coding.
+class HttpExchange:
+    """As ``ClientExchange``."""
 
-    ``reply_body_bytes``: the largest reply that is read into memory.
-    """
+    __slots__ = (
+        "_body",
+        "_classified",
+        "_head",
+        "_http",
+        "_refusal",
+        "_request",
+        "_success",
+        "_trace",
+        "client_timeout_seconds",
+        "deletion",
+        "operation",
+        "place",
+        "plain",
+        "policy",
+        "record",
+        "ruled_by",
+        "rules",
+        "search",
+        "write",
+    )
 
-    request: web.BaseRequest
-    target: Target
+    _classified: Classified
     operation: Operation
-    plain: bytes
-    client_timeout_seconds: float | None
-    upstream: Upstream
-    reply_body_bytes: int
-    trace: Trace = UNTRACED
-
-    async def ask(self, question: Question, *, seconds: float) -> bytes:
-        """Send a read of ours with the client's credentials; return the body of a successful reply.
-
-        Raises LostReplyError or RefusedReplyError.
-        """
-        kept = [pair for pair in self.request.raw_headers if pair[0].lower() not in _OF_A_BODY]
-        headers = replaced(kept, b"accept-encoding", b"identity")
-        if question.body:
-            headers = replaced(headers, b"content-type", b"application/json")
-        with self.trace.leg(AttemptKind.LOOKUP, question.method, self.target.origin) as leg:
-            target, body = self.target.beside(question.target), question.body or None
-            reply, fetched = await self._read(leg, question.method, target, headers, body, seconds=seconds)
-        return _success(reply, fetched)
-
-    async def again(self, body: bytes, *, seconds: float) -> bytes:
-        """As in the protocol."""
-        headers = replaced(self.request.raw_headers, b"accept-encoding", b"identity")
-        with self.trace.leg(AttemptKind.LOOKUP, self.request.method, self.target.origin) as leg:
-            method, target = self.request.method, self.target.raw
-            reply, fetched = await self._read(leg, method, target, headers, body, seconds=seconds, is_search=False)
-        return _success(reply, fetched)
-
-    async def _read(  # noqa: PLR0913 - a request has so many parts
-        self,
-        leg: Leg,
-        method: str,
-        target: str,
-        headers: RawHeaders,
-        body: bytes | None,
-        *,
-        seconds: float,
-        fits: Fits = lambda _: True,
-        is_search: bool = True,
-    ) -> tuple[UpstreamReply, bytes]:
-        """One reply and its whole body. Raises LostReplyError."""
-        with _losses(self.reply_body_bytes):
-            reply = await self.upstream.open(
-                method=method,
-                raw_target=target,
-                headers=traced(headers, leg.traceparent),
-                upload=self.upstream.upload(body, content_length=None),
-                content_length=None if body is None else len(body),
-                is_search=is_search,
-                deadline_seconds=seconds,
-                origin=self.target.origin,
-            )
-            leg.answered(reply.status)
-            try:
-                return reply, await reply.read_bounded(self.reply_body_bytes, fits=fits)
-            except (UpstreamExchangeError, ReplyTooLargeError, NoRoomError):
-                leg.cut()
-                raise
-            finally:
-                await reply.close()
-
-
-@contextmanager
-def _losses(most_bytes: int) -> Iterator[None]:
-    """Turn the failures of a reply into LostReplyError. ``most_bytes``: the largest reply that is read."""
-    try:
-        yield
-    except UpstreamExchangeError as failure:
-        is_late = failure.kind is FailureKind.TIMEOUT
-        raise LostReplyError(FailOpen.OVERFETCH_TIMEOUT if is_late else FailOpen.OVERFETCH_RESET) from failure
-    except ReplyTooLargeError as failure:
-        raise LostReplyError(FailOpen.TOO_LARGE, received_bytes=most_bytes) from failure
-    except NoRoomError as failure:
-        raise LostReplyError(FailOpen.OVERLOAD, received_bytes=failure.received_bytes) from failure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnQuestions:
-    """Requests of our own, without a client. ``prefix``: before the database's own paths. ``headers``: our credential."""
-
-    upstream: Upstream
-    prefix: str
-    headers: RawHeaders
-    reply_body_bytes: int
-    seconds: float
-
-    async def ask(self, question: Question) -> bytes:
-        """Send a read; return the body of a successful reply. Raises LostReplyError or RefusedReplyError."""
-        headers = (*self.headers, (b"accept-encoding", b"identity"), (b"content-type", b"application/json"))
-        body = question.body or None
-        with _losses(self.reply_body_bytes):
-            reply = await self.upstream.open(
-                method=question.method,
-                raw_target=f"{self.prefix}{question.target}",
-                headers=headers,
-                upload=self.upstream.upload(body, content_length=None),
-                content_length=None if body is None else len(body),
-                is_search=question.method != "PUT",  # a write is never sent twice
-                deadline_seconds=self.seconds,
-            )
-            try:
-                fetched = await reply.read_bounded(self.reply_body_bytes)
-            finally:
-                await reply.close()
-        return _success(reply, fetched)
-
-
-def _is_own(key: str) -> bool:
-    """Whether metadata with this key is text for a database or a cloud: a credential, or the address of a cluster."""
-    return key.startswith("x-") and not key.endswith("-bin")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestBesideGrpc:
-    """Additional REST reads beside gRPC calls, for databases that answer them over REST only. ``prefix``: before the database's own paths."""
-
-    upstream: Upstream
-    prefix: str
-    reply_body_bytes: int
-
-    async def ask(self, metadata: Iterable[tuple[str, str | bytes]], question: Question, seconds: float) -> bytes:
-        """``metadata``: of the call. Its credentials become header fields of the same names; nothing else is sent. Raises LostReplyError or
-        RefusedReplyError.
-        """
-        kept = [(key, str(value)) for key, value in metadata if key == "authorization" or _is_own(key)]
-        headers = [(key.encode(), value.encode()) for key, value in kept]
-        own = OwnQuestions(
-            upstream=self.upstream,
-            prefix=self.prefix,
-            headers=tuple(headers),
-            reply_body_bytes=self.reply_body_bytes,
-            seconds=seconds,
-        )
-        return await own.ask(question)
-
-
-@dataclass(slots=True, kw_only=True)
-class HttpExchange(HttpQuestions):
-    """One search. ``relay``: sends the client's original request and streams the answer back."""
-
+    place: Place
     policy: ResolvedPolicy
-    report_header: bool
-    relay: Callable[[AttemptKind, Gate | None], Awaitable[RawResponse]]
-    _head: _Head | None = field(default=None, init=False)
-    _refusal: RawResponse | None = field(default=None, init=False)
+    rules: Rules
+    search: Operation | None
+    write: Operation | None
+    deletion: Operation | None
+
+    def __init__(self, http: HttpServices, request: web.BaseRequest, record: RequestRecord) -> None:
+        self._http = http
+        self._request = request
+        self._body = RequestBody(request, idle_seconds=http.services.limits.stream_idle_timeout_seconds)
+        self._trace: Trace = record.trace
+        self._head: tuple[int, str, Headers] | None = None  # of the last success: status, reason, fields
+        self._refusal: RawResponse | None = None
+        self._success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
+        self.record = record
+        self.plain = b""
+        self.ruled_by = ""
+        self.client_timeout_seconds: float | None = None
+
+    async def gathered(self) -> RawResponse | None:
+        try:
+            await self._body.gathered()
+        except ClientBodyError as failure:
+            return self._http.relay.refuse_body(failure, self._request.raw_path)
+        return None
+
+    def is_search(self) -> bool:
+        request = self._request
+        index = connection_of(request).index
+        self._classified = self._http.heads.read(request.method, request.raw_path, request.headers, index)
+        return self._classified.search is not None
+
+    async def classify(self) -> RawResponse | None:
+        classified, names = self._classified, self._http.names
+        self.search, self.write, self.deletion = classified.search, classified.write, classified.deletion
+        if classified.trouble is not None:
+            return self._http.relay.refuse(classified.trouble, self._request.raw_path)
+        if self.search is not None:
+            self.search, self.ruled_by = names.known(self.search)
+        elif self.write is not None:
+            self.ruled_by = names.ruled_by(self.write)
+        self.client_timeout_seconds = client_timeout(classified.target)
+        return None
+
+    def overrides(self) -> Iterable[tuple[str, str]]:
+        return self._request.headers.items() if shape_of(self._request.raw_headers).has_overrides else ()
+
+    def overloaded(self) -> RawResponse:
+        return self._http.answers.response(Trouble.OVERLOADED, self._request.raw_path)
+
+    def invalid(self, words: str) -> RawResponse:
+        return self.native(self._http.dialect.error(400, words))
+
+    def native(self, native: NativeAnswer) -> RawResponse:
+        return self._http.answers.native(native)
+
+    def unreachable(self, failure: UpstreamExchangeError) -> RawResponse:
+        return self._http.relay.refuse(trouble_of(failure.kind), self._request.raw_path, cause=failure.cause)
+
+    # A search.
+
+    async def read(self) -> HttpExchange | Bypass:
+        headers, limit = self._request.raw_headers, self._http.services.limits.request_body_bytes
+        if wants_exact_bytes(headers):
+            return Bypass.EXACT_BYTES
+        coding = self._coding()
+        if coding is None or not accepts_identity(headers):
+            return Bypass.ENCODING
+        raw = await self._whole(limit)
+        if raw is None:
+            return Bypass.TOO_LARGE
+        plain = decoded(raw, coding, limit_bytes=limit)
+        if plain is None:
+            return Bypass.ENCODING
+        if plain is not raw and len(plain) > TURN_BYTES:
+            await asyncio.sleep(0)  # decoding took this turn's time
+        self.plain = plain
+        return self
 
     async def send(self, body: bytes, *, seconds: float, fits: Fits, ending: Ending = SAME) -> bytes:
         """As in the protocol."""
         # The body was rewritten and the answer is read here: neither may have a content coding.
         headers = replaced(
-            replaced(self.request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
+            replaced(self._request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
-        with self.trace.leg(AttemptKind.OVERFETCH, self.request.method, self.target.origin) as leg:
-            reply, fetched = await self._read(
-                leg, self.request.method, self.target.ending(ending), headers, body, seconds=seconds, fits=fits
+        target, method = self._classified.target, self._request.method
+        with self._trace.leg(AttemptKind.OVERFETCH, method, target.origin) as leg:
+            reply, body = await fetched(
+                self._http.upstream,
+                leg,
+                method,
+                target.ending(ending),
+                headers,
+                body,
+                seconds=seconds,
+                most_bytes=self._http.services.limits.reply_body_bytes,
+                origin=target.origin,
+                fits=fits,
             )
         if not 200 <= reply.status < 300:
-            whole = framed(for_client(reply.raw_headers), length=len(fetched))
-            self._refusal = RawResponse(reply.status, reply.reason, whole, body=fetched)
-        fetched = _success(reply, fetched)
-        self._head = _Head(reply.status, reply.reason, around_other_bytes(reply.raw_headers))
-        return fetched
+            whole = framed(for_client(reply.raw_headers), length=len(body))
+            self._refusal = RawResponse(reply.status, reply.reason, whole, body=body)
+        body = success_of(reply, body)
+        self._head = reply.status, reply.reason, around_other_bytes(reply.raw_headers)
+        return body
 
     def answer(self, body: bytes, report: Report) -> RawResponse:
         """Send ``body`` with the head of the last successful reply. Raises RejectedReplyError when there is none."""
-        head = self._head
-        if head is None:
+        if self._head is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
-        headers = framed(head.headers, length=len(body))
-        headers += report_headers(report, is_wanted=self.report_header)
-        return RawResponse(head.status, head.reason, headers, body=body)
+        status, reason, headers = self._head
+        headers = framed(headers, length=len(body))
+        headers += report_headers(report, is_wanted=self.rules.report_header)
+        return RawResponse(status, reason, headers, body=body)
 
     def refusal(self) -> RawResponse:
         if self._refusal is None:
             raise RejectedReplyError(FailOpen.INTERNAL)
         return self._refusal
 
-    async def original(self, kind: AttemptKind, gate: Gate | None = None) -> RawResponse:
-        return await self.relay(kind, gate)
+    async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> RawResponse:
+        """Send the client's own bytes and stream upstream's own answer."""
 
+        async def passing(status: int) -> None:
+            http.searches.original_answered(self.operation, status, seconds=http.services.clock() - started)
+            if gate is not None:
+                await gate(200 <= status < 300)
 
-@dataclass(slots=True, kw_only=True)
-class HttpWrite:
-    """One write whose policy has a gate, which examines it before it is sent, or beside it. In both cases the relay sends it once.
+        http, target = self._http, self._classified.target
+        started = http.services.clock()
+        observer = None
+        if http.backend.refuses_in_success:
+            received = partial(http.searches.success_received, self.operation.collection)
+            observer = ReplyObserver(received, limit_bytes=REFUSAL_BYTES)
+        is_reported = self.rules.report_header and self.policy.mode == "on"
+        leg = self._trace.leg(kind, self._request.method, target.origin)
+        with self.record.original(kind), leg:
+            return await http.relay.relay(
+                self._request,
+                self._body,
+                is_search=True,
+                target=target,
+                observer=observer,
+                leg=leg,
+                gate=passing,
+                leave=self.place.leave,
+                added=list(bypass_headers(self.record.bypass, is_on=is_reported)),
+            )
 
-    ``client_timeout_seconds``: as the client named it.
-    """
+    async def ask(self, question: Question, *, seconds: float) -> bytes:
+        """Send a read of ours with the client's credentials; return the body of a successful reply.
 
-    gate: WriteGate
-    request: web.BaseRequest
-    body: RequestBody
-    target: Target
-    write: Operation
-    policy: ResolvedPolicy
-    limits: LimitSettings
-    upstream: Upstream
-    client_timeout_seconds: float | None
-    trace: Trace
-    _held_bytes: int = field(default=0, init=False)
-    _change: Change | None = field(default=None, init=False)
-    _asked: HttpQuestions | None = field(default=None, init=False)
-    _told: Told | None = field(default=None, init=False)
-    _is_declined: bool = field(default=False, init=False)
-
-    async def before(self) -> NativeAnswer | None:
-        """Replace the body if the gate changes it; prepare to keep it if the gate only observes. Returns the answer if nothing is left to
-        send. Raises UpstreamExchangeError if the journal could not be written.
+        Raises LostReplyError or RefusedReplyError.
         """
-        limit = self.limits.write_body_bytes
-        size = limit if self.body.content_length is None else self.body.content_length
-        raw = self.request.raw_headers
-        if size > limit or wants_exact_bytes(raw) or values(raw, b"content-encoding"):
-            self.gate.passed(WriteOutcome.NOT_READ)
-        elif not self.gate.room.take(size):
-            self.gate.passed(WriteOutcome.OVERLOAD)
-        else:
-            self._held_bytes = size
-            if self.policy.write.mode == "observe":
-                self.body.keep(limit)
-            else:
-                return await self._changed(limit)
-        return None
+        kept = [pair for pair in self._request.raw_headers if pair[0].lower() not in _OF_A_BODY]
+        headers = replaced(kept, b"accept-encoding", b"identity")
+        if question.body:
+            headers = replaced(headers, b"content-type", b"application/json")
+        raw_target = self._classified.target.beside(question.target)
+        return await self._asked(question.method, raw_target, headers, question.body or None, seconds=seconds)
 
-    async def _changed(self, limit: int) -> NativeAnswer | None:
+    # Any other request.
+
+    @property
+    def query(self) -> str:
+        target = self._classified.target
+        return target.raw[len(target.path) :]
+
+    def size_bytes(self, limit_bytes: int) -> int | None:
+        headers, length = self._request.raw_headers, self._body.content_length
+        if (length or 0) > limit_bytes or wants_exact_bytes(headers) or values(headers, b"content-encoding"):
+            return None
+        return limit_bytes if length is None else length
+
+    async def arrives(self, limit_bytes: int) -> bool:
+        plain = await self._whole(limit_bytes)
+        self.plain = plain or b""
+        return plain is not None
+
+    def keep(self, limit_bytes: int) -> None:
+        self._body.keep(limit_bytes)
+
+    def is_kept(self) -> bool:
+        plain = self._body.kept()
+        self.plain, self._trace = plain or b"", UNTRACED
+        return plain is not None
+
+    async def again(self, body: bytes, *, seconds: float) -> bytes:
+        """As in the protocol."""
+        headers = replaced(self._request.raw_headers, b"accept-encoding", b"identity")
+        method, target = self._request.method, self._classified.target
+        return await self._asked(method, target.raw, headers, body, seconds=seconds, is_search=False)
+
+    async def _asked(
+        self,
+        method: str,
+        target: str,
+        headers: RawHeaders,
+        body: bytes | None,
+        *,
+        seconds: float,
+        is_search: bool = True,
+    ) -> bytes:
+        origin = self._classified.target.origin
+        with self._trace.leg(AttemptKind.LOOKUP, method, origin) as leg:
+            reply, body = await fetched(
+                self._http.upstream,
+                leg,
+                method,
+                target,
+                headers,
+                body,
+                seconds=seconds,
+                most_bytes=self._http.services.limits.reply_body_bytes,
+                origin=origin,
+                is_search=is_search,
+            )
+        return success_of(reply, body)
+
+    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+        coding, raw = self._coding(), await self._whole(limit_bytes)
+        plain = None if raw is None or coding is None else decoded(raw, coding, limit_bytes=limit_bytes)
+        self.plain = plain or b""
+        return plain
+
+    def is_deleted(self, answer: RawResponse, deletions: Deletions) -> bool | None:
+        is_done = deletions.is_done(answer.status, is_grpc=False, body=self._success)
+        return None if is_done and self._http.backend.refuses_in_success and self._success is None else is_done
+
+    async def relayed(self, changed: ChangedWrite | None = None) -> RawResponse:
+        """As in the protocol."""
+        http, classified, request = self._http, self._classified, self._request
+        target, gate, editing = classified.target, None, None
+        if changed is not None:
+            gate = partial(_settle, changed)
+            if changed.body is not None:
+                self._body.replace(changed.body)
+            if changed.is_edited:
+                editing = Editing(change=changed.edited, limit_bytes=http.services.limits.reply_body_bytes)
+        editing = editing or http.routes.editing(request.method, request.raw_headers, target)
+        observer = None
+        if self.deletion is not None and http.backend.refuses_in_success:
+            observer = ReplyObserver(self._succeeded, limit_bytes=REFUSAL_BYTES)
+        naming = http.names.passing(classified.head) if classified.is_routed else nullcontext()
+        leg = self._trace.leg(AttemptKind.ORIGINAL, request.method, target.origin)
+        with http.write_invalidation.passing(classified.head), naming as learn, leg:
+            observer = observer if learn is None else ReplyObserver(learn)
+            answer = await http.relay.relay(
+                request,
+                self._body,
+                target=target,
+                editing=editing,
+                observer=observer,
+                leg=leg,
+                gate=gate,
+                leave=self.place.leave,
+            )
+        if classified.is_routed:
+            http.searches.status_received(classified.collection, answer.status)
+        return answer
+
+    def _succeeded(self, body: bytes) -> None:
+        self._success = body
+
+    def _coding(self) -> bytes | None:
+        """The coding of the body; None if the database might read it otherwise."""
+        return coding_of(values(self._request.raw_headers, b"content-encoding"), self._http.backend.request_codings)
+
+    async def _whole(self, limit_bytes: int) -> bytes | None:
+        seconds = self._http.services.limits.body_timeout_seconds
         try:
-            plain = await self.body.whole(limit_bytes=limit, deadline_seconds=self.limits.body_timeout_seconds)
+            return await self._body.whole(limit_bytes=limit_bytes, deadline_seconds=seconds)
         except ClientBodyError:
-            plain = None  # the relay finds the same error in the body, and answers
-        if plain is None:
-            self.gate.passed(WriteOutcome.NOT_READ)
-            return None
-        self._asked = questions = self._questions(plain, self.trace)
-        query = self.target.raw[len(self.target.path) :]
-        self._change = change = await self.gate.changed(questions, self.policy, query=query)
-        if change is None:
-            return None
-        if change.answer is not None:
-            await self.gate.settle(change, questions, self.policy, is_success=True)
-        elif change.body is not None:
-            self.body.replace(change.body)
-        return change.answer
-
-    @property
-    def settling(self) -> Callable[[int], Awaitable[None]] | None:
-        """Called with the status before the client is answered; None if the write was not judged."""
-        return None if self._change is None else self._settled
-
-    @property
-    def editing(self) -> Editing | None:
-        """How the answer is edited, if the client's differs from the database's."""
-        if self._change is None or self._change.told is None:
-            return None
-        return Editing(change=self._answered, limit_bytes=self.limits.reply_body_bytes)
-
-    def _answered(self, body: bytes) -> bytes:
-        assert self._change is not None  # noqa: S101 - it has this editing
-        self._told = told = self.gate.answer(self._change, body)
-        self._is_declined = told is None
-        return body if told is None else told.body
-
-    async def _settled(self, status: int) -> None:
-        if self._change is not None and self._asked is not None:
-            is_success = 200 <= status < 300 and not self._is_declined
-            await self.gate.settle(self._change, self._asked, self.policy, is_success=is_success, told=self._told)
-
-    def after(self, answer: RawResponse | None) -> None:
-        """Begin to observe a write that was stored. ``answer``: None without one. Ends what `before` began."""
-        plain = self.body.kept() if answer is not None and answer.is_success else None
-        if plain is None:
-            self._release()
-        else:
-            self.gate.observe(self._questions(plain, UNTRACED), self.policy, self._release)
-
-    def _release(self) -> None:
-        self.gate.room.give(self._held_bytes)
-        self._held_bytes = 0
-
-    def _questions(self, plain: bytes, trace: Trace) -> HttpQuestions:
-        return HttpQuestions(
-            request=self.request,
-            target=self.target,
-            operation=self.write,
-            plain=plain,
-            client_timeout_seconds=self.client_timeout_seconds,
-            upstream=self.upstream,
-            reply_body_bytes=self.limits.reply_body_bytes,
-            trace=trace,
-        )
+            return None  # the relay finds the same error in the body, and answers
 
 
-def _success(reply: UpstreamReply, body: bytes) -> bytes:
-    """The body of a readable success. Raises LostReplyError or RefusedReplyError."""
-    status = reply.status
-    if not 200 <= status < 300:
-        raise RefusedReplyError(status, body, is_server_error=status >= 500, may_be_size=status in TOO_LARGE)
-    if any(value.strip().lower() != b"identity" for value in values(reply.raw_headers, b"content-encoding")):
-        raise LostReplyError(FailOpen.MALFORMED, received_bytes=len(body))  # identity was requested
-    return body
+async def _settle(changed: ChangedWrite, status: int) -> None:
+    await changed.settle(is_success=200 <= status < 300)
+
+
+def connection_of(request: web.BaseRequest) -> ClientConnection:
+    return cast(ClientConnection, request.protocol)
+
+
+def accepts_identity(raw: RawHeaders) -> bool:
+    """Whether an answer without content coding is acceptable to the client."""
+    line = b",".join(values(raw, b"accept-encoding"))
+    if b"=0" not in line:
+        return True
+    excluded = {name.lower() for name in NO_IDENTITY.findall(line)}
+    if b"identity" in excluded:
+        return False
+    return b"*" not in excluded or re.search(rb"(?:^|,)\s*identity\s*(?:;|,|$)", line, re.IGNORECASE) is not None
+
+
+def client_timeout(target: Target) -> float | None:
+    """The timeout in the query string in seconds; None without one."""
+    match = TIMEOUT.search(target.raw[len(target.path) :])
+    return float(match[1]) if match else None

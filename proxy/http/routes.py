@@ -79,17 +79,20 @@ class OneUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request's head shows. ``operation``: None if it is no ranked search. ``collection``: the one that it names. ``write``: an
-    upsert that the write gate can read. ``deletion``: a request that may delete points.
+class Classified:
+    """What a request's head shows. ``search``: None if it is no ranked search. ``collection``: the one that it names. ``write``: an
+    upsert that the write gate can read. ``deletion``: a request that may delete points. ``is_routed``: False for a target that is none of the
+    database's: it is sent on unchanged, or refused for ``trouble``.
     """
 
     target: Target
     head: RequestHead
-    operation: Operation | None
-    collection: str
+    search: Operation | None = None
+    collection: str = ""
     write: Operation | None = None
     deletion: Operation | None = None
+    is_routed: bool = True
+    trouble: Trouble | None = None
 
 
 MOST_REMEMBERED = 1024
@@ -109,9 +112,9 @@ class Heads:
         self._adapter = adapter
         self._backend = backend
         self._writes = None if backend.rest.writes is None else backend.rest.writes()
-        self._held: dict[tuple[str, str, str, str], Asked] = {}
+        self._held: dict[tuple[str, str, str, str], Classified] = {}
 
-    def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Asked | Unrouted:
+    def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
         version_field = self._backend.version_field
         version = "" if version_field is None else headers.get(version_field, "")
@@ -121,37 +124,26 @@ class Heads:
             return known
         found = self._read(*said, index)
         is_small = sum(map(len, said)) <= REMEMBERED_CHARACTERS
-        if isinstance(found, Asked) and self._routes.is_fixed and is_small and "?" not in raw_target:
+        if found.is_routed and self._routes.is_fixed and is_small and "?" not in raw_target:
             if len(self._held) >= MOST_REMEMBERED:
                 self._held.clear()
             self._held[said] = found
         return found
 
-    def _read(
-        self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None
-    ) -> Asked | Unrouted:
-        asked = read_target(raw_target)
-        target = None if asked is None else self._routes.find(asked, index)
-        if isinstance(target, Trouble):
-            return Unrouted(trouble=target)
-        path = None if target is None else self._routes.matching(target)
-        if target is None or path is None:
-            return Unrouted(target=target)
-        host = "" if target.origin is None else target.origin.authority + target.prefix
+    def _read(self, method: str, raw_target: str, content_type: str, version: str, index: Origin | None) -> Classified:
+        target = read_target(raw_target)
+        route = None if target is None else self._routes.find(target, index)
+        path = None if route is None or isinstance(route, Trouble) else self._routes.matching(route)
+        if route is None or isinstance(route, Trouble) or path is None:
+            trouble = route if isinstance(route, Trouble) else None
+            passed = route if isinstance(route, Target) else Target(raw_target, raw_target)
+            return Classified(passed, RequestHead(method=method, path=raw_target), is_routed=False, trouble=trouble)
+        host = "" if route.origin is None else route.origin.authority + route.prefix
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
-        operation = nameable(self._adapter.classify(head))
-        write = None if operation is not None or self._writes is None else nameable(self._writes.classify(head))
-        deletes = self._backend.rest.deletes
-        deletion = None if operation is not None or deletes is None else nameable(deletes.classify(head))
-        return Asked(target, head, operation, self._backend.rest.collection_of(head), write, deletion)
-
-
-@dataclass(frozen=True, slots=True)
-class Unrouted:
-    """A request that has no route: refused, or sent on unchanged. ``target``: None if it is no path."""
-
-    target: Target | None = None
-    trouble: Trouble | None = None
+        search, rest = nameable(self._adapter.classify(head)), self._backend.rest
+        write = None if search is not None or self._writes is None else nameable(self._writes.classify(head))
+        deletion = None if search is not None or rest.deletes is None else nameable(rest.deletes.classify(head))
+        return Classified(self._routes.beside(route), head, search, rest.collection_of(head), write, deletion)
 
 
 NAMED = "_i"

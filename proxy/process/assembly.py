@@ -26,13 +26,13 @@ from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers
 from ..http.connections import CountedEvents
 from ..http.dataplane import DataPlane
-from ..http.exchange import OwnQuestions, RestBesideGrpc
+from ..http.exchange import HttpServices
 from ..http.listener import DataServer, Listener, listen
 from ..http.outflow import Backlog
 from ..http.relay import Relay, Writes
 from ..http.routes import Heads, IndexRoutes, OneUpstream, Routes
 from ..http.tls import context_of, renew
-from ..http.upstream import Upstream
+from ..http.upstream import OwnQuestions, RestBesideGrpc, Upstream
 from ..runtime.addresses import DataPort
 from ..runtime.loop import LongWork
 from ..runtime.memory import (
@@ -62,6 +62,7 @@ from ..telemetry.tracing import NO_TRACING, Clock, Tracing
 from ..writes.events import Feed
 from ..writes.gate import REST_SECONDS, Room, Shared, WriteGate
 from ..writes.journal import Journal
+from ..writes.pipeline import Pipeline
 from .descriptors import Budget
 from .levels import Levels
 
@@ -190,20 +191,21 @@ class Process:
         backend = self._backend
         adapter, dialect = backend.rest.adapter(), backend.rest.dialect()
         answers = LocalAnswers(dialect)
-        plane = DataPlane(
+        searches = SearchService(adapter, dialect, self._services, number_bytes=TEXT_NUMBER_BYTES)
+        http = HttpServices(
             services=self._services,
             routes=routes,
             heads=Heads(routes, adapter, backend),
             backend=backend,
             dialect=dialect,
-            searches=SearchService(adapter, dialect, self._services, number_bytes=TEXT_NUMBER_BYTES),
+            searches=searches,
             write_invalidation=self._services.write_invalidation(backend.rest),
             relay=self._relay(answers, events),
             upstream=self._upstream,
             names=Names(None if backend.naming is None else backend.naming(), metrics.named),
             answers=answers,
-            gate=self._write_gate(backend.rest, dialect),
         )
+        plane = DataPlane(Pipeline(self._services, searches, self._write_gate(backend.rest, dialect)), http)
         return DataServer(plane.handle, self._settings.limits, answers, events)
 
     def _write_gate(self, transport: Transport, dialect: Dialect) -> WriteGate | None:

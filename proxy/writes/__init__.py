@@ -1,5 +1,6 @@
 """The write gate, off by default: upserts are compared with stored points before they are sent, or beside it.
 
+pipeline   every request of any transport: admitted, classified, then a search, a write, a deletion, or relayed
 gate       one write: queries for its neighbours, verdicts, changes, counts
 settling   what follows the database's answer: left out points are looked at again, replaced ones removed
 deletions  what clients delete, for the journal

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from vecsieve.adapters.base import Deletes
 from vecsieve.adapters.contract import (
     DeclinedError,
     DescribesCollections,
     Dialect,
+    NativeAnswer,
     Operation,
     RequestHead,
     UnsupportedError,
@@ -37,9 +38,10 @@ from ..runtime.loop import LongWork
 from ..search.errors import (
     LostReplyError,
     RefusedReplyError,
+    UpstreamExchangeError,
     first_success,
 )
-from ..search.exchange import WriteQuestioner
+from ..search.exchange import TransportAnswer, WriteQuestioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
@@ -52,7 +54,7 @@ from .judging import judge, keys_of
 from .plans import Judged, Known, Plan, merged, refusal, without_copies
 from .reads import NotJudgedError, Reads, is_long
 from .rows import Kind, State
-from .settling import Change, Removal, Settling
+from .settling import Change, ChangedWrite, Removal, Settling
 
 LOGGER = logging.getLogger("vecsieve.writes")
 
@@ -61,7 +63,44 @@ MOST_OBSERVED = 16
 # How long the breaker is first open: a copy that is stored meanwhile stays, and a probe costs one query.
 REST_SECONDS = 1.0
 
+A = TypeVar("A", bound=TransportAnswer)
+A_co = TypeVar("A_co", bound=TransportAnswer, covariant=True)
 T = TypeVar("T")
+
+
+class WriteExchange(WriteQuestioner, Protocol[A_co]):
+    """One write on its transport, which relays it once. ``query``: of the client's target."""
+
+    @property
+    def query(self) -> str: ...
+
+    def size_bytes(self, limit_bytes: int) -> int | None:
+        """The most bytes that its body may have; None for a body that is not read: too large, coded, or certified."""
+        ...
+
+    async def arrives(self, limit_bytes: int) -> bool:
+        """Read the body into ``plain``; False if it is too large, too slow or broken."""
+        ...
+
+    def keep(self, limit_bytes: int) -> None:
+        """Keep the body as it is relayed."""
+        ...
+
+    def is_kept(self) -> bool:
+        """After the answer: whether the whole body was kept. It is then in ``plain``, and later reads are not traced."""
+        ...
+
+    async def relayed(self, changed: ChangedWrite | None = None) -> A_co:
+        """Send the client's request, or the changed one, and return the database's answer."""
+        ...
+
+    def native(self, native: NativeAnswer) -> A_co:
+        """An answer of ours."""
+        ...
+
+    def unreachable(self, failure: UpstreamExchangeError) -> A_co:
+        """Our answer if the database has none."""
+        ...
 
 
 class Room:
@@ -114,15 +153,14 @@ class WriteGate:
         self.adapter = adapter
         self._dialect = dialect
         self._services = services
-        self.room = shared.room
+        self._room = shared.room
         self._work = shared.work
         self._journal = shared.journal
         self._feed = shared.feed
         self._reads = Reads(adapter, dialect, services, breaker=breaker, work=shared.work)
-        self._settling = Settling(
+        self.settling = Settling(
             adapter, services, journal=shared.journal, reads=self._reads, feed=shared.feed, fell=self._fell
         )
-        self.answer, self.settle = self._settling.answer, self._settling.settle
         self.deletions: Deletions | None = None
         if shared.journal is not None and deletes is not None:
             self.deletions = Deletions(adapter, deletes, self._reads, shared.journal)
@@ -153,6 +191,40 @@ class WriteGate:
     def passed(self, outcome: WriteOutcome) -> None:
         """Count a write that is not looked at."""
         self._services.metrics.writes_total.labels(self._services.backend, outcome).inc()
+
+    async def relayed(self, exchange: WriteExchange[A], policy: ResolvedPolicy) -> A:
+        """The answer to a write, which is examined before it is sent, or beside it; it is sent once."""
+        limit = self._services.limits.write_body_bytes
+        size = exchange.size_bytes(limit)
+        if size is None or not self._room.take(size):
+            self.passed(WriteOutcome.NOT_READ if size is None else WriteOutcome.OVERLOAD)
+            return await exchange.relayed()
+        try:
+            if policy.write.mode != "observe":
+                return await self._relayed_changed(exchange, policy, limit)
+            exchange.keep(limit)
+            answer = await exchange.relayed()
+            if answer.is_success and exchange.is_kept():
+                self._observe(exchange, policy, partial(self._room.give, size))
+                size = 0
+            return answer
+        finally:
+            self._room.give(size)
+
+    async def _relayed_changed(self, exchange: WriteExchange[A], policy: ResolvedPolicy, limit_bytes: int) -> A:
+        if not await exchange.arrives(limit_bytes):
+            self.passed(WriteOutcome.NOT_READ)
+            return await exchange.relayed()
+        change = await self.changed(exchange, policy, query=exchange.query)
+        if change is None:
+            return await exchange.relayed()
+        try:
+            if change.answer is None:
+                return await exchange.relayed(ChangedWrite(self.settling, change, exchange, policy))
+            await self.settling.settle(change, exchange, policy, is_success=True)
+            return exchange.native(change.answer)
+        except UpstreamExchangeError as failure:  # of the journal
+            return exchange.unreachable(failure)
 
     async def changed(self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str = "") -> Change | None:
         """What goes out in place of the write; None where it was not judged and goes out as it came. What is left out of it is on the
@@ -222,7 +294,7 @@ class WriteGate:
 
         return await self._reads.done(exchange, read, bodies)
 
-    def observe(self, exchange: WriteQuestioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
+    def _observe(self, exchange: WriteQuestioner, policy: ResolvedPolicy, over: Callable[[], None]) -> None:
         """Judge a write that was answered, soon. ``over``: called when that has ended, or does not begin."""
         if len(self._observing) >= MOST_OBSERVED:
             self.passed(WriteOutcome.OVERLOAD)
@@ -243,7 +315,7 @@ class WriteGate:
         async with self._alone:
             judged = await self._fenced(self._judged, exchange, policy)
             if judged is not None:
-                self._settling.tell_stored(Change(stored=judged.points.ids), exchange.operation)
+                self.settling.tell_stored(Change(stored=judged.points.ids), exchange.operation)
 
     async def _changed(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
@@ -403,4 +475,4 @@ class WriteGate:
             metrics.write_points_total.labels(backend, tier).inc(count)
         copies = judged.told()
         metrics.write_copies_total.inc(len(copies))
-        self._settling.tell(EventName.DUPLICATE_FOUND, write, copies)
+        self.settling.tell(EventName.DUPLICATE_FOUND, write, copies)

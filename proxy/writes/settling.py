@@ -305,6 +305,35 @@ class Settling:
             self._feed.tell(name, write.collection, points)
 
 
+class ChangedWrite:
+    """A judged write while it goes out. ``body``: what is sent in place of the client's; None: the client's. ``is_edited``: whether the
+    client's answer may differ from the database's.
+    """
+
+    __slots__ = ("_change", "_exchange", "_is_declined", "_policy", "_settling", "_told", "body", "is_edited")
+
+    def __init__(self, settling: Settling, change: Change, exchange: WriteQuestioner, policy: ResolvedPolicy) -> None:
+        self._settling = settling
+        self._change = change
+        self._exchange = exchange
+        self._policy = policy
+        self.body = change.body
+        self.is_edited = change.told is not None
+        self._told: Told | None = None
+        self._is_declined = False
+
+    def edited(self, body: bytes) -> bytes:
+        """The client's answer, made of the database's success."""
+        self._told = told = self._settling.answer(self._change, body)
+        self._is_declined = told is None
+        return body if told is None else told.body
+
+    async def settle(self, *, is_success: bool) -> None:
+        """The database has answered; the client gets its answer afterwards. Raises UpstreamExchangeError as `Settling.settle`."""
+        is_success = is_success and not self._is_declined
+        await self._settling.settle(self._change, self._exchange, self._policy, is_success=is_success, told=self._told)
+
+
 def _stored_in(verbs: LeavesPointsOut, points: NewPoints, bodies: Sequence[bytes]) -> dict[bytes, bytes]:
     return {identifier: point for body in bodies for identifier, point in verbs.stored(points, body).items()}
 

@@ -178,7 +178,7 @@ async def test_a_message_beyond_its_bound_is_refused_before_it_is_held_and_reach
 async def test_a_call_whose_message_never_comes_holds_its_place_for_a_while_only(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vecsieve.proxy.grpc.plane.MESSAGE_SECONDS", 3.0)
+    monkeypatch.setattr("vecsieve.proxy.grpc.exchange.MESSAGE_SECONDS", 3.0)
     async with (
         in_front(limits={"body_timeout_seconds": 3.0, "in_flight": 1, "in_flight_queue_seconds": 0.05}) as (
             database,

@@ -646,19 +646,21 @@ class World:
                     self.model.ops.remove(op)
                     self._over(client, op, "refusal")
                     return
-                change = await gate.settle(change, exchange, policy, is_success=True)
+                change = await gate.settling.settle(change, exchange, policy, is_success=True)
             else:
                 body = request.body if change is None or change.body is None else change.body
                 try:
                     answer = await self.asked(request._replace(body=body), op)
                 except LostReplyError:
                     if change is not None:
-                        await gate.settle(change, exchange, policy, is_success=False)
+                        await gate.settling.settle(change, exchange, policy, is_success=False)
                     raise
                 exchange.seen = None
                 if change is not None:
-                    told = gate.answer(change, answer)
-                    change = await gate.settle(change, exchange, policy, is_success=told is not None, told=told)
+                    told = gate.settling.answer(change, answer)
+                    change = await gate.settling.settle(
+                        change, exchange, policy, is_success=told is not None, told=told
+                    )
         except (LostReplyError, UpstreamExchangeError):
             self._over(client, op, "failure")
             return

@@ -13,9 +13,8 @@ from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_grpc import in_front, query
 from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
-from vecsieve.proxy.grpc.plane import Plane
-from vecsieve.proxy.http.dataplane import DataPlane
 from vecsieve.proxy.telemetry.log import Access
+from vecsieve.proxy.writes.pipeline import Pipeline
 
 
 async def answer_honestly(talk: Talk, received: Received) -> bool:
@@ -98,14 +97,14 @@ async def breaks(*_: object, **__: object) -> None:
     raise RuntimeError
 
 
-@pytest.mark.parametrize(("plane", "method"), [(DataPlane, "_route"), (Plane, "_answered")])
+@pytest.mark.parametrize("is_grpc", [False, True])
 async def test_an_error_of_ours_is_logged_under_the_id_of_the_request_it_broke(
-    plane: type, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, is_grpc: bool
 ) -> None:
     async with in_front() as (_, over_grpc), running("http://127.0.0.1:9") as over_http:
-        proxy = over_http if plane is DataPlane else over_grpc
+        proxy = over_grpc if is_grpc else over_http
         with monkeypatch.context() as patched:
-            patched.setattr(plane, method, breaks)
+            patched.setattr(Pipeline, "answer", breaks)
             if proxy is over_http:
                 await raw_exchange(proxy.port, request(search()))
             else:

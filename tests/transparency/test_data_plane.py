@@ -11,7 +11,7 @@ import pytest
 from support.faultup import FaultyUpstream, Received, Talk, header_list, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_qdrant import honest, is_widened, request, scripted, search
-from vecsieve.proxy.http.dataplane import accepts_identity, client_timeout
+from vecsieve.proxy.http.exchange import accepts_identity, client_timeout
 from vecsieve.proxy.http.headers import read_target
 
 

@@ -228,9 +228,7 @@ async def test_over_grpc_a_search_is_traced_as_over_http() -> None:
     assert server.attributes["rpc.grpc.status_code"] == client.attributes["rpc.grpc.status_code"] == 0
     assert "http.response.status_code" not in server.attributes
     assert server.attributes["vecsieve.outcome"] == "dedup"
-    assert {"decode", "select", "encode"} <= {
-        span.name for span in spans if span.parent_id == server.span_id
-    }
+    assert {"decode", "select", "encode"} <= {span.name for span in spans if span.parent_id == server.span_id}
 
 
 def told_in(call: Arrived) -> tuple[str, str]:

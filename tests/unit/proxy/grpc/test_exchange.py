@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from support.reports import REPORT
 from support.toy_backend import OPERATION
-from support.toy_exchange import policy
+from support.toy_exchange import policy, toys
 from vecsieve.adapters.base import GrpcDialect
-from vecsieve.adapters.contract import Question
-from vecsieve.adapters.fusions import SAME, Ending
+from vecsieve.adapters.contract import Question, RequestHead
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.grpc.exchange import GrpcExchange, Outcome
 from vecsieve.proxy.grpc.status import Answer, Failure, no_message, unreachable
+from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import FailureKind, LostReplyError, RefusedReplyError, RejectedReplyError
 from vecsieve.proxy.search.exchange import Exchange
+from vecsieve.proxy.search.policy import Rules
 from vecsieve.proxy.search.report import header_value
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
 from vecsieve.proxy.telemetry.spans import Code
@@ -23,28 +27,41 @@ SUCCESS = Answer(message=b"upstream's", initial=INITIAL, trailing=TRAILING)
 OWN = Answer(message=b"to the client's own message")
 
 
-def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> GrpcExchange:
-    async def widened(message: bytes, seconds: float, ending: Ending) -> Outcome:
-        assert (message, seconds, ending) == (b"widened", 2.0, SAME)
-        return outcome
+METHOD = "/a.Service/Search"
 
-    async def asked(question: Question, seconds: float) -> Outcome:
-        assert (question, seconds) == (QUESTION, 2.0)
-        return outcome
 
-    async def relayed(kind: AttemptKind, _: object) -> Outcome:
-        return replace(OWN, trailing=(("kind", kind.value),))
+class Scripted(GrpcExchange):
+    """A search whose every request has the same outcome; the client's own message has another."""
 
-    return GrpcExchange(
-        operation=OPERATION,
-        policy=policy(),
-        plain=b"the client's",
-        client_timeout_seconds=1.0,
-        report_header=report_header,
-        widened=widened,
-        relayed=relayed,
-        asked=asked,
-    )
+    outcome: Outcome
+
+    async def _sent(
+        self, path: str, message: bytes | None, kind: AttemptKind, *, seconds: float | None, is_search: bool
+    ) -> Outcome:
+        if message == self.message:
+            assert (path, seconds, is_search) == (METHOD, 1.0, False)
+            return replace(OWN, trailing=(("kind", kind.value),))
+        assert seconds == 2.0
+        assert (path, message, kind) in {
+            (METHOD, b"widened", AttemptKind.OVERFETCH),
+            (QUESTION.target, QUESTION.body, AttemptKind.LOOKUP),
+        }
+        return self.outcome
+
+
+def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> Scripted:
+    around = toys()
+    grpc: Any = SimpleNamespace(services=around.services, searches=around.service)
+    head = RequestHead(method="POST", path=METHOD)
+    context: Any = SimpleNamespace(time_remaining=lambda: 1.0)
+    origin = Origin("http", "127.0.0.1:9")
+    made = Scripted(grpc, head, origin, context, (), around.services.recorder.begin(), is_search=True)
+    made.outcome = outcome
+    made.message = made.plain = b"the client's"
+    made.operation = made.search = OPERATION
+    made.policy = policy()
+    made.rules = Rules.of(Settings.model_validate({"report_header": report_header}))
+    return made
 
 
 QUESTION = Question(method="POST", target="/a.Service/Describe", body=b"what")
@@ -134,11 +151,12 @@ async def test_a_message_too_long_for_one_of_the_ends_is_nobodys_quota(words: st
     assert not GrpcDialect().is_quota(refused.value.status, refused.value.words)
 
 
-async def test_a_question_brings_a_message_or_is_lost() -> None:
+async def test_a_question_brings_a_message_or_is_lost_or_refused() -> None:
     assert await exchange().ask(QUESTION, seconds=2.0) == b"upstream's"
-    for failure in (failing(Code.PERMISSION_DENIED), failing(Code.UNAVAILABLE, kind=FailureKind.RESET)):
+    refused, broken = failing(Code.PERMISSION_DENIED), failing(Code.UNAVAILABLE, kind=FailureKind.RESET)
+    for failure, error in ((refused, RefusedReplyError), (broken, LostReplyError)):
         made = exchange(failure)
-        with pytest.raises(LostReplyError):
+        with pytest.raises(error):
             await made.ask(QUESTION, seconds=2.0)
         with pytest.raises(RejectedReplyError):
             made.refusal()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -8,17 +10,16 @@ from multidict import CIMultiDict
 
 from support.faultup import FaultyUpstream, answering, reply
 from support.toy_backend import OPERATION
-from support.toy_exchange import policy
-from vecsieve.adapters.contract import Question
-from vecsieve.config.schema import UpstreamSettings
-from vecsieve.proxy.http.answers import RawResponse
+from support.toy_exchange import toys
+from vecsieve.adapters.contract import Question, RequestHead
+from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.headers import Target
+from vecsieve.proxy.http.routes import Classified
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError
-from vecsieve.proxy.search.hedge import Gate
-from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen
+from vecsieve.proxy.telemetry.labels import FailOpen
 
 QUESTION = Question(method="GET", target="/vectors/fetch?ids=a%20b&namespace=n%2Fs")
 LIMIT = 100
@@ -31,26 +32,17 @@ async def upstream() -> AsyncIterator[Upstream]:
     await made.close()
 
 
-async def never(kind: AttemptKind, gate: Gate | None) -> RawResponse:
-    raise AssertionError(kind)
-
-
 async def sent(
     upstream: Upstream, to: FaultyUpstream, headers: list[tuple[bytes, bytes]], *, seconds: float = 5.0
 ) -> bytes:
     fields = CIMultiDict((name.decode(), value.decode()) for name, value in headers)
-    exchange = HttpExchange(
-        request=make_mocked_request("POST", "/query", fields),
-        target=Target("/query", "/query", Origin.of(to.url)),
-        operation=OPERATION,
-        policy=policy(),
-        plain=b"{}",
-        client_timeout_seconds=None,
-        report_header=False,
-        upstream=upstream,
-        reply_body_bytes=LIMIT,
-        relay=never,
-    )
+    target = Target("/query", "/query", Origin.of(to.url))
+    heads = SimpleNamespace(read=lambda *_: Classified(target, RequestHead(method="POST", path="/query"), OPERATION))
+    limits = LimitSettings().model_copy(update={"reply_body_bytes": LIMIT})
+    services = toys(limits=limits).services
+    http: Any = SimpleNamespace(services=services, heads=heads, upstream=upstream)
+    exchange = HttpExchange(http, make_mocked_request("POST", "/query", fields), services.recorder.begin())
+    assert exchange.is_search()
     return await exchange.ask(QUESTION, seconds=seconds)
 
 

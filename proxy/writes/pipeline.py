@@ -1,0 +1,173 @@
+"""The way of every request on any transport: admitted, classified, answered.
+
+    admitted ─► classified ─┬─ search ───► policy ─► SearchService
+                            ├─ deletion ─► Deletions, around what follows
+                            ├─ write ────► policy ─► WriteGate
+                            └─ other ────► the database's own answer
+
+The transports implement ``ClientExchange``; each step that differs between them is one of its methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from vecsieve.adapters.contract import Operation
+
+from ..runtime.memory import Pressure
+from ..search.context.overrides import OverrideError
+from ..search.exchange import Exchange, TransportAnswer
+from ..search.hedge import Gate
+from ..search.limits import Place
+from ..search.policy import ResolvedPolicy, Rules
+from ..search.service import ProcessServices, SearchService
+from ..telemetry.labels import AttemptKind, Bypass, Shed
+from ..telemetry.requests import RequestRecord
+from ..telemetry.tracing import sampled_trace_id
+from .deletions import Deletions
+from .gate import WriteExchange, WriteGate
+
+A = TypeVar("A", bound=TransportAnswer)
+
+
+class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
+    """One request of a client, from its arrival to its answer.
+
+    ``place``: set when it is admitted. ``search``, ``write``, ``deletion``: what it is, set by `classify`; a request may be a write and a
+    deletion. ``operation``: the one of them that is being worked on. ``ruled_by``: the collection's name as rules know it. ``policy``,
+    ``rules``: set before its body is read.
+    """
+
+    record: RequestRecord
+    place: Place
+    search: Operation | None
+    write: Operation | None
+    deletion: Operation | None
+    operation: Operation
+    ruled_by: str
+    policy: ResolvedPolicy
+    rules: Rules
+
+    def is_search(self) -> bool:
+        """Whether its head is that of a search."""
+        ...
+
+    async def gathered(self) -> A | None:
+        """Wait until its body has arrived, as far as that is held unread; returns the answer if it does not."""
+        ...
+
+    async def classify(self) -> A | None:
+        """Find out what it is; returns the answer if it is refused."""
+        ...
+
+    def overrides(self) -> Iterable[tuple[str, str]]:
+        """Its fields or metadata if there are overrides among them."""
+        ...
+
+    async def read(self) -> Exchange[A] | Bypass:
+        """Read the body of a search into ``plain``; returns the exchange itself, or why the search is bypassed."""
+        ...
+
+    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+        """The body of a deletion; None if it is not read."""
+        ...
+
+    def is_deleted(self, answer: A, deletions: Deletions) -> bool | None:
+        """Whether the database deleted; None for unknown."""
+        ...
+
+    async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A:
+        """As in Exchange."""
+        ...
+
+    def overloaded(self) -> A:
+        """Our answer to a request without a place."""
+        ...
+
+    def invalid(self, words: str) -> A:
+        """Our answer to a request with invalid overrides."""
+        ...
+
+
+class Pipeline:
+    """Of one transport. ``gate``: None if all writes pass through."""
+
+    __slots__ = ("_gate", "_searches", "_services")
+
+    def __init__(self, services: ProcessServices, searches: SearchService, gate: WriteGate | None) -> None:
+        self._services = services
+        self._searches = searches
+        self._gate = gate
+
+    def begin(self, traceparents: Sequence[str]) -> RequestRecord:
+        """Start the record of a request."""
+        trace = self._services.tracing.begin(traceparents)
+        return self._services.recorder.begin(trace_id=sampled_trace_id(traceparents), trace=trace)
+
+    async def enter(self, record: RequestRecord, *, is_search: bool) -> Place | None:
+        """A place, which the transport gives back; None for a request that is refused."""
+        admission = self._services.admission
+        if not await admission.enter(is_search=is_search):
+            record.shed(Shed.IN_FLIGHT)
+            return None
+        place = Place(admission, is_search=is_search)
+        if self._services.memory.pressure() is Pressure.CRITICAL:
+            place.leave()
+            record.shed(Shed.MEMORY)
+            return None
+        return place
+
+    async def answer(self, exchange: ClientExchange[A]) -> A:
+        # The last places are for requests that have arrived.
+        if self._services.admission.is_for_whole_requests and (refusal := await exchange.gathered()) is not None:
+            return refusal
+        record = exchange.record
+        place = await self.enter(record, is_search=exchange.is_search())
+        if place is None:
+            return exchange.overloaded()
+        exchange.place = place
+        try:
+            if (refusal := await exchange.classify()) is not None:
+                return refusal
+            if exchange.search is None:
+                return await self._passed(exchange)
+            try:
+                rules, policy = self._searches.policy(exchange.search, exchange.ruled_by, exchange.overrides(), record)
+            except OverrideError as error:
+                return exchange.invalid(str(error))
+            exchange.operation, exchange.rules, exchange.policy = exchange.search, rules, policy
+            return await self._searches.answer(
+                policy, record, sample=rules.shadow_sample, read=exchange.read, original=exchange.original
+            )
+        finally:
+            place.leave()
+
+    async def _passed(self, exchange: ClientExchange[A]) -> A:
+        """The answer to a request that is no ranked search."""
+        gate = self._gate
+        if gate is None:
+            return await exchange.relayed()
+        if exchange.deletion is not None and gate.deletions is not None:
+            return await self._deleted(exchange, exchange.deletion, gate, gate.deletions)
+        return await self._written(exchange, gate)
+
+    async def _deleted(
+        self, exchange: ClientExchange[A], deletion: Operation, gate: WriteGate, deletions: Deletions
+    ) -> A:
+        """The answer to a deletion, of which the journal hears."""
+        exchange.operation = deletion
+        body = await exchange.deleted_body(self._services.limits.write_body_bytes)
+        doubted = await deletions.begun(exchange, body, now=self._services.clock())
+        answer = await self._written(exchange, gate)
+        await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
+        return answer
+
+    async def _written(self, exchange: ClientExchange[A], gate: WriteGate) -> A:
+        """The answer to a request that may be a write."""
+        write = exchange.write
+        policy = None if write is None else gate.policy_of(write, exchange.ruled_by)
+        if write is None or policy is None:
+            return await exchange.relayed()
+        exchange.operation = write
+        return await gate.relayed(exchange, policy)
