@@ -6,5 +6,4 @@ lookups  what memory has of a pool: recalled, completed by a lookup of a few poi
 recall   a search with memory: its lean request, its reply, and what the next such request needs
 fetches  vectors that a reply lacks, fetched by id
 pages    pages by what their results say
-preload  all points of collections that the settings name
 """

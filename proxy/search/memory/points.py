@@ -51,7 +51,6 @@ PROMISING = 0.7
 # The largest share of unknown points of a pool that a lookup fetches; above it the whole pool is fetched again with vectors.
 LOOKED_UP = 1 / 2
 FEW_POINTS = 25
-NEARLY_FULL = 0.9
 COLLECTIONS = 1024
 # Remembered selections, 3 kB each, and as many from the first candidates only, 1 kB each. Those belong to repeated requests and are kept
 # apart, because pools that are seen once would evict them.
@@ -156,11 +155,6 @@ class FeatureMemory:
     def held_bytes(self) -> int:
         """Approximate memory use."""
         return sum([shelf.held_bytes for shelf in self._shelves.values()])
-
-    @property
-    def is_nearly_full(self) -> bool:
-        """Whether further points would soon evict others."""
-        return self.held_bytes > NEARLY_FULL * self._limit_bytes
 
     def is_promising(self, collection: str) -> bool:
         """Whether most points of this collection's next pool are probably known."""
@@ -279,10 +273,6 @@ class FeatureMemory:
         until = float("inf") if is_proven and not with_records else float(learnt.min()) + self._ttl_seconds
         metric = None if table.scoring is None else metric_by(table.scoring)
         return Recalled(rows, squares, records, metric, slots, until)
-
-    def filled(self, collection: str) -> None:
-        """All points of a collection were learned: nearly all points of its next pools are known."""
-        self._collection(collection).known.extend([1.0] * WINDOW)
 
     def missed(self, collection: str) -> None:
         """A lookup did not return the unknown points, such as a point without a usable vector: count nearly nothing of its pool as known."""
