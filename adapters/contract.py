@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -379,21 +379,6 @@ class DescribesCollections(Protocol):
 
     def parse_description(self, body: bytes) -> object:
         """``Needs.known`` from a successful reply. Raises MalformedReplyError, nothing else."""
-
-
-# Some points of a search again, for a backend whose searches can be restricted to ids.
-
-
-@runtime_checkable
-class FetchesAgain(Protocol):
-    """The verb is pure. ``lookup_reads``: as how many of the client's own searches the database's rate limit counts such a request, at most."""
-
-    lookup_reads: ClassVar[int]
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """The widened request of the call's only search, restricted to the points of these ``Pool.ids``, whatever its page; None if it
-        cannot be restricted. ``parse_reply`` reads the reply.
-        """
 
 
 # Additional members in the payloads of an answer, for a transport whose answers have room for them.

@@ -16,13 +16,12 @@ from typing import overload
 import msgspec
 import numpy as np
 
-from ..base import Keep, NotingAdapter, own
+from ..base import Keep, NotingAdapter
 from ..contract import (
     FIELD_BYTES,
     Allowance,
     Needs,
     Pool,
-    SearchCall,
 )
 from ..wire.json import Span, cuts, each_last_values, members
 from ..wire.json_vectors import Edit, kept_inside, set_aside
@@ -260,11 +259,6 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     payloads = staticmethod(rest_reply.payloads_of)
     divided = staticmethod(rest_fusion.divided)
     fused = staticmethod(rest_fusion.fused)
-
-    lookup_reads = calls.LOOKUP_READS
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        return rest_request.again(own(call.document, Document), ids)
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
         """Raises MalformedReplyError, nothing else."""

@@ -39,7 +39,6 @@ from .exchange import CollectionInfo, Exchange, TransportAnswer
 from .fetch import Attempt, enough_of, fitted, needs_of, plan
 from .hedge import Race
 from .limits import Hold
-from .memory.lookups import recall_reads
 from .policy import ResolvedPolicy, Rules
 from .report import report_of, rows_of
 from .retrievers import Retrievers
@@ -207,8 +206,7 @@ class SearchService:
                     settled = policy.is_settled and not is_look
                     lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
                 if lean is not None and repeat is not None:
-                    reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
-                    held = services.own.hold(operation, reads, is_repeat=repeat.is_known)
+                    held = services.own.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
                     lean = None if held is None else lean  # a second read would fetch what memory lacks
                 call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
@@ -365,13 +363,13 @@ class SearchService:
         return answered
 
     async def _improved(self, exchange: Exchange[A], attempt: Attempt, outcome: Outcome) -> tuple[A, Report]:
-        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
+        async def fetch(body: bytes) -> bytes:
             def granted() -> None:
                 if attempt.reply is not None:
                     kind, searches = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL, attempt.call.searches
                     is_paged = any(search.pages for search in searches)
                     self._services.own.grant(
-                        exchange.operation, kind, reads * len(searches), held=attempt.held, is_paged=is_paged
+                        exchange.operation, kind, len(searches), held=attempt.held, is_paged=is_paged
                     )
 
             send = partial(self._fetch, exchange, attempt)
