@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -85,8 +85,6 @@ class _Verbs(Generic[RequestT, ReplyT]):
 class RestAdapter(_Verbs[RequestT, ReplyT]):
     """The verbs over JSON bodies."""
 
-    lookup_reads: ClassVar[int] = 1
-
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         wire_json.check_size(body, bounds)
 
@@ -122,7 +120,6 @@ class GrpcAdapter(_Verbs[RequestT, ReplyT]):
     """The verbs over single messages. ``messages``: those that a request reader parses, from each operation's name on."""
 
     messages: protobuf.Messages
-    lookup_reads: ClassVar[int] = 1
 
     def check_size(self, operation: Operation, body: bytes, bounds: Bounds) -> None:
         protobuf.check_size(body, operation.name, self.messages, bounds)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -379,60 +379,6 @@ class DescribesCollections(Protocol):
 
     def parse_description(self, body: bytes) -> object:
         """``Needs.known`` from a successful reply. Raises MalformedReplyError, nothing else."""
-
-
-# All points of a collection, for a backend whose searches can be restricted to ids.
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A vector of a collection's points; the name is "" for the unnamed one."""
-
-    name: str
-    dimension: int
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Some ``ids``, as in ``Pool.ids``, and the position after them; b"" at the end."""
-
-    ids: tuple[bytes, ...]
-    after: bytes
-
-
-@runtime_checkable
-class ListsPoints(Protocol):
-    """All verbs are pure. Questions are sent with VecSieve's own credential."""
-
-    def describing(self, collection: str) -> Question:
-        """The request for the collection's vectors."""
-
-    def named_vectors(self, body: bytes) -> tuple[Named, ...]:
-        """The vectors in its reply. Raises MalformedReplyError, nothing else."""
-
-    def listing(self, collection: str, *, after: bytes, count: int) -> Question:
-        """The request for the next ids. ``after``: as in Listed; b"" for the first ones."""
-
-    def listed(self, body: bytes) -> Listed:
-        """The ids in its reply. Raises MalformedReplyError, nothing else."""
-
-    def searching(self, collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
-        """A client's search, by this vector, that ranks the points of these ids."""
-
-
-# Some points of a search again, for a backend whose searches can be restricted to ids.
-
-
-@runtime_checkable
-class FetchesAgain(Protocol):
-    """The verb is pure. ``lookup_reads``: as how many of the client's own searches the database's rate limit counts such a request, at most."""
-
-    lookup_reads: ClassVar[int]
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """The widened request of the call's only search, restricted to the points of these ``Pool.ids``, whatever its page; None if it
-        cannot be restricted. ``parse_reply`` reads the reply.
-        """
 
 
 # Additional members in the payloads of an answer, for a transport whose answers have room for them.

@@ -27,8 +27,7 @@ class Traits:
     """One backend. ``defaults``: those that differ from the models'. ``page``: its page in docs.
 
     ``shares_port``: gRPC calls go to the host and port of `upstream.url`. ``has_indexes``: each index has its own host, and the settings
-    section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections. ``lists_points``: whether all points of a
-    collection can be read.
+    section INDEXES applies. ``closes_idle_seconds``: when the database closes idle connections.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Traits:
     shares_port: bool = False
     has_indexes: bool = False
     closes_idle_seconds: float | None = None
-    lists_points: bool = False
 
 
 _PINECONE: Tree = {
@@ -78,7 +76,7 @@ TRAITS: Mapping[str, Traits] = {
     row.name: row
     for row in (
         # actix-web's keep-alive
-        Traits(name="qdrant", closes_idle_seconds=5.0, lists_points=True),
+        Traits(name="qdrant", closes_idle_seconds=5.0),
         Traits(name="pinecone", defaults=_PINECONE, page="pinecone.md", has_indexes=True),
         Traits(name="chroma", defaults=_CHROMA, page="chroma.md", has_grpc=False),
         Traits(name="milvus", defaults=_MILVUS, page="milvus.md", shares_port=True),

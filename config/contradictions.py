@@ -123,7 +123,6 @@ def of_settings(settings: Settings) -> Iterator[Contradiction]:
     yield from _of_explain(settings)
     yield from _of_api(settings.api)
     yield from _of_webhook(settings.webhook)
-    yield from _of_preload(settings)
     traits, idle = settings.traits, settings.upstream.pool_idle_seconds
     if traits.closes_idle_seconds is not None and idle >= traits.closes_idle_seconds:
         wanted = f"a number below {traits.closes_idle_seconds:g}, because {settings.backend.capitalize()} closes idle connections then"
@@ -216,13 +215,6 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if size is not None and overlap >= size:
         at: Path = ("metadata", "chunk_overlap")
         yield contradiction(at, shown(overlap), f"below chunk_size ({size})", ("metadata", "chunk_size"))
-
-
-def _of_preload(settings: Settings) -> Iterator[Contradiction]:
-    if settings.memory.preload.collections and not settings.traits.lists_points:
-        listing = alternatives(tuple(name.capitalize() for name, traits in TRAITS.items() if traits.lists_points))
-        wanted = f"none: points are read of {listing} alone, and backend is {settings.backend}"
-        yield contradiction(("memory", "preload", "collections"), shown(settings.memory.preload.collections), wanted)
 
 
 def of_write(settings: Settings, policy: PolicySettings) -> Iterator[Contradiction]:

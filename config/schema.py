@@ -277,22 +277,6 @@ class LimitSettings(Model):
     )
 
 
-class PreloadSettings(Model):
-    """Points that each process reads at its start, before searches fetch them (Qdrant). docs/memory.md."""
-
-    collections: tuple[str, ...] = setting(
-        (),
-        "names as clients use them. They are read one after another, until `memory.bytes` is nearly used. none: no points are read",
-    )
-    api_key_file: OrNone[str] = setting(
-        None,
-        "file with a read-only key for VecSieve, sent as `api-key`; read once, at the start. none: the database needs no key",
-    )
-    points_per_second: Annotated[float, Field(gt=0.0, le=100_000.0)] = setting(
-        500.0, "the highest rate. A point costs the database as much as a result of a search with vectors"
-    )
-
-
 class MemorySettings(Model):
     """The feature memory of one process. It keeps vectors and payload values from replies, so that later searches need not fetch them
     again. docs/memory.md.
@@ -309,7 +293,6 @@ class MemorySettings(Model):
         "how long stored payload values are used, and vectors that no score can check, as in quantised or fused searches. A "
         "point that has neither a version nor such a score is not kept",
     )
-    preload: PreloadSettings = PreloadSettings()
 
 
 class JournalSettings(Model):

@@ -29,7 +29,7 @@ from .admin.status import Facts, read_status, settings_hash, state_of, upstream_
 from .api.events import SECRET_FILE
 from .http.tls import context_of
 from .process import descriptors, talk
-from .process.assembly import Process, api_key_of
+from .process.assembly import Process
 from .process.descriptors import Budget
 from .process.workers import Worker, Workers, run_workers
 from .runtime.addresses import DataPort, binding, data_ports_of
@@ -456,7 +456,6 @@ def run(*, config: Path | None, environment: Mapping[str, str], flags: Mapping[s
     headers_of(settings.tracing.headers_file)  # and the other unusable files
     token_in(settings.explain.token_file, TOKEN_FILE)
     token_in(settings.webhook.secret_file, SECRET_FILE)
-    api_key_of(settings.memory.preload)
     keep_freed_blocks(glibc_mallopt())
     journal = settings.journal.path
     with held_alone(None if journal is None else Path(journal)):  # before the fork: workers inherit it

@@ -167,7 +167,7 @@ _KNOWN = frozenset({"ids", "query_embeddings", "n_results", "where", "where_docu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One request. ``opening``: the offset after its brace. ``limit``, ``include``, ``named``: spans of these values, the last of ``ids``;
+    """One request. ``opening``: the offset after its brace. ``limit``, ``include``: spans of these values;
     None if absent.
 
     ``searches``: their number. ``asked``: the columns that the client selects. ``added``: further ones.
@@ -179,7 +179,6 @@ class Document:
     top_k: int
     limit: Span | None
     include: Span | None
-    named: Span | None
     asked: tuple[str, ...]
     added: tuple[str, ...]
 
@@ -200,7 +199,7 @@ def parse(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     searches = tuple(Search(top_k=top_k, offset=0, pages=False, query=usable(vector), most=most) for vector in vectors)
     document = Document(
         body=body, opening=span[0] + 1, searches=len(searches), top_k=top_k,
-        limit=spans.get("n_results"), include=include, named=spans.get("ids"), asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
+        limit=spans.get("n_results"), include=include, asked=asked, added=tuple(column for column in _wanted(needs) if column not in asked),
     )  # fmt: skip
     return searches, document
 
@@ -213,17 +212,6 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     edits: list[Edit] = []
     if count != document.top_k:
         edits.append(_edit(document, "n_results", document.limit, str(count).encode()))
-    if document.added:
-        edits.append(_edit(document, "include", document.include, _included(document)))
-    return splice(document.body, edits)
-
-
-def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request restricted to the records of these ids (JSON). Servers before 1.0 ignore ``ids`` and return others."""
-    edits = [
-        _edit(document, "n_results", document.limit, b"%d" % len(ids)),
-        _edit(document, "ids", document.named, b"[%s]" % b",".join(ids)),
-    ]
     if document.added:
         edits.append(_edit(document, "include", document.include, _included(document)))
     return splice(document.body, edits)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..base import Keep, NotingAdapter, RestDialect, json_text, own
+from ..base import Keep, NotingAdapter, RestDialect, json_text
 from ..contract import (
     FIELD_BYTES,
     Allowance,
@@ -302,9 +302,6 @@ class ChromaRest(NotingAdapter[Document, ReplyDocument]):
     classify = staticmethod(request.classify)
     widen_request = staticmethod(request.widen)
     is_flat = True  # metadata has strings, numbers, booleans
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        return request.again(own(call.document, Document), ids)
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
         """Raises MalformedReplyError, nothing else."""

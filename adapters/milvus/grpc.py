@@ -472,9 +472,6 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
     parse_description = staticmethod(read_description)
     divided = staticmethod(divided)
 
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        return grpc_request.again(own(call.document, Document), ids, call.needs)
-
     def fused(self, divided: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
         documents = [own(reply.document, ReplyDocument) for reply in replies]
         if not ranked:

@@ -40,7 +40,6 @@ from .search import (
     choose,
     compared,
     most,
-    narrowed,
     number,
     number_at,
     read_inner,
@@ -130,15 +129,13 @@ def read_queries(data: bytes) -> Queries:
 
 
 # SearchRequest. Not supported: ids, scoring functions, highlights, aggregations.
-PARTITIONS, _FILTER, _QUERIES, OUTPUT, PARAMS, _NQ, _BY_KEYS = 4, 5, 6, 8, 9, 12, 16
+PARTITIONS, _QUERIES, OUTPUT, PARAMS, _NQ, _BY_KEYS = 4, 6, 8, 9, 12, 16
 _SEARCH = Shape(
     frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({PARTITIONS, OUTPUT, PARAMS, 18})
 )
 _PARAMETERS = frozenset(
     {"topk", "round_decimal", "ignore_growing", OFFSET, "metric_type", "anns_field", "hints", "params"}
 )
-
-_FILTER_KIND, _EXPRESSION = 7, 1
 
 # HybridSearchRequest.
 PARTS, RANKS, HYBRID_OUTPUT = 5, 6, 10
@@ -160,7 +157,7 @@ _LONGEST_PARAMETERS = 16 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed request. ``limit``: the key of the limit. ``inner``: the changed index parameters; None: unchanged. ``output``: the number
-    of the fields with output names. ``vector``: the field to compare by. ``filter``: "" for none; None if it is no expression.
+    of the fields with output names. ``vector``: the field to compare by.
     """
 
     body: bytes
@@ -172,7 +169,6 @@ class Document:
     queries: int
     vector: str
     chosen: Chosen
-    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +205,6 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     )
 
 
-def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
-    """The widened request restricted to the rows of these ids (JSON); None if it cannot be restricted."""
-    if document.filter is None or document.queries != 1:
-        return None
-    said = narrowed(document.filter, ids, needs)
-    # Of a field that is written twice, the last one counts.
-    return None if said is None else widen(document, [len(ids)]) + length_field(_FILTER, said.encode())
-
-
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     part = read_part(body, (0, len(body)))
     if not part.queries.is_comparable:
@@ -238,14 +225,8 @@ def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     document = Document(
         body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=OUTPUT, top_k=top_k,
         queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, OUTPUT), vector, needs),
-        filter=_filter(body, part.found),
     )  # fmt: skip
     return searches, document
-
-
-def _filter(body: bytes, found: Found) -> str | None:
-    """The client's filter, "" for none; None if it is no expression, or if its kind is not named."""
-    return text_of(body, message(found, _FILTER)) if number_of(body, found, _FILTER_KIND) == _EXPRESSION else None
 
 
 def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:

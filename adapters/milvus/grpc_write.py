@@ -54,8 +54,8 @@ from .grpc import parse_reply, values_of, vectors_of
 from .grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
 from .grpc_request import Document as SearchDocument
 from .grpc_request import Pairs, pair, read_pairs
-from .rest_write import form_of, ids_among, noted, schema_known, stacked, without_empty
-from .search import Schema, choose, condition, read_description
+from .rest_write import form_of, noted, schema_known, stacked, without_empty
+from .search import Schema, choose, condition, ids_among, read_description
 
 # InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
 _PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9

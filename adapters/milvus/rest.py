@@ -150,7 +150,7 @@ def _search(call: SearchCall, request: Document, body: bytes, part: _Part, share
     query = usable(vector_of(body, part.query)) if part.is_dense and part.field == request.vector else None
     search = Search(top_k=part.top_k, offset=0, pages=False, query=query)
     document = Document(
-        body=text, version=VERSION_2, limit=(0, 0), offset=None, listed=None, filter=None, top_k=part.top_k, skipped=0, end=len(text) - 1,
+        body=text, version=VERSION_2, limit=(0, 0), offset=None, listed=None, top_k=part.top_k, skipped=0, end=len(text) - 1,
         vector=request.vector, chosen=request.chosen, is_part=True,
     )  # fmt: skip
     return Part(text, SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document))
@@ -181,12 +181,6 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
     collection_in = staticmethod(rest_search.collection_in)
     parse_description = staticmethod(search.read_rest_description)
 
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes | None:
-        """As in the contract. A hybrid search has a filter in each part, and none for all."""
-        if call.operation.name == HYBRID_SEARCH:
-            return None
-        return rest_search.again(own(call.document, Document), ids, call.needs)
-
     def parse_request(self, operation: Operation, body: bytes, needs: Needs) -> SearchCall:
         """Raises UnsupportedError, nothing else."""
         if operation.name == SEARCH:
@@ -215,7 +209,7 @@ class MilvusRest(NotingAdapter[Document, ReplyDocument]):
             top_k=top_k, offset=0, pages=False, query=None, most=bound, partition=rest_search.partition_of(body, found)
         )
         document = Document(
-            body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, filter=None, top_k=top_k, skipped=0, end=span[1] - 1,
+            body=body, version=VERSION_2, limit=limit, offset=None, listed=listed, top_k=top_k, skipped=0, end=span[1] - 1,
             vector=vector, chosen=chosen,
         )  # fmt: skip
         return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)

@@ -39,8 +39,6 @@ from ..wire.json import (
     members,
     object_of,
     splice,
-    string,
-    value_spans,
     whole,
     without_surrogates,
 )
@@ -72,7 +70,6 @@ from .search import (
     choose,
     compared,
     most,
-    narrowed,
     read_inner,
     schema_of,
 )
@@ -102,7 +99,7 @@ _SEARCH_PARAMS = ("metricType", "params")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``, ``offset``, ``listed``, ``filter``: spans of those values; None if absent. ``end``: of the last member.
+    """A parsed request. ``limit``, ``offset``, ``listed``: spans of those values; None if absent. ``end``: of the last member.
     ``is_part``: of a hybrid search: its reply has the numbers that the database fuses, and sortable ids.
     """
 
@@ -111,7 +108,6 @@ class Document:
     limit: Span
     offset: Span | None
     listed: Span | None
-    filter: Span | None
     top_k: int
     skipped: int
     end: int
@@ -143,8 +139,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     )
     document = Document(
         body=body, version=operation.partition, limit=limit, offset=offset, listed=listed,
-        filter=value_spans(found).get("filter"), top_k=top_k, skipped=skipped,
-        end=span[1] - 1, vector=vector,
+        top_k=top_k, skipped=skipped, end=span[1] - 1, vector=vector,
         chosen=choose(() if listed is None else texts_of(body, listed), vector, needs, keys_apart=True),
     )  # fmt: skip
     if listed is None and "outputFields" in found and document.chosen.added:  # null: the member cannot be repeated
@@ -155,24 +150,9 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for ``fetch_k[0]`` candidates, with the fields that were chosen."""
     (count,) = fetch_k
-    return _widened(document, count) if count else document.body
-
-
-def again(document: Document, ids: Sequence[bytes], needs: Needs) -> bytes | None:
-    """The widened request restricted to the rows of these ids; None if it cannot be restricted."""
-    written = b"null" if document.filter is None else document.body[slice(*document.filter)]
-    try:
-        said = narrowed("" if written == b"null" else string(written), ids, needs)
-    except ValueError:  # no text, or invalid Unicode
-        return None
-    return None if said is None else _widened(document, len(ids), json.dumps(said).encode())
-
-
-def _widened(document: Document, count: int, narrowed_to: bytes | None = None) -> bytes:
+    if not count:
+        return document.body
     edits: list[Edit] = []
-    if narrowed_to is not None:
-        place = document.filter or (document.end, document.end)
-        edits.append((*place, narrowed_to if document.filter else b',"filter":' + narrowed_to))
     if count != document.top_k:
         edits.append((*document.limit, b"%d" % count))
     if document.offset is not None and document.skipped:

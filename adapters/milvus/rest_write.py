@@ -45,7 +45,7 @@ from ..writes import (
 from . import rest_search
 from .calls import BACKEND, VERSION_2, place
 from .fields import Row, can_hold, differing, is_exact
-from .search import ALL, Schema, choose, condition, narrowed, read_rest_description
+from .search import ALL, Schema, choose, condition, ids_among, read_rest_description
 
 _EMPTY = frozenset({b"null", b"{}", b'"null"', b'"{}"'})  # over REST a document may be text
 
@@ -60,14 +60,6 @@ def schema_known(needs: WriteNeeds) -> Schema:
     if not isinstance(needs.known, Schema) or not needs.known.primary:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
     return needs.known
-
-
-def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
-    """The expression that an id is one of these. Raises UnsupportedError if one has no safe spelling."""
-    found = narrowed("", ids, Needs(known=schema))
-    if found is None:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return found
 
 
 def without_empty(

@@ -373,16 +373,12 @@ def condition(tenant: Tenant) -> str:
     return " and ".join(each)
 
 
-def narrowed(expression: str, ids: Sequence[bytes], needs: Needs) -> str | None:
-    """The client's filter, restricted to the rows of these ids (JSON); None if an id, or their field, has no safe spelling."""
-    schema = schema_of(needs)
-    if schema is None or not _PLAIN.fullmatch(schema.primary):
-        return None
+def ids_among(schema: Schema, ids: Sequence[bytes]) -> str:
+    """The expression that an id is one of these (JSON). Raises UnsupportedError if one, or their field, has no safe spelling."""
     spelled = [match[1].decode() for match in map((_TEXTS if schema.has_texts else _NUMBERS).fullmatch, ids) if match]
-    if len(spelled) < len(ids):
-        return None
-    own = f"({expression}) and " if expression.strip() else ""
-    return f"{own}{schema.primary} in [{', '.join(spelled)}]"
+    if len(spelled) < len(ids) or not _PLAIN.fullmatch(schema.primary):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return f"{schema.primary} in [{', '.join(spelled)}]"
 
 
 # How a hybrid search fuses its lists: the rank parameters. From Milvus' sources (2.4 to 3.0), tested on Milvus Lite 2.5 and 3.2. Servers

@@ -46,9 +46,6 @@ def classify_rest(head: RequestHead) -> Operation | None:
     return Operation(backend=BACKEND, name=name, collection=collection)
 
 
-# Qdrant's read rate limit counts a search once, and once more for each condition of its filter: a lookup has one more than the client's search.
-LOOKUP_READS = 2
-
 UPSERT, UPDATES = "upsert", "updates"
 
 

@@ -276,11 +276,6 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
     widen_request = staticmethod(grpc_request.widen)
     read_reply = staticmethod(grpc_reply.parse_reply)
 
-    lookup_reads = calls.LOOKUP_READS
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        return grpc_request.again(own(call.document, Document), ids)
-
     def divided(self, call: SearchCall, body: bytes) -> Divided | None:
         request = own(call.document, Document)
         if request.items is not None or request.plans[0].layout is not _QUERY:

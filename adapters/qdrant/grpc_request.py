@@ -314,8 +314,6 @@ MESSAGES: Messages = {
 
 # The batch of each: collection, searches, consistency, timeout.
 _SEARCHES = 2
-# Filter, its condition on ids, and PointId.
-_MUST, _HAS_ID, _HAVING_ID, _NUMBER, _UUID = 2, 3, 1, 1, 2
 BATCH = Shape(frozenset({1, 3, 4}), frozenset({_SEARCHES}))
 
 
@@ -380,23 +378,6 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
             pieces += (body[at : item.start], length_field(_SEARCHES, body[item.value : item.end] + more))
             at = item.end
     return b"".join(pieces) + body[at:]
-
-
-def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request of the only search, restricted to the points of these ids (JSON).
-
-    A message that occurs twice is merged, so the condition is an additional one.
-    """
-    (plan,) = document.plans
-    having = b"".join(length_field(_HAVING_ID, _point_id(each)) for each in ids)
-    narrowed = length_field(plan.layout.filter, length_field(_MUST, length_field(_HAS_ID, having)))
-    return document.body + _added(plan, len(ids)) + narrowed
-
-
-def _point_id(identifier: bytes) -> bytes:
-    if identifier.startswith(b'"'):
-        return length_field(_UUID, identifier[1:-1])
-    return number_field(_NUMBER, int(identifier))
 
 
 def _added(plan: Plan, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Qdrant over REST: the adapter, the client's answer cut from a wider reply, and all points of a collection, page by page.
+"""Qdrant over REST: the adapter, and the client's answer cut from a wider reply.
 
 Supported: query, search, recommend, discover and their batches, servers 1.7 to 1.20. The answer is upstream's bytes without the other
 points and without the additions. Everything around the points is unchanged. ``vector`` has the form that the server chooses for each point:
@@ -12,125 +12,22 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from typing import overload
-from urllib.parse import quote
 
 import msgspec
 import numpy as np
 
-from ..base import Keep, NotingAdapter, own
+from ..base import Keep, NotingAdapter
 from ..contract import (
     FIELD_BYTES,
     Allowance,
-    Listed,
-    MalformedReplyError,
-    Named,
     Needs,
     Pool,
-    Question,
-    SearchCall,
 )
 from ..wire.json import Span, cuts, each_last_values, members
 from ..wire.json_vectors import Edit, kept_inside, set_aside
 from . import calls, rest_fusion, rest_reply, rest_request
 from .rest_reply import Point, Ranked, ReplyDocument, member_cut
 from .rest_request import Document, Plan
-
-# All points: their ids, and a search that returns points of given ids with version and score. Scroll returns no versions, so a page
-# contains ids only, and the points are fetched by a search restricted to them.
-
-
-class _Vector(msgspec.Struct):
-    size: int
-    multivector_config: object = None
-
-
-class _Params(msgspec.Struct):
-    vectors: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Config(msgspec.Struct):
-    params: _Params
-
-
-class _Result(msgspec.Struct):
-    config: _Config
-
-
-class _Info(msgspec.Struct):
-    result: _Result
-
-
-class _Scrolled(msgspec.Struct):
-    id: msgspec.Raw
-
-
-class _ScrolledPage(msgspec.Struct):
-    points: list[_Scrolled]
-    next_page_offset: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Page(msgspec.Struct):
-    result: _ScrolledPage
-
-
-_INFO, _PAGE = msgspec.json.Decoder(_Info), msgspec.json.Decoder(_Page)
-_ONE = msgspec.json.Decoder(_Vector)
-_SEVERAL = msgspec.json.Decoder(dict[str, _Vector])
-
-
-def describing(collection: str) -> Question:
-    """The request for the collection's vectors."""
-    return Question(method="GET", target=_path(collection))
-
-
-def named_vectors(body: bytes) -> tuple[Named, ...]:
-    """The dense vectors of which points have one each. Raises MalformedReplyError, nothing else."""
-    try:
-        raw = _INFO.decode(body).result.config.params.vectors
-        try:
-            found = {"": _ONE.decode(raw)}
-        except msgspec.ValidationError:
-            found = _SEVERAL.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"collection: {error}") from None
-    return tuple(
-        Named(name, each.size) for name, each in found.items() if each.multivector_config is None and each.size > 0
-    )
-
-
-def listing(collection: str, *, after: bytes, count: int) -> Question:
-    """The request for the next ``count`` ids. ``after``: as in Listed; b"" for the first ones."""
-    offset = b',"offset":' + after if after else b""
-    body = b'{"limit":%d%s,"with_payload":false,"with_vector":false}' % (count, offset)
-    return Question(method="POST", target=f"{_path(collection)}/points/scroll", body=body)
-
-
-def listed(body: bytes) -> Listed:
-    """Raises MalformedReplyError, nothing else."""
-    try:
-        found = _PAGE.decode(body).result
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedReplyError(f"scroll: {error}") from None
-    following = bytes(found.next_page_offset)
-    return Listed(tuple(bytes(each.id) for each in found.points), b"" if following == b"null" else following)
-
-
-def searching(collection: str, vector: Named, ids: Sequence[bytes]) -> Question:
-    """A client's search that ranks these points. Its vector is arbitrary, because the proof by scores does not depend on it."""
-    query = np.random.default_rng(0).standard_normal(vector.dimension).astype(np.float32).tolist()
-    using = b',"using":' + msgspec.json.encode(vector.name) if vector.name else b""
-    body = b'{"query":%s%s,"filter":{"must":[{"has_id":[%s]}]},"limit":%d}' % (
-        msgspec.json.encode(query),
-        using,
-        b",".join(ids),
-        max(2, len(ids)),  # a search for one result is passed through
-    )
-    return Question(method="POST", target=f"{_path(collection)}/points/query", body=body)
-
-
-def _path(collection: str) -> str:
-    return f"/collections/{quote(collection, safe='')}"
-
 
 # A lean reply answers a request without vectors and without required payload keys. It has at most a fifth of the size of one with vectors, and
 # reading it member by member would take most of a search's time. msgspec checks the grammar (it refuses a lone surrogate) and that a point
@@ -359,17 +256,9 @@ class QdrantRest(NotingAdapter[Document, ReplyDocument]):
     parse_request = staticmethod(rest_request.parse_request)
     widen_request = staticmethod(rest_request.widen)
     cut_reply = staticmethod(trim)
-    describing, named_vectors = staticmethod(describing), staticmethod(named_vectors)
-    listing, listed = staticmethod(listing), staticmethod(listed)
-    searching = staticmethod(searching)
     payloads = staticmethod(rest_reply.payloads_of)
     divided = staticmethod(rest_fusion.divided)
     fused = staticmethod(rest_fusion.fused)
-
-    lookup_reads = calls.LOOKUP_READS
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        return rest_request.again(own(call.document, Document), ids)
 
     def read_reply(self, request: Document, needs: Needs, body: bytes) -> tuple[tuple[Pool, ...], ReplyDocument]:
         """Raises MalformedReplyError, nothing else."""

@@ -125,7 +125,7 @@ def _leaf(body: bytes, found: Members, root: Plan, index: int, partition: bytes)
         partition=partition,
     )
     plan = Plan(
-        index=index, start=0, top_k=count, limit=None, offset=None, filter=None, vectors=Vectors(wanted=True, span=None),
+        index=index, start=0, top_k=count, limit=None, offset=None, vectors=Vectors(wanted=True, span=None),
         payload=Payload(None, is_cut=root.payload.is_cut), name=root.name, prefers=root.prefers, fetches=root.fetches,
     )  # fmt: skip
     return search, plan

@@ -248,7 +248,6 @@ class Plan:
     top_k: int
     limit: Span | None
     offset: Span | None
-    filter: Span | None
     vectors: Vectors
     payload: Payload
     name: str | None
@@ -377,22 +376,12 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     return splice(document.body, edits)
 
 
-def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request of the only search, restricted to the points of these ids (JSON)."""
-    (plan,), body = document.plans, document.body
-    having = b'{"has_id":[%s]}' % b",".join(ids)
-    own = b"" if plan.filter is None else body[plan.filter[0] : plan.filter[1]] + b","
-    edits = _edits(body, plan, len(ids), narrowed=b'{"must":[%s%s]}' % (own, having))
-    return splice(body, _put_back(document) + edits)
-
-
 def _put_back(document: Document) -> list[_Edit]:
     return [] if document.aside is None else [(*document.aside, document.numbers)]
 
 
-def _edits(body: bytes, plan: Plan, count: int, *, narrowed: bytes | None = None) -> list[_Edit]:
+def _edits(body: bytes, plan: Plan, count: int) -> list[_Edit]:
     wanted = [
-        ("filter", plan.filter, narrowed),
         ("limit", plan.limit, None if count == plan.top_k else str(count).encode()),
         ("offset", plan.offset, None if plan.offset is None else b"0"),
         ("with_vector", plan.vectors.span, widen_vectors(body, plan.vectors, plan.name) if plan.fetches else None),
@@ -441,7 +430,7 @@ def _read(body: bytes, found: Members, endpoint: Endpoint, needs: Needs, place: 
     name = compared(ranking, needs, vectors.wanted)
     plan = Plan(
         index=place[0], start=place[1], top_k=top_k, limit=limit, offset=offset,
-        filter=present(body, found, "filter"), vectors=vectors, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
+        vectors=vectors, payload=payload, name=name, prefers=ranking.name, fetches=needs.vectors,
     )  # fmt: skip
     dense = ranking.dense if name == ranking.name else None  # vectors of another name are not comparable
     shard_key = present(body, found, "shard_key")

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..base import GrpcAdapter, GrpcDialect, Keep, own
-from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool, SearchCall
+from ..base import GrpcAdapter, GrpcDialect, Keep
+from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance, MalformedReplyError, Needs, Pool
 from ..wire.json import object_of
 from ..wire.protobuf import (
     FIXED32,
@@ -448,9 +448,6 @@ class WeaviateGrpc(GrpcAdapter[Document, ReplyDocument]):
     cut_reply = staticmethod(trim)
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(calls.parse_description)
-
-    def again(self, call: SearchCall, ids: Sequence[bytes]) -> bytes:
-        return grpc_request.again(own(call.document, Document), ids)
 
 
 _OK = 0

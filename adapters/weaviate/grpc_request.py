@@ -6,7 +6,6 @@ vectors, multivectors and Weaviate's own selection for diversity make a search u
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +25,6 @@ from ..wire.protobuf import (
     number_of,
     read,
     text_of,
-    without,
 )
 from ..wire.vectors import packed_floats, row, usable
 from .calls import SEARCH, default_limit
@@ -309,11 +307,6 @@ MESSAGES: Messages = {
     "vectors": {},
 }  # fmt: skip
 
-# Filters, and in it the target's property and a list of texts; the operators.
-_OPERATOR, _PARTS, _TEXT_ARRAY, _TARGET = 1, 3, 9, 20
-_VALUES, _PROPERTY = 1, 1
-_AND, _CONTAINS_ANY = 7, 12
-
 # The server's limit on offset and limit together, unless its operator chose another.
 LARGEST_WINDOW = 10_000
 # A hybrid search fuses the first 100 results of each part, or more for a larger limit: up to 100 a wider request changes no score.
@@ -326,10 +319,9 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``: the client's; None for the server's default. ``filters``: the client's, in ``body``."""
+    """A parsed request. ``limit``: the client's; None for the server's default."""
 
     body: bytes
-    filters: Field | None
     limit: int | None
     offset: int
     ranking: Ranking
@@ -359,8 +351,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         partition=text_of(body, message(found, _TENANT)).encode(),
         most=_most(ranking),
     )
-    filters = message(found, _FILTERS)
-    document = Document(body=body, filters=filters, limit=limit, offset=offset, ranking=ranking, shown=shown)
+    document = Document(body=body, limit=limit, offset=offset, ranking=ranking, shown=shown)
     return SearchCall(operation=operation, searches=(search,), needs=needs, document=document)
 
 
@@ -375,24 +366,6 @@ def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
         + (number_field(_OFFSET, 0) if document.offset else b"")
         + widen_shown(_METADATA, _PROPERTIES, document.shown)
     )
-
-
-def again(document: Document, ids: Sequence[bytes]) -> bytes:
-    """The widened request restricted to the objects of these ids (JSON)."""
-    values = b"".join(length_field(_VALUES, json.loads(each).encode()) for each in ids)
-    narrowed = (
-        number_field(_OPERATOR, _CONTAINS_ANY)
-        + length_field(_TEXT_ARRAY, values)
-        + length_field(_TARGET, length_field(_PROPERTY, b"_id"))
-    )
-    body = widen(document, [len(ids)])
-    client = document.filters
-    if client is not None:
-        # A second message of this number would be merged into the client's. The client's bytes come first in a widened request.
-        parts = length_field(_PARTS, body[slice(*client.span)]) + length_field(_PARTS, narrowed)
-        body = without(body, (0, len(body)), [client])
-        narrowed = number_field(_OPERATOR, _AND) + parts
-    return body + length_field(_FILTERS, narrowed)
 
 
 def _check_chosen(body: bytes, found: Found) -> None:

@@ -13,9 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.adapters.backends import BACKENDS, Backend, Transport
 from vecsieve.adapters.contract import Bounds, Dialect
-from vecsieve.config.schema import LimitSettings, PreloadSettings, Settings
+from vecsieve.config.schema import LimitSettings, Settings
 
-from ..admin.access import token_in
 from ..admin.pools import Pools
 from ..admin.recent import Observed, Recent, kept_by
 from ..api.events import Webhook
@@ -37,7 +36,6 @@ from ..runtime.addresses import DataPort
 from ..runtime.loop import LongWork
 from ..runtime.memory import (
     MemoryGuard,
-    Pressure,
     cgroup_limit_bytes,
     resident_bytes,
 )
@@ -52,7 +50,6 @@ from ..search.governor import Governor
 from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Replays
 from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from ..search.memory.points import FeatureMemory
-from ..search.memory.preload import Preload, Source
 from ..search.policy import Rules, RulesInForce
 from ..search.service import ProcessServices, SearchService
 from ..telemetry.log import Access
@@ -130,7 +127,6 @@ class Process:
         self._listener: Listener | None = None
         self._grpc: GrpcSide | None = None
         self._api = self._own_api(metrics, registry)
-        self._preload = self._preloading()
         self._is_leaving = False
         self._tls = context_of(settings)
 
@@ -246,23 +242,6 @@ class Process:
         routes = routes_of(settings.api, points, statistics=statistics, feed=self._feed)
         return Api(settings, routes, metrics=metrics, memory=self._services.memory)
 
-    def _preloading(self) -> Preload | None:
-        """The task that fills the feature memory before searches do; None if nothing is to be read."""
-        settings, own, services = self._settings, self._settings.memory.preload, self._services
-        if services.features is None or not own.collections:
-            return None
-        key = api_key_of(own)
-        headers = () if key is None else ((b"api-key", key),)
-        questions = self._questions(headers=headers, seconds=settings.limits.attempt_timeout_seconds)
-        source = Source(
-            adapter=self._backend.rest.adapter(),
-            send=questions.ask,
-            policy=lambda collection: self._rules.now.policies.resolve(settings.backend, collection),
-            texts=self.texts,
-            has_room=lambda: services.memory.pressure() is not Pressure.HIGH,
-        )
-        return Preload(services.features, source, points_per_second=own.points_per_second)
-
     def _levels(self, metrics: Metrics) -> Levels:
         def shared() -> int:
             return 0 if self._grpc is None else self._grpc.connected
@@ -293,8 +272,6 @@ class Process:
         self._listener = await listen(self._server, self._settings.limits, *own, fronts=fronts)
         if self._webhook is not None:
             self._webhook.start()
-        if self._preload is not None:
-            self._preload.start(self._settings.memory.preload.collections)
         ports = list(self._listener.ports)
         if self._api is not None:
             ports += [await self._api.open(each, self._tls) for each in data_ports if each.is_for_api]
@@ -354,8 +331,6 @@ class Process:
         await asyncio.gather(*(each.close(grace_seconds=grace_seconds) for each in sides if each is not None))
         await self._shadow.close()
         self.calibration.close()
-        if self._preload is not None:
-            await self._preload.close()
         for gate in self._gates:
             await gate.close()
         if self._webhook is not None:
@@ -440,8 +415,3 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
     metrics.selection_bytes_in_flight_limit.set(limits.searches_bytes_in_flight)
     metrics.connections_limit.set(limits.connections)
-
-
-def api_key_of(own: PreloadSettings) -> bytes | None:
-    """The credential for preloading. Raises SettingsError."""
-    return token_in(own.api_key_file, "memory.preload.api_key_file", shortest=1)

@@ -2,8 +2,7 @@
 
 A widened search replaces the client's own and counts as one read wherever reads are counted: Qdrant's strict mode
 counts operations and filter conditions, Pinecone's read units the size of a namespace; neither counts the limit or the
-vectors. A lookup by ids has a condition of its own and counts as two at Qdrant (``FetchesAgain.lookup_reads``). Reads of our own are growth of a pool,
-vectors that memory lacks, lookups, hedges, the client's own search
+vectors. Reads of our own are growth of a pool, vectors that memory lacks, hedges, the client's own search
 after a failed widened one, and measurements of mode shadow. Per minute they are at most one more than a share of what
 the collection's clients read, so that clients a tenth below a limit are never refused because of us. Two kinds may exceed it: replays and hedges
 (OVERDRAFT), and what memory lacks of a repeated request (REPEATED); neither soon after a refusal.
@@ -239,10 +238,6 @@ class OwnReads:
         A page with an offset would repeat or skip results if its pool were too small: its request may exceed the budget once.
         """
         if held is not None and held.reads and (kind is OwnRead.RECALL or not held.is_beyond):
-            if not self._covers(held, reads):
-                raise RejectedReplyError(
-                    FailOpen.BUDGET
-                )  # a lookup that costs more: the reads stay reserved for the whole pool
             held.release()
             self.spend(operation, kind, reads)
             return
@@ -253,18 +248,6 @@ class OwnReads:
         if not is_paged or self.is_recovering(operation):
             raise RejectedReplyError(FailOpen.BUDGET)
         self.spend(operation, kind, reads)
-
-    def _covers(self, held: HeldReads, reads: int) -> bool:
-        """Whether what is reserved, and what may be added to it now, is enough for so many reads."""
-        further, of = reads - held.reads, self._of(held.operation)
-        if (
-            further <= 0
-            or of.shared + further <= self._allowed(of)
-            or (held.is_beyond and self._may_exceed(of, further))
-        ):
-            return True
-        self._metrics.withheld(Withheld.BUDGET if self._risen(of) >= 1.0 else Withheld.REFUSED)
-        return False
 
 
 LOGGER = logging.getLogger("vecsieve.egress")

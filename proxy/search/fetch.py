@@ -146,10 +146,8 @@ def _block_ceiling(policy: ResolvedPolicy, cap: int | None) -> int:
 
 
 class Fetch(Protocol):
-    async def __call__(self, body: bytes, *, reads: int = 1) -> bytes:
-        """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else. ``reads``: as how many
-        searches the database counts each of its searches.
-        """
+    async def __call__(self, body: bytes) -> bytes:
+        """Send a widened request and return the body of a 2xx answer; raise RejectedReplyError for everything else."""
         ...
 
 

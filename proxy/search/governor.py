@@ -177,9 +177,9 @@ class Grant:
         self.is_hedged = True
         return True
 
-    def further(self, kind: OwnRead, *, reads: int, is_paged: bool) -> None:
+    def further(self, kind: OwnRead, *, is_paged: bool) -> None:
         """Count a widened request behind the first one. Raises RejectedReplyError where the budget has no room for it."""
-        self._governor.own.grant(self.operation, kind, reads * self.searches, held=self.held, is_paged=is_paged)
+        self._governor.own.grant(self.operation, kind, self.searches, held=self.held, is_paged=is_paged)
 
     async def fetch(self, send: Send, body: bytes, *, ending: Ending = SAME) -> bytes:
         """Send a widened request. ``ending``: as for ``Exchange.send``. Raises RejectedReplyError, or PassedReplyError when the refusal

@@ -44,7 +44,6 @@ from .fetch import Attempt, Depths, enough_of, fitted, needs_of, plan
 from .governor import Governor, Grant
 from .hedge import Race
 from .limits import Admission, Turns
-from .memory.lookups import recall_reads
 from .memory.points import FeatureMemory
 from .policy import ResolvedPolicy, Rules, RulesInForce
 from .report import report_of, rows_of
@@ -269,8 +268,7 @@ class SearchService:
                 settled = policy.is_settled and not texted.is_look
                 lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
             if lean is not None and repeat is not None:
-                reads = recall_reads(self._adapter, lean, is_repeat=repeat.is_known)
-                grant.held = governor.own.hold(operation, reads, is_repeat=repeat.is_known)
+                grant.held = governor.own.hold(operation, len(lean.searches), is_repeat=repeat.is_known)
                 lean = None if grant.held is None else lean  # a second read would fetch what memory lacks
             call = read(needs) if lean is None else lean
         except UnsupportedError as verdict:
@@ -436,15 +434,13 @@ class SearchService:
         observer.answered(attempt, report)
         return exchange.answer(body, report), report
 
-    async def _fetch(
-        self, exchange: Exchange[A], attempt: Attempt, grant: Grant, body: bytes, *, reads: int = 1
-    ) -> bytes:
+    async def _fetch(self, exchange: Exchange[A], attempt: Attempt, grant: Grant, body: bytes) -> bytes:
         """Send a widened request, divided if its policy says so. Raises as ``Grant.fetch``."""
 
         def granted() -> None:
             kind = OwnRead.GROW if attempt.is_grown else OwnRead.RECALL
             if attempt.reply is not None:
-                grant.further(kind, reads=reads, is_paged=any(search.pages for search in attempt.call.searches))
+                grant.further(kind, is_paged=any(search.pages for search in attempt.call.searches))
 
         if attempt.policy.per_retriever:
             send = partial(grant.fetch, exchange.send)

@@ -252,8 +252,7 @@ class MemoryRecall(LabelEnum):
     """How much of a call's pools was in the feature memory."""
 
     WHOLE = "whole"
-    PARTIAL = "partial"  # a lookup fetched the rest
-    NONE = "none"  # too little: the pools were fetched again, with vectors
+    NONE = "none"  # not all of it: the pools were fetched again, with vectors
 
 
 class VectorFetchOutcome(LabelEnum):

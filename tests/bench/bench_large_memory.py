@@ -94,7 +94,7 @@ def _recalled_ms(memory: FeatureMemory, key: Key, query: Vector, scores: npt.NDA
         found = memory.recall("c", key, points, with_records=True)
         spent += time.process_time() - begun
         if not isinstance(found, Recalled):
-            raise MeasurementFailedError(f"wanted all points of a pool from memory; {len(found)} are missing")
+            raise MeasurementFailedError("wanted all points of a pool from memory")
     return spent / RECALLED * 1e3
 
 

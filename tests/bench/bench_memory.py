@@ -1,70 +1,97 @@
-"""What the proxy remembers of points: hit rates, bytes not moved and memory, over questions by Zipf's law from an empty start."""
+"""What the feature memory saves where vectors decide: bytes from the database, processor time and memory, beside a process without one."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from bench.asking import searches
-from bench.contenders import Proxy, database, vecsieve
-from bench.load import ask
+from bench.asking import WARM_QUESTIONS, searches
+from bench.contenders import Database, Proxy, database, vecsieve
+from bench.load import Outcome, Script, ask
 from bench.processes import rss_bytes
 from bench.report import Section
-from bench.rounds import Effort
+from bench.rounds import Effort, Turns, interleave, turns
+from bench.stats import ratios, spread
 from bench.store import QUESTIONS, store
 
 DIMENSIONS = 384
-STEPS = (200, 500, 1_000, 2_000)
-WORKERS = (1, 2, 4)
-RESULTS = re.compile(r'result="(\w+)"')
+# What is asked: the kind of the pools (bench.database).
+REPEATED = "pools repeated, Zipf"
+TRAFFIC = {
+    "never seen": "cold",
+    "half of the points new": "half",
+    "a tenth of the points new": "few",
+    "points known, pools new": "new",
+    REPEATED: "same",
+}
+# Prefixes of collections, by why vectors decide about them.
+POLICIES = {"no texts": "bare", "classical": "classical"}
+RULES = "rules: [{collection: 'classical-*', preset: classical}]\n"
+SIDES: Mapping[str, Mapping[str, str]] = {"with": {}, "without": {"VECSIEVE_MEMORY_BYTES": "0"}}
+WARM_ROUNDS, WARM_SEARCHES = 4, 2_000  # of every question; of questions by Zipf's law
 
 
-def bench_memory(_effort: Effort) -> Iterator[Section]:
-    """One table for each number of processes: a row for each step."""
+class Round(NamedTuple):
+    """One round of one side. ``moved``: kilobytes that the database sent per search."""
+
+    outcome: Outcome
+    moved: float
+
+
+def bench_memory(effort: Effort, sides: Mapping[str, Mapping[str, str]] = SIDES) -> Iterator[Section]:
+    """One table for each policy. ``sides``: names and variables of the processes that are compared, the last one being the baseline."""
+    for policy, prefix in POLICIES.items():
+        with ExitStack() as running:
+            upstream = running.enter_context(database(DIMENSIONS))
+            settings = running.enter_context(tempfile.NamedTemporaryFile("w", suffix=".yaml"))
+            settings.write(RULES)
+            settings.flush()
+            start = partial(vecsieve, upstream, "--config", str(Path(settings.name)))
+            proxies = {name: running.enter_context(start(variables=more)) for name, more in sides.items()}
+            rows = [row(name, measured(script(prefix, name), proxies, upstream, effort), proxies) for name in TRAFFIC]
+        yield Section("memory", f"{policy}, 50 × {DIMENSIONS}, 8 connections, {' / '.join(sides)}", rows)
+
+
+def script(prefix: str, traffic: str) -> Script:
+    """The searches of one row."""
+    is_repeated, kind = traffic == REPEATED, f"{prefix}-{TRAFFIC[traffic]}"
     held = store(DIMENSIONS)
-    script = searches(held, "same", questions=QUESTIONS, order="zipf")
-    for workers in WORKERS:
-        rows = []
-        with database(DIMENSIONS) as upstream, vecsieve(upstream, "--workers", str(workers)) as proxy:
-            ask(script, proxy.port, count=8 * workers)  # connections open, libraries loaded
-            idle, done, before = rss_bytes(proxy.pid), 0, upstream.moved()
-            seen = memory(proxy)
-            for step in STEPS:
-                outcome = ask(script, proxy.port, count=step - done, seed=step, pid=proxy.pid)
-                moved, now = upstream.moved(), memory(proxy)
-                row: dict[str, object] = {"searches": f"{done} to {step}", "CPU ms": outcome.cpu_ms}
-                row["kB from db"] = (moved["bytes"] - before["bytes"]) / outcome.replies / 1e3
-                row["lookups"] = (moved["lookups"] - before["lookups"]) / outcome.replies
-                row |= shares(seen, now)
-                row["RSS grew MB"] = (rss_bytes(proxy.pid) - idle) / 1e6
-                row |= held_now(now)
-                rows.append(row)
-                done, before, seen = step, moved, now
-        yield Section(
-            f"memory, {workers} processes" if workers > 1 else "memory",
-            f"{QUESTIONS:,} questions by Zipf's law over {len(held.texts):,} × {DIMENSIONS}, from an empty start",
-            rows,
-        )
+    if is_repeated:
+        return searches(held, kind, questions=QUESTIONS, order="zipf")
+    return searches(held, kind)
 
 
-def memory(proxy: Proxy) -> dict[str, float]:
-    """The samples of the feature memory; none where there is no such thing."""
-    return {at: value for at, value in proxy.metrics().items() if at.startswith("vecsieve_memory_")}
+def measured(asked: Script, proxies: Mapping[str, Proxy], upstream: Database, effort: Effort) -> dict[str, list[Round]]:
+    """All sides in turn, each from what it has learned before."""
+    count = WARM_ROUNDS * WARM_QUESTIONS if asked.order == "turn" else WARM_SEARCHES
+    begins = turns()
+    for proxy in proxies.values():
+        ask(asked, proxy.port, count=count)
+    calls = {name: partial(_round, asked, proxy, upstream, effort.seconds, begins) for name, proxy in proxies.items()}
+    return interleave(calls, rounds=effort.rounds)
 
 
-def shares(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, object]:
-    """Of the recalls in between, how many were of each kind."""
-    risen = {
-        found[1]: value - before.get(at, 0.0)
-        for at, value in now.items()
-        if at.startswith("vecsieve_memory_recalls_total") and (found := RESULTS.search(at))
-    }
-    total = sum(risen.values())
-    return {kind: f"{count / total:.0%}" for kind, count in risen.items()} if total else {}
+def _round(asked: Script, proxy: Proxy, upstream: Database, seconds: float, begins: Turns) -> Round:
+    sent = upstream.moved()["bytes"]
+    outcome = ask(asked, proxy.port, seconds=seconds, seed=next(begins), pid=proxy.pid)
+    return Round(outcome, (upstream.moved()["bytes"] - sent) / outcome.replies / 1e3)
 
 
-def held_now(now: Mapping[str, float]) -> dict[str, object]:
-    """Points held, and the bytes of each."""
-    points = sum(value for at, value in now.items() if at.startswith("vecsieve_memory_points{"))
-    size = sum(value for at, value in now.items() if at.startswith("vecsieve_memory_bytes{"))
-    return {"points": points, "bytes a point": size / points} if points else {}
+def row(name: str, rounds: Mapping[str, Sequence[Round]], proxies: Mapping[str, Proxy]) -> dict[str, object]:
+    """Every side's figures, and its share of the baseline's."""
+    *_, baseline = rounds.values()
+    made: dict[str, object] = {"": name}
+    for side, ours in rounds.items():
+        made[f"kB, {side}"] = spread([each.moved for each in ours]).median
+        made[f"CPU ms, {side}"] = spread([each.outcome.cpu_ms for each in ours])
+        made[f"RSS MB, {side}"] = rss_bytes(proxies[side].pid) / 1e6
+        if ours is not baseline:
+            made[f"of bytes, {side}"] = spread(ratios([each.moved for each in ours], [each.moved for each in baseline]))
+            made[f"of CPU, {side}"] = spread(
+                ratios([each.outcome.cpu_ms for each in ours], [each.outcome.cpu_ms for each in baseline])
+            )
+    return made

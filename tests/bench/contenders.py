@@ -9,9 +9,10 @@ import shutil
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.processes import free_port, listening, own_module
 
@@ -85,15 +86,19 @@ class Proxy(Server):
 
 
 @contextlib.contextmanager
-def vecsieve(upstream: Database, *options: str, mode: str = "on") -> Iterator[Proxy]:
-    """The proxy as a user starts it, but for PATIENCE; a port for gRPC too where the database has one. Raises DidNotStartError."""
+def vecsieve(
+    upstream: Database, *options: str, mode: str = "on", variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Proxy]:
+    """The proxy as a user starts it, but for PATIENCE; a port for gRPC too where the database has one. ``variables``: of its environment.
+    Raises DidNotStartError.
+    """
     port, admin, grpc_port = free_port(), free_port(), free_port() if upstream.grpc_port else 0
     command = [str(Path(sys.executable).with_name("vecsieve")), "serve", "--mode", mode, *options]
     command += ["--upstream", f"http://127.0.0.1:{upstream.port}"]
     command += ["--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
     if grpc_port:
         command += ["--grpc-upstream", f"127.0.0.1:{upstream.grpc_port}", "--grpc-listen", f"127.0.0.1:{grpc_port}"]
-    with listening(command, grpc_port or port, **PATIENCE) as pid:
+    with listening(command, grpc_port or port, **PATIENCE, **variables) as pid:
         yield Proxy(port, pid, admin, grpc_port)
 
 

@@ -6,6 +6,9 @@ What a search finds is decided by its collection's name and its question; scores
     sameDIM      the question's nearest 50, always
     coldDIM      as newDIM, but every point has an id, a version and a text that were never seen before
     halfDIM      as coldDIM, for every second point of a pool
+    fewDIM       as coldDIM, for every tenth point of a pool
+
+A collection PREFIX-newDIM is the same; where the prefix is "bare", payloads have no text.
 
 limit, with_vector, with_payload (true or a list of members) and a has_id filter are honoured; a lookup by has_id finds the points of
 earlier pools, new ids too. Beside searches: GET of a collection and of one point, scroll, and GET /moved: what was sent so far.
@@ -31,7 +34,8 @@ from bench.loops import run
 from bench.store import NEIGHBOURS, Store, store
 
 POOL = 50
-KINDS = ("new", "same", "cold", "half")
+# Of so many points of a pool one is new.
+FRESH = {"cold": 1, "half": 2, "few": 10}
 FRESH_IDS = 1_000_000  # a fresh id is generation * FRESH_IDS + row + 1
 HEAD = b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 SHAPES = 997  # subsets of the 80 nearest, prime so that questions asked in turn do not meet the same subset
@@ -88,8 +92,8 @@ class Ranking:
         question = self._known[key(beginning)]
         rows, scores = self._rows[question], self.held.scores[question]
         places = range(POOL) if kind == "same" else self._subsets[next(self._turn) % SHAPES]
-        generation = next(self._generation) if kind in {"cold", "half"} else 0
-        step = 2 if kind == "half" else 1
+        step = FRESH.get(kind, 1)
+        generation = next(self._generation) if kind in FRESH else 0
         return [
             Hit(rows[place], generation if rank % step == 0 else 0, scores[place])
             for rank, place in enumerate(places[:limit])
@@ -112,6 +116,11 @@ class Ranking:
         self.moved.replies += 1
         self.moved.bytes += len(sent)
         return sent
+
+
+def kind_of(collection: str) -> str:
+    """The kind in a collection's name."""
+    return collection.rpartition("-")[2].rstrip("0123456789")
 
 
 def key(beginning: Iterable[float]) -> tuple[float, ...]:
@@ -159,10 +168,13 @@ class Rest:
         beginning = [float(each) for each in body[begins:ends].split(b",", 3)[:3]]
         ids, limit = _ids(asked.get("filter")), asked.get("limit", 10)
         if ids is None:
-            hits = self._ranking.pool(collection.rstrip("0123456789"), beginning, limit=limit)
+            hits = self._ranking.pool(kind_of(collection), beginning, limit=limit)
         else:
             hits = self._ranking.lookup(ids, beginning, limit=limit)
-        return self._points(hits, asked.get("with_payload", True), bool(asked.get("with_vector")))
+        with_payload = asked.get("with_payload", True)
+        if with_payload is True and collection.startswith("bare-"):
+            with_payload = BARE
+        return self._points(hits, with_payload, bool(asked.get("with_vector")))
 
     def _points(self, hits: list[Hit], with_payload: object, has_vectors: bool) -> bytes:
         """``with_payload``: as the request says it."""
@@ -204,6 +216,7 @@ class Rest:
 
 
 POINT = point_reply()
+BARE = ["source", "chunk", "published"]
 _TEXT = b',"payload":{"text":"'
 
 

@@ -44,8 +44,7 @@ class Messages:
         beginning = asked.query.nearest.dense.data[:3]
         ids = _ids(asked.filter)
         if ids is None:
-            kind = asked.collection_name.rstrip("0123456789")
-            hits = self._ranking.pool(kind, beginning, limit=asked.limit)
+            hits = self._ranking.pool(database.kind_of(asked.collection_name), beginning, limit=asked.limit)
         else:
             hits = self._ranking.lookup(ids, beginning, limit=asked.limit)
         has_payload = asked.with_payload.enable or asked.with_payload.HasField("include")

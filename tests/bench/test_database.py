@@ -16,7 +16,6 @@ from qdrant_client.grpc import points_pb2
 
 from bench import grpc_database, grpc_relay
 from bench.asking import call, post
-from bench.bench_memory import held_now, shares
 from bench.database import FRESH_IDS, POOL, Ranking, Rest, requests
 from bench.grpc_upload import upload
 from bench.store import NEIGHBOURS, store
@@ -67,7 +66,7 @@ def test_pools_differ_although_their_points_recur_or_stay_as_they_are(ranking: R
     assert found(rest, "same") == found(rest, "same")
 
 
-@pytest.mark.parametrize(("kind", "fresh"), [("cold", POOL), ("half", POOL // 2), ("new", 0)])
+@pytest.mark.parametrize(("kind", "fresh"), [("cold", POOL), ("half", POOL // 2), ("few", POOL // 10), ("new", 0)])
 def test_fresh_points_have_ids_versions_and_texts_that_were_never_seen(ranking: Ranking, kind: str, fresh: int) -> None:
     rest = Rest(ranking)
     found(rest, kind)
@@ -76,6 +75,13 @@ def test_fresh_points_have_ids_versions_and_texts_that_were_never_seen(ranking: 
     assert len(new) == fresh
     assert all(point["payload"]["text"] not in seen for point in new)
     assert all(point["payload"]["text"] in seen for point in points if point not in new)
+
+
+def test_payloads_of_a_bare_collection_have_no_text_and_its_pools_are_the_same(ranking: Ranking) -> None:
+    rest = Rest(ranking)
+    bare, whole = found(rest, "bare-same"), found(rest, "same")
+    assert [point["id"] for point in bare] == [point["id"] for point in whole]
+    assert all("text" not in point["payload"] and point["payload"] for point in bare)
 
 
 def test_a_lookup_finds_points_of_a_pool_as_they_were(ranking: Ranking) -> None:
@@ -158,16 +164,3 @@ def test_a_lookup_over_grpc_finds_fresh_points_with_their_texts(ranking: Ranking
 
 def _points(messages: grpc_database.Messages, asked: Any) -> Any:
     return _stubs.QueryResponse.FromString(messages.answer(asked.SerializeToString())).result
-
-
-def test_hit_rates_and_bytes_a_point_are_read_from_metrics_that_may_be_absent() -> None:
-    before = {'vecsieve_memory_recalls_total{result="pool"}': 5.0}
-    now = {
-        'vecsieve_memory_recalls_total{result="pool"}': 35.0,
-        'vecsieve_memory_recalls_total{result="none"}': 10.0,
-        "vecsieve_memory_points{}": 10.0,
-        "vecsieve_memory_bytes{}": 18_000.0,
-    }
-    assert shares(before, now) == {"pool": "75%", "none": "25%"}
-    assert held_now(now) == {"points": 10.0, "bytes a point": 1_800.0}
-    assert shares({}, {}) == held_now({}) == {}

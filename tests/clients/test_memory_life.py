@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.shadowed import Corpus, Json, Shadowed, raw_points, shadowed
 from vecsieve.proxy.search.memory.points import QUIET_SECONDS, WINDOW
 
-POINTS, QUESTIONS, TTL_SECONDS = 120, 4, 600.0
+POINTS, QUESTIONS, TTL_SECONDS = 40, 4, 600.0
 THROUGH = st.booleans()
 WHICH = st.integers(0, POINTS - 1)
 NUMBERS = count()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from support import chroma_server as chroma
@@ -25,19 +24,16 @@ from vecsieve.proxy.search.memory.points import WINDOW
 QUESTIONS = 6
 Ask = Callable[[str, str, int], Any]
 """The answer to a question, at a URL, of the collection of a metric."""
-Add = Callable[[str, str, int], None]
-"""Writes some records near a question, at a URL, into the collection of a metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Two proxies before one server, with and without a memory; ``ask`` and ``add``."""
+    """Two proxies before one server, with and without a memory; ``ask``: of both."""
 
     warm: str
     admin: str
     cold: str
     ask: Ask
-    add: Add
 
     def metric(self, name: str, label: str = "") -> float:
         """The sum of what warm counted."""
@@ -61,41 +57,16 @@ def milvus_asked(url: str, space: str, seed: int) -> Any:
     return [dict(hit) for hit in found[0]]
 
 
-def chroma_added(url: str, space: str, seed: int) -> None:
-    rows = added(chroma.near(seed))
-    made = {
-        "ids": [f"new {number}" for number in range(len(rows))],
-        "embeddings": rows,
-        "documents": ["new"] * len(rows),
-    }
-    target = f"{chroma.path_of(url, f'copied-{space}')}/upsert"
-    assert exchange(url, "POST", target, json.dumps(made).encode()).status in {200, 201}
-
-
-def milvus_added(url: str, space: str, seed: int) -> None:
-    rows = [
-        {"id": 9_000 + number, "text": "new", "base": number, "tag": "new", "vec": row}
-        for number, row in enumerate(added(milvus.near(seed)))
-    ]
-    milvus.connected(url).upsert(f"copied_{space}", rows)
-
-
-def added(near: list[float]) -> list[list[float]]:
-    """Three vectors near this one, and near each other."""
-    draw = np.random.default_rng(0)
-    return [(np.array(near) + draw.normal(scale=0.01, size=len(near))).astype(np.float32).tolist() for _ in range(3)]
-
-
 @pytest.fixture(
     scope="module",
     params=[pytest.param("chroma", marks=chroma.NEEDS_CHROMA), pytest.param("milvus", marks=milvus.NEEDS_MILVUS)],
 )
 def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ...]]]:
     of = {
-        "chroma": (chroma.planted, chroma_asked, chroma_added, chroma.SPACES),
-        "milvus": (milvus.planted, milvus_asked, milvus_added, milvus.SPACES),
+        "chroma": (chroma.planted, chroma_asked, chroma.SPACES),
+        "milvus": (milvus.planted, milvus_asked, milvus.SPACES),
     }
-    planted, ask, add, spaces = of[request.param]
+    planted, ask, spaces = of[request.param]
     # With rewordings vectors are needed, too; else texts alone decide.
     own = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0", "VECSIEVE_POLICY_REWORDINGS": "0.36"}
     with ExitStack() as opened:
@@ -103,7 +74,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[tuple[World, tuple[str, ..
         backend = ("--backend", request.param, "--mode", "on")
         warm, admin = opened.enter_context(serve(url, *backend, environment=own))
         cold, _ = opened.enter_context(serve(url, *backend, environment={**own, "VECSIEVE_MEMORY_BYTES": "0"}))
-        yield World(warm, admin, cold, ask, add), spaces
+        yield World(warm, admin, cold, ask), spaces
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -122,27 +93,6 @@ def test_every_metric_s_scores_prove_rows_and_no_vectors_are_asked_for(
     assert sides.metric("memory_recalls_total", 'result="whole"') >= had + QUESTIONS
     for first, *_, last in received.values():
         assert last < first / 2, "vectors are most of a reply"
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_a_few_unknown_points_are_looked_up_by_their_ids(world: tuple[World, tuple[str, ...]], place: int) -> None:
-    sides, spaces = world
-    for _ in range(2):
-        sides.ask(sides.warm, spaces[place], QUESTIONS)
-    sides.add(sides.warm, spaces[place], QUESTIONS)
-    cold = sides.ask(sides.cold, spaces[place], QUESTIONS)
-    before, partial = (
-        sides.metric("upstream_response_bytes_total"),
-        sides.metric("memory_recalls_total", 'result="partial"'),
-    )
-    assert sides.ask(sides.warm, spaces[place], QUESTIONS) == cold
-    looked_up = sides.metric("upstream_response_bytes_total") - before
-    assert sides.metric("memory_recalls_total", 'result="partial"') == partial + 1
-    assert sides.ask(sides.warm, spaces[place], QUESTIONS) == cold
-    lean = sides.metric("upstream_response_bytes_total") - before - looked_up
-    assert sides.metric("memory_recalls_total", 'result="partial"') == partial + 1, "they are known now"
-    assert lean < looked_up < 3 * lean
-    assert sides.metric("memory_score_failures_total") == 0
 
 
 @pytest.mark.parametrize(
@@ -180,10 +130,7 @@ def test_of_weaviate_no_vectors_are_asked_for_either(collection: str, near: dict
         assert [each.vector or bool(each.vectors) for each in asked] == [False, False, True, True]
 
 
-@pytest.mark.parametrize(
-    "own", [None, {"operator": 1, "value_text": "o0", "target": {"property": "owner"}}], ids=["no filter", "a filter"]
-)
-def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, tmp_path: Path) -> None:
+def test_of_weaviate_a_pool_with_new_objects_is_fetched_again_with_vectors(tmp_path: Path) -> None:
     off = tmp_path / "off.yaml"
     off.write_text("memory: {bytes: 0}\npolicy: {rewordings: 0.36}\n")
     by_vectors = tmp_path / "on.yaml"
@@ -193,7 +140,6 @@ def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, 
         limit=6,
         near_vector={"vectors": [single(weaviate_planted.VECTOR)]},
         metadata={"uuid": True},
-        filters=own,
     )
     with weaviate_planted.planted() as server, ExitStack() as opened:
         warm = opened.enter_context(fronted(server, "on", "--config", str(by_vectors)))
@@ -207,12 +153,10 @@ def test_of_weaviate_a_few_unknown_objects_are_looked_up_by_their_ids(own: Any, 
             )
         before = len(server.searches)
         one, other = (timeless_weaviate(answered(place, [question])[0].messages[0]) for place in (warm, cold))
-        lean, looked_up, with_vectors = map(message_type("SearchRequest").FromString, server.searches[before:])
+        lean, again_with, cold_with = map(message_type("SearchRequest").FromString, server.searches[before:])
         again = timeless_weaviate(answered(warm, [question])[0].messages[0])
     assert one == other == again
-    assert [lean.metadata.vector, looked_up.metadata.vector, with_vectors.metadata.vector] == [False, True, True]
-    (ids,) = [each for each in (looked_up.filters, *looked_up.filters.filters) if each.target.property == "_id"]
-    assert sorted(ids.value_text_array.values) == [f"{number:032x}" for number in range(3)]
+    assert [each.metadata.vector for each in (lean, again_with, cold_with)] == [False, True, True]
 
 
 def timeless_weaviate(reply: bytes) -> bytes:

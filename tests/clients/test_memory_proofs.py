@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from support.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
-from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.adapters.wire.json import elements, members, whole
 from vecsieve.adapters.wire.protobuf import fields
 from vecsieve.config.schema import Settings
@@ -34,7 +33,6 @@ async def test_popular_questions_are_answered_as_without_a_memory(transport: str
             assert warm == cold, f"search {place}"
         found = sides.recalls()
         assert found["whole"] > searches // 5
-        assert found["partial"] > 0
 
 
 POLICIES: dict[str, dict[str, object]] = {
@@ -225,11 +223,10 @@ async def test_a_point_that_is_never_known_does_not_cost_two_reads_with_every_se
         points = [{"id": 0, "vector": [0.0] * corpus.dimension, "payload": {"text": "nothing"}}]
         await sides.put("c", points, port=sides.engine.port)
         questions = [asked(each, 1) for each in corpus.questions(60)]
-        for question in questions:
+        for question in [*questions, *questions]:
             warm, cold = await sides.both("c", question)
             assert warm == cold
-        lookups = sides.warm.count("own_reads_total", kind="recall") / QdrantRest.lookup_reads
-        assert 0 < lookups <= len(questions) / 3
+        assert sides.warm.count("own_reads_total", kind="recall") == 0
 
 
 async def test_a_repeated_search_whose_points_are_too_old_costs_one_read_and_is_trusted_again() -> None:

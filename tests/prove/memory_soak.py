@@ -141,7 +141,7 @@ class Soak:
     async def learning(self, name: str, question: Json) -> bytes:
         """The answer of a memory that knows nothing yet, and compares the rows that it will recall."""
 
-        async def fetch(body: bytes, *, reads: int = 1) -> bytes:
+        async def fetch(body: bytes) -> bytes:
             return await self.tell(self.engine, "POST", f"/{name}/points/query", orjson.loads(body))
 
         operation = Operation(backend="qdrant", name="query", collection=name)
@@ -225,7 +225,7 @@ async def soaked(seconds: float, heard: Callable[[str], None] = lambda _: None) 
             number += 1
         tally.held.append(held([pid]).resident / MIB)
         tally.cold.append(held([soak.cold.command.process.pid]).resident / MIB)
-        for each in ("whole", "partial", "none"):
+        for each in ("whole", "none"):
             tally.recalls[each] = await soak.warm.metric(f'memory_recalls_total{{[^}}]*result="{each}"[^}}]*}}')
         for each in ("evicted", "score_failures"):
             tally.recalls[each] = await soak.warm.metric(f"memory_{each}_total")

@@ -182,7 +182,7 @@ class Shadowed:
                 await self.search(self.warm.port, collection, each, transport=transport)
 
 
-RECALLS = ("whole", "partial", "none")
+RECALLS = ("whole", "none")
 
 
 @asynccontextmanager

@@ -125,7 +125,7 @@ class ToyUpstream:
         self.rankings = rankings
         self.asked: list[list[Any]] = []
 
-    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
+    async def fetch(self, body: bytes) -> bytes:
         sizes = json.loads(body)
         self.asked.append(sizes)
         pages = [[0, size] if isinstance(size, int) else size for size in sizes]

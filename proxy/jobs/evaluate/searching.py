@@ -231,7 +231,7 @@ class Upstream:
         self._points = points
         self._neighbours = neighbours
 
-    async def answer(self, body: bytes, *, reads: int = 1) -> bytes:
+    async def answer(self, body: bytes) -> bytes:
         """The body of a 200 answer. Raises ValueError for a request that this server does not understand. ``reads``: nothing limits them here."""
         request = msgspec.json.decode(body, type=_Request)
         rows = self._neighbours.first(request.offset + request.limit)[request.offset :]

@@ -144,13 +144,6 @@ class CollectionTexts:
         if collection:
             self._held.use(collection, _Known).looks += 1
 
-    def judged(self, collection: str, plan: TextPlan, needs: Needs, reply: Reply) -> tuple[ResolvedPolicy, Reply]:
-        """The policy with the texts of this collection, and the reply with the fields that it reads, after learning from it."""
-        policy = plan.policy
-        if needs.values and plan.is_look:
-            policy = policy.with_texts(self.learn(collection, read_pools(reply.pools, needs), is_look=needs.whole))
-        return policy, with_fields(reply, needs, policy)
-
     def learn(self, collection: str, reading: Reading, *, is_look: bool) -> tuple[str, ...]:
         """Learn from a reading; the paths by which its own pool is judged. ``is_look``: the reply had whole payloads by our request."""
         if not collection:

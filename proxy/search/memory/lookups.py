@@ -1,4 +1,4 @@
-"""Reads a pool's rows and records from memory, fetches the few missing points by a lookup, and stores pools that came with vectors. Also:
+"""Reads a pool's rows and records from memory, and stores pools that came with vectors. Also:
 requests that repeat an earlier one, and how many candidates their answers depend on.
 """
 
@@ -12,9 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from vecsieve.adapters.contract import (
-    Adapter,
-    FetchesAgain,
-    MalformedReplyError,
     Needs,
     Operation,
     Pool,
@@ -27,12 +24,11 @@ from ...selection.policy import Certain, Linkage, Policy, Strategy
 from ...selection.reading.memo import Memo
 from ...selection.single import counts_clusters_alone
 from ...selection.values import FloatVector, Indices, Metric, Selection
-from ...telemetry.labels import FailOpen, MemoryRecall, Stage
-from ..candidates import Record, records_of
+from ...telemetry.labels import MemoryRecall
+from ..candidates import Record
 from ..collections.learned import Lru
-from ..errors import RejectedReplyError
-from ..fetch import Attempt, Fetch
-from .points import LOOKED_UP, FeatureMemory
+from ..fetch import Attempt
+from .points import FeatureMemory
 from .shelves import (
     Asked,
     Decided,
@@ -52,15 +48,6 @@ def lean_needs(memory: FeatureMemory, collection: str, needs: Needs) -> Needs:
     """The needs without what memory has: vectors, and payload values if versions prove them."""
     has_records = memory.is_versioned(collection) and not needs.payload_fields
     return replace(needs, vectors=False, values=not has_records)
-
-
-def recall_reads(adapter: Adapter, call: SearchCall, *, is_repeat: bool) -> int:
-    """The reads to reserve for what memory may lack: a lookup for a single search, or all with vectors. A request that repeats an earlier one
-    (``is_repeat``) seldom lacks anything.
-    """
-    if len(call.searches) > 1 or is_repeat or not isinstance(adapter, FetchesAgain):
-        return len(call.searches)
-    return adapter.lookup_reads
 
 
 class Read(NamedTuple):
@@ -120,15 +107,13 @@ def complete(memory: FeatureMemory, attempt: Attempt) -> None:
         return
     with_records = bool(attempt.policy.fields.heads)
     found = memory.recall(attempt.call.operation.collection, *named, counts=False, with_records=with_records)
-    if isinstance(found, Recalled):
+    if found is not None:
         attempt.reply = replace(attempt.reply, pools=(_with_rows(pool, named[0], found),))
         attempt.known = (Remembered(found.records, found),)
 
 
-async def recalled(
-    memory: FeatureMemory, adapter: Adapter, attempt: Attempt, reply: Reply, fetch: Fetch
-) -> Reply | None:
-    """The reply with the rows that memory has for it, after a lookup of a few points if needed; None when memory lacks too many.
+def recalled(memory: FeatureMemory, attempt: Attempt, reply: Reply) -> Reply | None:
+    """The reply with the rows that memory has for it; None if memory lacks any.
 
     Sets ``attempt.known`` and ``attempt.known_until``.
     """
@@ -141,7 +126,7 @@ async def recalled(
             known.append(None)
             continue
         named = _points(attempt, search, pool)
-        found = None if named is None else await _recalled(memory, adapter, attempt, pool, named, fetch)
+        found = None if named is None else _recalled(memory, attempt, named)
         if found is None or named is None:
             attempt.recall = MemoryRecall.NONE
             return None
@@ -152,61 +137,13 @@ async def recalled(
     return replace(reply, pools=tuple(pools))
 
 
-async def _recalled(
-    memory: FeatureMemory, adapter: Adapter, attempt: Attempt, pool: Pool, named: tuple[Key, Points], fetch: Fetch
-) -> Recalled | None:
-    collection = attempt.call.operation.collection
-    with_records = bool(attempt.policy.fields.heads) and not _has_fields(attempt)
-    found = memory.recall(
-        collection, *named, counts=not (attempt.rounds or attempt.is_repeated), with_records=with_records
+def _recalled(memory: FeatureMemory, attempt: Attempt, named: tuple[Key, Points]) -> Recalled | None:
+    return memory.recall(
+        attempt.call.operation.collection,
+        *named,
+        counts=not (attempt.rounds or attempt.is_repeated),
+        with_records=bool(attempt.policy.fields.heads) and not _has_fields(attempt),
     )
-    if isinstance(found, Recalled):
-        return found
-    is_alone = len(attempt.call.searches) == 1 and attempt.spare is not None
-    if not is_alone or not isinstance(adapter, FetchesAgain) or len(found) > LOOKED_UP * pool.size:
-        return None
-    ids = [pool.ids[place] for place in found]
-    try:
-        is_looked_up = await _look_up(memory, adapter, attempt, ids, fetch)
-    except (RejectedReplyError, MalformedReplyError) as error:
-        is_looked_up = False  # the whole pool comes with vectors, or the next step fails the same way
-        if not (isinstance(error, RejectedReplyError) and error.reason is FailOpen.BUDGET):
-            memory.missed(
-                collection
-            )  # a lookup that was sent and refused; one that was withheld says nothing about its points
-    if not is_looked_up:
-        return None
-    again = memory.recall(collection, *named, counts=False, with_records=with_records)
-    if not isinstance(again, Recalled):
-        memory.missed(collection)
-        return None
-    attempt.recall = MemoryRecall.PARTIAL
-    return again
-
-
-async def _look_up(
-    memory: FeatureMemory, adapter: Adapter, attempt: Attempt, ids: Sequence[bytes], fetch: Fetch
-) -> bool:
-    """Fetch and learn these points; False if the search cannot be restricted to them. Raises RejectedReplyError or MalformedReplyError."""
-    assert attempt.spare is not None  # noqa: S101 - the caller has looked
-    assert isinstance(adapter, FetchesAgain)  # noqa: S101 - the caller has looked
-    call = attempt.spare()
-    body = adapter.again(call, ids)
-    if body is None:
-        return False
-    since = attempt.watch.clock()
-    try:
-        fetched = await fetch(body, reads=adapter.lookup_reads)
-    finally:
-        attempt.watch.add(Stage.UPSTREAM, since)
-    attempt.fetched_bytes += len(fetched)
-    (pool,) = adapter.parse_reply(call, fetched).pools
-    records = records_of(pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
-    named = _points(attempt, call.searches[0], pool)
-    if named is not None and pool.unusable < pool.size:
-        known = records if _proves_records(attempt, pool) else None
-        memory.learn(call.operation.collection, *named, pool.vectors, known, counts=False)
-    return True
 
 
 def _with_rows(pool: Pool, key: Key, found: Recalled) -> Pool:

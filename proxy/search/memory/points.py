@@ -45,13 +45,9 @@ QUIET_SECONDS = (
     60.0  # seconds after a write: reads may still show the earlier state, and long writes are still in progress
 )
 WINDOW = 8  # pools
-# The share of known points in the last pools from which on a search requests no vectors. Below it, too many searches would need a second
-# read.
+# The share of the last pools that must have been known as a whole, so that a search requests no vectors. Below it, too many searches would
+# need a second read.
 PROMISING = 0.7
-# The largest share of unknown points of a pool that a lookup fetches; above it the whole pool is fetched again with vectors.
-LOOKED_UP = 1 / 2
-FEW_POINTS = 25
-NEARLY_FULL = 0.9
 COLLECTIONS = 1024
 # Remembered selections, 3 kB each, and as many from the first candidates only, 1 kB each. Those belong to repeated requests and are kept
 # apart, because pools that are seen once would evict them.
@@ -108,7 +104,7 @@ class _Collection:
     quiet_until: float = float("-inf")
     is_versioned: bool = False
     tables: dict[Key, _Table] = field(default_factory=dict)
-    known: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    known: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
 
 class FeatureMemory:
@@ -157,13 +153,8 @@ class FeatureMemory:
         """Approximate memory use."""
         return sum([shelf.held_bytes for shelf in self._shelves.values()])
 
-    @property
-    def is_nearly_full(self) -> bool:
-        """Whether further points would soon evict others."""
-        return self.held_bytes > NEARLY_FULL * self._limit_bytes
-
     def is_promising(self, collection: str) -> bool:
-        """Whether most points of this collection's next pool are probably known."""
+        """Whether this collection's next pool is probably known."""
         state = self._collections.get(collection)
         if state is None or len(state.known) < WINDOW or self._clock() < state.quiet_until:
             return False
@@ -201,7 +192,7 @@ class FeatureMemory:
         """Store a pool: ``vectors`` (n, d) of n points.
 
         Rows that are not finite are not stored. ``records``: None if the database has no versions. ``counts``: whether the pool predicts
-        how many points of the next pool will be known.
+        that the next one will be known.
         """
         state, names = self._collection(collection), points.names
         self._sweep(SWEPT)
@@ -211,9 +202,7 @@ class FeatureMemory:
         values, scales = packed(vectors)
         rows = np.multiply(values, scales[:, None], dtype=np.float32)
         squares = np.einsum("ij,ij->i", rows, rows)
-        # A few copies alone, as a lookup may fetch, do not show how far apart the collection's points are.
-        is_few = len(names) < FEW_POINTS and key in state.tables
-        is_exact = key.dimension <= FEW_DIMENSIONS or (not is_few and is_coarse(rows, squares, scales))
+        is_exact = key.dimension <= FEW_DIMENSIONS or is_coarse(rows, squares, scales)
         table = self._table(state, key, is_exact=is_exact)
         if table is None:
             return Learnt(vectors)
@@ -239,18 +228,17 @@ class FeatureMemory:
 
     def recall(
         self, collection: str, key: Key, points: Points, *, counts: bool = True, with_records: bool = False
-    ) -> Recalled | tuple[int, ...]:
-        """What is known of a pool's points (n > 0), or the places of the unknown ones.
+    ) -> Recalled | None:
+        """What is known of a pool's points (n > 0); None if any is unknown.
 
         ``with_records``: whether payload values must be known too. No score proves them.
         """
         state, names = self._collection(collection), points.names
         table = state.tables.get(key)
-        everything = tuple(range(len(names)))
         if table is None or self._clock() < state.quiet_until or not (state.is_versioned or table.scoring is not None):
             if counts:
-                state.known.append(0.0)
-            return everything
+                state.known.append(False)
+            return None
         slots, shelf = np.fromiter(map(table.slots.get, names, repeat(-1)), np.intp, len(names)), table.shelf
         learnt = shelf.learnt_seconds.take(slots, mode="wrap")
         is_old = learnt < self._clock() - self._ttl_seconds
@@ -259,19 +247,19 @@ class FeatureMemory:
             lacks |= is_old
             if with_records and shelf.records:
                 lacks |= [each is None for each in map(shelf.records.__getitem__, slots.tolist())]
-        missing = lacks.nonzero()[0].tolist()
-        if not missing:
+        is_known = not lacks.any()
+        if is_known:
             rows, squares = shelf.rows(slots), shelf.squares[slots]
             if not _fits(table, points, rows, squares):
                 self.score_failures += 1
                 self.forget(collection)
-                return everything
+                return None
             is_proven = _is_proven(table, points, rows, squares)
-            missing = [] if is_proven or (state.is_versioned and not is_old.any()) else list(everything)
+            is_known = is_proven or (state.is_versioned and not is_old.any())
         if counts:
-            state.known.append(1.0 - len(missing) / len(names))
-        if missing:
-            return tuple(missing)
+            state.known.append(is_known)
+        if not is_known:
+            return None
         self._stamp += 1
         shelf.stamps[slots] = self._stamp
         records = shelf.recall(slots.tolist(), unpacks=with_records)
@@ -279,14 +267,6 @@ class FeatureMemory:
         until = float("inf") if is_proven and not with_records else float(learnt.min()) + self._ttl_seconds
         metric = None if table.scoring is None else metric_by(table.scoring)
         return Recalled(rows, squares, records, metric, slots, until)
-
-    def filled(self, collection: str) -> None:
-        """All points of a collection were learned: nearly all points of its next pools are known."""
-        self._collection(collection).known.extend([1.0] * WINDOW)
-
-    def missed(self, collection: str) -> None:
-        """A lookup did not return the unknown points, such as a point without a usable vector: count nearly nothing of its pool as known."""
-        self._collection(collection).known.extend([0.0] * WINDOW)
 
     def decided(self, collection: str, asked: Asked, *, counts: bool = True, is_part: bool = False) -> Decided | None:
         """The selection remembered for these points with these scores; None if there is none, or if scores prove nothing.
@@ -302,7 +282,7 @@ class FeatureMemory:
         if found is None or self._clock() > found.until:
             return None
         if counts:
-            state.known.append(1.0)
+            state.known.append(True)
         self._stamp += 1
         table.shelf.stamps[found.slots] = (
             self._stamp
@@ -369,10 +349,11 @@ class FeatureMemory:
         table.is_plain = form is not None
 
     def _count(self, state: _Collection, shelf: Shelf, slots: Slots, *, has_records: bool) -> None:
-        """Count how many points of a pool a search would have recalled."""
-        known = slots[slots >= 0]
-        is_old = shelf.learnt_seconds[known] < self._clock() - self._ttl_seconds if has_records else np.zeros(0)
-        state.known.append((len(known) - int(is_old.sum())) / max(len(slots), 1))
+        """Count whether a search would have recalled a pool."""
+        is_known = len(slots) > 0 and bool((slots >= 0).all())
+        if is_known and has_records:
+            is_known = not (shelf.learnt_seconds[slots] < self._clock() - self._ttl_seconds).any()
+        state.known.append(is_known)
 
     def _store(self, table: _Table, slots: Slots, brought: _Brought) -> bool:
         """Keep points: those of ``slots`` (n,) in their places, others (-1) in free ones. Return whether all of them are kept now."""

@@ -85,7 +85,7 @@ class Recall:
             attempt.is_missed = not begins_with(reply.pools[0], part)
             asked, decided = self._decided(attempt, reply)
         if decided is None:
-            whole = await recalled(self._memory, self._adapter, attempt, reply, fetch)
+            whole = recalled(self._memory, attempt, reply)
             if whole is None:
                 attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
                 asked, whole = None, await fetched(attempt, fetch, sizes)

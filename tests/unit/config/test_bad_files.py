@@ -43,9 +43,6 @@ MESSAGES = {
     "write_tiers_crossed": [
         "policy.write.related: wanted below semantic (0.9); saw 0.95",
     ],
-    "preload_of_another_backend": [
-        'memory.preload.collections: wanted none: points are read of Qdrant alone, and backend is chroma; saw ["docs"]',
-    ],
     "write_mode_unknown": [
         'policy.write.mode: wanted off, observe, annotate, skip, merge or reject; saw "replace"',
         'policy.write.merge: wanted keep-newest, keep-oldest, keep-longest, keep-highest-confidence, merge or custom; saw "newest". Did you mean "keep-newest"?',

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support import chroma_bodies
 from support.conversation import Conversation
 from vecsieve.adapters.chroma import request
-from vecsieve.adapters.chroma.request import Document, again, parse, widen
+from vecsieve.adapters.chroma.request import Document, parse, widen
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 
 VECTOR = [0.25, -1.0, 3e-7]
@@ -172,10 +172,3 @@ def test_arbitrary_bytes_are_unsupported(body: bytes) -> None:
     """Invariant: no bytes raise anything else."""
     with pytest.raises(UnsupportedError):
         parse(body, Needs())
-
-
-@pytest.mark.parametrize("own", ["absent", None, ["a", "b", "c", "d", "e", "f"]])
-def test_a_query_is_narrowed_to_ids(own: Any) -> None:
-    _, document = read(EVERYTHING, ids=own, where={"a": 1})
-    told = json.loads(again(document, [b'"b"', b'"e"']))
-    assert told == {**widened(document, 2), "ids": ["b", "e"]}

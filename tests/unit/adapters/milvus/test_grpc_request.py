@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -294,20 +293,3 @@ def test_the_question_describes_the_collection_that_is_searched() -> None:
     assert (described.db_name, described.collection_name) == ("own", "docs")
     assert MilvusGrpc().describe(operation, b"") is None
     assert MilvusGrpc().describe(operation, b"\xff") is None
-
-
-@pytest.mark.parametrize(("own", "wanted"), [("", "id in [7, 8]"), ("a > 1", "(a > 1) and id in [7, 8]")])
-def test_a_search_is_narrowed_to_ids(own: str, wanted: str) -> None:
-    message = search(offset=2)
-    message.dsl, message.dsl_type = own, 1
-    call = read(message, Needs(known=replace(SCHEMA, primary="id")))
-    told = message_type("SearchRequest").FromString(MilvusGrpc().again(call, [b"7", b"8"]) or b"")
-    assert told.dsl == wanted
-    told.dsl = own
-    assert told == widened(call, 2)
-
-
-def test_a_search_of_another_kind_of_filter_is_not_narrowed() -> None:
-    message = search()
-    message.dsl = "{}"
-    assert MilvusGrpc().again(read(message, Needs(known=replace(SCHEMA, primary="id"))), [b"7"]) is None

@@ -77,7 +77,6 @@ def test_a_hybrid_search_is_widened_by_the_limit_of_the_fused_list() -> None:
     assert (search.top_k, search.offset, search.pages, search.query) == (5, 0, False, None)
     assert json.loads(ADAPTER.widen(call, [50])) == hybrid(limit=50, outputFields=["text", "vec"])
     assert json.loads(ADAPTER.widen(call, [0])) == hybrid()
-    assert ADAPTER.again(call, [b"1"]) is None, "a filter of the whole request would not be read"
 
 
 def test_points_of_two_collections_are_not_taken_for_each_other() -> None:

@@ -301,19 +301,3 @@ def test_rows_are_known_by_their_ids_where_the_field_of_these_is_known() -> None
     assert len(ADAPTER.parse_reply(read(body(), needs=known), reply()).pools[0].ids) == 4
     other = Needs(known=replace(SCHEMA, primary="nobody"))
     assert ADAPTER.parse_reply(read(body(), needs=other), reply()).pools[0].ids == ()
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-@pytest.mark.parametrize(("own", "wanted"), [("absent", ""), (None, ""), ("", ""), ('a == "é"', '(a == "é") and ')])
-def test_a_search_is_narrowed_to_ids(version: str, own: str | None, wanted: str) -> None:
-    needs = Needs(known=replace(SCHEMA, primary="id"))
-    call = read(body(version, filter=own, offset=2), version, needs)
-    told = json.loads(ADAPTER.again(call, [b'"470"', b"471"]) or b"")
-    before = json.loads(ADAPTER.widen(call, [2]))
-    assert told == {**before, "filter": f"{wanted}id in [470, 471]"}
-
-
-@pytest.mark.parametrize("own", [7, ["a"]])
-def test_a_filter_that_is_no_text_narrows_nothing(own: Any) -> None:
-    call = read(body(filter=own), V1, Needs(known=replace(SCHEMA, primary="id")))
-    assert ADAPTER.again(call, [b"470"]) is None

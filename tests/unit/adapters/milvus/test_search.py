@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from vecsieve.adapters.contract import Needs
-from vecsieve.adapters.milvus.search import NUMBER_BYTES, Schema, as_matrix, as_query, narrowed, numbers
+from vecsieve.adapters.contract import UnsupportedError
+from vecsieve.adapters.milvus.search import NUMBER_BYTES, Schema, as_matrix, as_query, ids_among, numbers
 
 
 @pytest.mark.parametrize(
@@ -63,39 +63,36 @@ def test_a_matrix_is_the_rows_that_were_asked_for(rows: np.ndarray, order: list[
         assert found.tolist() == each
 
 
-def needs(primary: str = "pk", *, has_texts: bool = False) -> Needs:
-    schema = Schema(vectors=frozenset({"vec"}), scalars=frozenset({primary}), primary=primary, has_texts=has_texts)
-    return Needs(known=schema)
+def schema(primary: str = "pk", *, has_texts: bool = False) -> Schema:
+    return Schema(vectors=frozenset({"vec"}), scalars=frozenset({primary}), primary=primary, has_texts=has_texts)
 
 
 @pytest.mark.parametrize(
-    ("expression", "ids", "known", "wanted"),
+    ("ids", "known", "wanted"),
     [
-        ("", [b"1", b"-2"], needs(), "pk in [1, -2]"),
-        ("  ", [b"1"], needs(), "pk in [1]"),
-        ("a > 1 or b", [b"1"], needs(), "(a > 1 or b) and pk in [1]"),
-        ("", [b'"9007199254740993"'], needs(), "pk in [9007199254740993]"),
-        ("", [b'"a b"', b'"7"'], needs(has_texts=True), 'pk in ["a b", "7"]'),
+        ([b"1", b"-2"], schema(), "pk in [1, -2]"),
+        ([b'"9007199254740993"'], schema(), "pk in [9007199254740993]"),
+        ([b'"a b"', b'"7"'], schema(has_texts=True), 'pk in ["a b", "7"]'),
     ],
 )
-def test_a_filter_is_narrowed_to_ids(expression: str, ids: list[bytes], known: Needs, wanted: str) -> None:
-    assert narrowed(expression, ids, known) == wanted
+def test_ids_are_spelled_as_the_collection_has_them(ids: list[bytes], known: Schema, wanted: str) -> None:
+    assert ids_among(known, ids) == wanted
 
 
 @pytest.mark.parametrize(
     ("ids", "known"),
     [
-        ([b"1"], Needs()),
-        ([b"1"], needs("")),
-        ([b"1"], needs("odd name")),
-        ([b"1"], needs(has_texts=True)),
-        ([b'"a"'], needs()),
-        ([b"1", b"1.5"], needs()),
-        ([b'"a\\"b"'], needs(has_texts=True)),
-        ([b'"\\u0061"'], needs(has_texts=True)),
-        ([b'"a", pk > 0 or "b"'], needs(has_texts=True)),
-        (['"é"'.encode()], needs(has_texts=True)),
+        ([b"1"], schema("")),
+        ([b"1"], schema("odd name")),
+        ([b"1"], schema(has_texts=True)),
+        ([b'"a"'], schema()),
+        ([b"1", b"1.5"], schema()),
+        ([b'"a\\"b"'], schema(has_texts=True)),
+        ([b'"\\u0061"'], schema(has_texts=True)),
+        ([b'"a", pk > 0 or "b"'], schema(has_texts=True)),
+        (['"é"'.encode()], schema(has_texts=True)),
     ],
 )
-def test_an_id_without_a_sure_spelling_narrows_nothing(ids: list[bytes], known: Needs) -> None:
-    assert narrowed("a > 1", ids, known) is None
+def test_an_id_without_a_sure_spelling_is_refused(ids: list[bytes], known: Schema) -> None:
+    with pytest.raises(UnsupportedError):
+        ids_among(known, ids)

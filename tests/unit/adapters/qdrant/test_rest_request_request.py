@@ -12,7 +12,6 @@ from vecsieve.adapters.qdrant.rest_request import (
     ENDPOINTS,
     Document,
     _read_request,
-    again,
     parse_request,
     widen,
 )
@@ -336,7 +335,6 @@ def test_a_vector_that_is_set_aside_changes_nothing_of_what_is_read_and_sent(
         assert mine == others
         assert replace(search, query=None) == replace(read, query=None)
         assert widen(document, [50]) == widen(as_whole, [50])
-        assert again(document, [b"1"]) == again(as_whole, [b"1"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from vecsieve.adapters.weaviate.grpc_request import (
     HYBRID_PARTS,
     LARGEST_WINDOW,
     Document,
-    again,
     parse_request,
     widen,
 )
@@ -51,33 +50,6 @@ def test_a_page_is_read_and_asked_for_from_its_first_rank() -> None:
 def test_a_count_of_none_leaves_the_message_as_it_came() -> None:
     body = search(limit=5, offset=2, **NEAR)
     assert widen(document(parsed(body)), [0]) == body
-
-
-IDS = [b'"00000000-0000-0000-0000-000000000001"', b'"00000000-0000-0000-0000-000000000002"']
-NARROWED = {
-    "operator": 12,
-    "value_text_array": {"values": ["00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"]},
-    "target": {"property": "_id"},
-}
-
-
-def asked_again(**fields: Any) -> Any:
-    """The search narrowed to IDS."""
-    body = search(collection="Docs", limit=5, offset=2, **NEAR, **fields)
-    return message_type("SearchRequest").FromString(again(document(parsed(body)), IDS))
-
-
-def test_a_search_is_narrowed_to_objects_by_their_ids() -> None:
-    told = asked_again(metadata={"uuid": True})
-    assert (told.limit, told.offset, told.metadata.distance) == (2, 0, True)
-    assert told.filters == message_type("Filters")(**NARROWED)
-    assert told.near_vector == message_type("SearchRequest").FromString(search(**NEAR)).near_vector
-
-
-def test_a_narrowed_search_keeps_the_clients_own_filter() -> None:
-    own = {"operator": 1, "value_text": "left", "target": {"property": "owner"}}
-    told = asked_again(filters=own)
-    assert told.filters == message_type("Filters")(operator=7, filters=[own, NARROWED])
 
 
 def test_a_search_without_a_limit_waits_until_the_servers_default_is_known() -> None:

@@ -227,15 +227,3 @@ def test_in_any_minute_ours_are_at_most_one_more_than_the_share(share: float, st
         theirs = sum(count for at, count in clients if at > recent)
         if what == "take":
             assert sum(count for at, count in granted if at > recent) <= FREE + share * theirs + 1e-5
-
-
-def test_what_is_reserved_stays_reserved_where_a_dearer_read_has_no_room(own: OwnReads) -> None:
-    held = own.hold(OPERATION)
-    assert held is not None
-    with pytest.raises(RejectedReplyError):
-        own.grant(OPERATION, OwnRead.RECALL, 2, held=held, is_paged=False)
-    own.grant(OPERATION, OwnRead.RECALL, 1, held=held, is_paged=False)
-    own.asked(OPERATION, 20)
-    held = own.hold(OPERATION)
-    own.grant(OPERATION, OwnRead.RECALL, 2, held=held, is_paged=False)
-    assert taken(own) == 0

@@ -47,7 +47,7 @@ class Upstream:
         self.texts, self.reads = texts, reads
         self.asked: list[tuple[int, bool]] = []
 
-    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
+    async def fetch(self, body: bytes) -> bytes:
         if len(self.asked) == self.reads:
             raise RejectedReplyError(FailOpen.BUDGET)
         asked = json.loads(body)

@@ -95,7 +95,7 @@ async def test_when_growing_fails_the_smaller_pool_stands() -> None:
     upstream = ToyUpstream(ranking([0] * 30 + [1, 2, 3]))
     rounds = itertools.count()
 
-    async def fetch(body: bytes, *, reads: int = 1) -> bytes:
+    async def fetch(body: bytes) -> bytes:
         if next(rounds):
             raise RejectedReplyError(FailOpen.OVERFETCH_STATUS)
         return await upstream.fetch(body)
@@ -177,13 +177,13 @@ def test_plain_has_nothing_to_say_before_anything_was_fetched() -> None:
 
 
 async def test_a_rejected_or_malformed_first_reply_is_the_ladders_business() -> None:
-    async def rejected(body: bytes, *, reads: int = 1) -> bytes:
+    async def rejected(body: bytes) -> bytes:
         raise RejectedReplyError(FailOpen.OVERFETCH_TIMEOUT)
 
-    async def garbage(body: bytes, *, reads: int = 1) -> bytes:
+    async def garbage(body: bytes) -> bytes:
         return b"<html>"
 
-    async def too_many(body: bytes, *, reads: int = 1) -> bytes:
+    async def too_many(body: bytes) -> bytes:
         return b"[[],[]]"
 
     searcher = Searcher(ToyAdapter())
@@ -299,7 +299,7 @@ async def test_large_pools_are_compared_beside_the_loop_and_lists_in_steps_on_it
 async def test_a_large_reply_that_cannot_be_read_is_malformed_as_a_small_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def fetch(body: bytes, *, reads: int = 1) -> bytes:
+    async def fetch(body: bytes) -> bytes:
         return b"no reply" * 10
 
     monkeypatch.setattr(search_searcher, "TURN_BYTES", 10)

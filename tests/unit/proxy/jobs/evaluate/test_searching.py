@@ -40,8 +40,8 @@ class Recorder(Upstream):
         self.asked: list[dict[str, Any]] = []
         self.said: list[dict[str, Any]] = []
 
-    async def answer(self, body: bytes, *, reads: int = 1) -> bytes:
-        said = await super().answer(body, reads=reads)
+    async def answer(self, body: bytes) -> bytes:
+        said = await super().answer(body)
         self.asked.append(json.loads(body))
         self.said.append(json.loads(said))
         return said

@@ -68,7 +68,7 @@ class Upstream:
         self.searched = 0
         self.fails, self.after, self.gone = fails, after, gone
 
-    async def fetch(self, body: bytes, *, reads: int = 1) -> bytes:
+    async def fetch(self, body: bytes) -> bytes:
         self.searched += 1
         return self.service.answer("records_search", body)
 

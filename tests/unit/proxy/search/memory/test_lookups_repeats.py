@@ -330,13 +330,3 @@ def test_a_request_that_memory_knows_is_not_parsed_again(memory: FeatureMemory) 
     assert adapter.count == 1
     assert found[1] is not None
     assert found[1] is found[2] is found[3]
-
-
-def test_a_request_whose_points_memory_lacks_is_not_kept(memory: FeatureMemory) -> None:
-    memory.filled("c")
-    adapter = Parsing()
-    recall = Recall(adapter, memory, unscaled)
-    for _ in range(3):
-        lean, _ = recall.lean(OPERATION, request(), Needs(), partial(adapter.parse_request, OPERATION, request()))
-        assert lean is not None
-    assert adapter.count == 3
