@@ -9,6 +9,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.accepted import watch_accepted
+
 # As `vecsieve serve` does, and before anything loads numpy: on a busy machine OpenBLAS's threads wait for each other by
 # spinning, and small products take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -24,6 +26,8 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+
+watch_accepted()
 
 # What is collected stays: the collector would only walk over it, again and again, and takes a quarter of the collection's time.
 gc.disable()

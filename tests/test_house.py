@@ -287,16 +287,6 @@ def test_lint_and_type_ignores_carry_a_reason() -> None:
     assert faults_in((*SOURCES, *TESTS), lambda path: NO_REASON.findall(text_of(path))) == {}
 
 
-# The connections of such a server outlive it. Those of programs that the tests start end with their process.
-OPENER = re.compile(r"await .*\b(?:start|create)_(?:unix_)?server\(")
-PROGRAMS = ("tests/bench/", "tests/prove/", "tests/servers/", "tests/support/worker_program.py")
-
-
-def test_servers_of_tests_close_their_connections() -> None:
-    opened = faults_in(TESTS, lambda path: OPENER.findall(text_of(path)))
-    assert {name for name in opened if not name.startswith(PROGRAMS)} == {"tests/support/streams.py"}
-
-
 # The words that the glossary replaces, each with the term to use. Ordinary words with a second, exact meaning (a key's hit, a size
 # bucket, HTTP's method, Origin and target) are not here: a test cannot tell which of the two is meant.
 BANNED = {

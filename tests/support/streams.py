@@ -1,8 +1,6 @@
 """Servers of tests on asyncio's loop, none of whose connections outlives its server.
 
-Closing a server of asyncio ends no connection: not one that was accepted a moment ago and has no protocol yet, not one whose handler was
-cancelled before its first step, not one whose handshake or reader does not come. Such a socket is collected during some later test, which
-fails by a ResourceWarning. So what listens here knows all that it accepted.
+support.accepted says why some would. A test may also rely on it that the block has ended them.
 """
 
 from __future__ import annotations
@@ -13,41 +11,20 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+
+from support.accepted import TURNS, end_connections
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-TURNS = 4  # of the loop, from an accepted socket to its stream
 
-
-class Listening(socket.socket):
-    """A listening socket, and the sockets that it accepted."""
-
-    def __init__(self, bound: socket.socket) -> None:
-        super().__init__(bound.family, bound.type, bound.proto, bound.detach())
-        self.accepted: list[socket.socket] = []
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        connection, address = super().accept()
-        self.accepted.append(connection)
-        return connection, address
-
-    async def end(self, server: asyncio.Server, handlers: _Handlers | None = None) -> None:
-        """Close the server and all connections. What a peer has not read is dropped."""
-        server.close()
-        await _turns()
-        if handlers is not None:
-            await handlers.end()
-        loop: Any = asyncio.get_running_loop()
-        for each in self.accepted:
-            if each.fileno() >= 0 and (transport := loop._transports.get(each.fileno())) is not None:
-                transport.abort()
-        await _turns()
-
-
-async def _turns() -> None:
+async def _end(server: asyncio.Server, handlers: _Handlers | None = None) -> None:
+    """Close the server and all connections. What a peer has not read is dropped."""
+    server.close()
     for _ in range(TURNS):
         await asyncio.sleep(0)
+    if handlers is not None:
+        await handlers.end()
+    await end_connections(server)
 
 
 @asynccontextmanager
@@ -64,13 +41,13 @@ async def serving(
 
     A connection ends with its handler, and at the latest with the block.
     """
-    bound = Listening(socket.create_server(("127.0.0.1", port)) if sock is None else sock)
+    bound = socket.create_server(("127.0.0.1", port)) if sock is None else sock
     handlers = _Handlers(handler)
     server = await asyncio.start_server(handlers.connected, sock=bound, limit=limit, backlog=backlog, ssl=tls)
     try:
         yield bound.getsockname()[1]
     finally:
-        await bound.end(server, handlers)
+        await _end(server, handlers)
 
 
 @asynccontextmanager
@@ -78,12 +55,12 @@ async def serving_at(path: str, handler: Handler) -> AsyncIterator[None]:
     """The same on a Unix socket."""
     at = socket.socket(socket.AF_UNIX)
     at.bind(path)
-    bound, handlers = Listening(at), _Handlers(handler)
-    server = await asyncio.start_unix_server(handlers.connected, sock=bound)
+    handlers = _Handlers(handler)
+    server = await asyncio.start_unix_server(handlers.connected, sock=at)
     try:
         yield
     finally:
-        await bound.end(server, handlers)
+        await _end(server, handlers)
 
 
 @asynccontextmanager
@@ -91,12 +68,12 @@ async def listening(
     protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int = 100
 ) -> AsyncIterator[asyncio.Server]:
     """A server on 127.0.0.1 of a protocol for each connection, for the block. Connections end at the latest with the block."""
-    bound = Listening(socket.create_server(("127.0.0.1", 0)))
+    bound = socket.create_server(("127.0.0.1", 0))
     server = await asyncio.get_running_loop().create_server(protocol, sock=bound, backlog=backlog)
     try:
         yield server
     finally:
-        await bound.end(server)
+        await _end(server)
 
 
 class _Handlers:
