@@ -12,7 +12,8 @@ from enum import Enum, auto
 
 from .messages import Buffer
 
-PADDED, PRIORITY = 0x8, 0x20  # flags of HEADERS
+# Flags of HEADERS. The core takes the length of a padding for the first field, and the padding for the last ones (1.85).
+PADDED, PRIORITY = 0x8, 0x20
 _PRIORITY_BYTES = 5
 
 # Each entry of a table counts with 32 bytes more than its name and value (RFC 7541 4.1).
@@ -21,8 +22,8 @@ STATIC_ENTRIES, STATIC_NAME_BYTES, STATIC_BYTES = 61, 27, 64  # the longest name
 # Entries that are followed: a table of 4,096 bytes, which the core has, cannot have more.
 MOST_ENTRIES = 4096 // ENTRY_BYTES
 UNKNOWN_BYTES = 4096  # of an entry that is not followed
-# Bytes of an integer that make sense: more is an error, which ends the connection at the core.
-LONGEST_INTEGER = 6
+# Bytes of an integer behind its first: five have a value, and the core reads up to sixteen more that have none (1.85).
+LONGEST_INTEGER = 5 + 16
 
 
 class _Step(Enum):
@@ -35,7 +36,8 @@ class _Step(Enum):
 
 class Fields:
     """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
-    length of a Huffman code is at least 5 bits. ``is_lost``: the bytes are no HPACK; no more is followed.
+    length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``is_lost``:
+    the bytes are no HPACK, or the core would read others; no more is followed.
     """
 
     __slots__ = (
@@ -43,7 +45,6 @@ class Fields:
         "_front",
         "_left",
         "_name",
-        "_padding",
         "_rest",
         "_sizes",
         "_skip",
@@ -64,30 +65,21 @@ class Fields:
         self._name = 0
         self._adds = False
         self._front = 0  # bytes before the fragment of the current frame
-        self._padding = False  # whether the first of these says how many are behind it
-        self._left = 0  # bytes of the fragment
 
     def begin(self, flags: int, length: int, *, is_first: bool) -> None:
         """A frame of a block begins. ``is_first``: HEADERS; else CONTINUATION."""
-        self._padding = bool(is_first and flags & PADDED)
-        self._front = self._padding + (_PRIORITY_BYTES if is_first and flags & PRIORITY else 0)
-        self._left = length - self._front
+        self._front = _PRIORITY_BYTES if is_first and flags & PRIORITY else 0
         if is_first:
+            self.is_lost = self.is_lost or bool(flags & PADDED) or length < self._front
             self.decoded = 0
             self._rest, self._skip, self._step = b"", 0, _Step.FIELD
 
     def follow(self, data: Buffer, start: int, stop: int) -> int:
         """Part of the frame's content. Returns by how much ``decoded`` has grown."""
         before = self.decoded
-        if self._front and start < stop:
-            if self._padding:
-                self._left -= data[start]
-                self._padding = False
-            taken = min(self._front, stop - start)
-            self._front -= taken
-            start += taken
-        stop = min(stop, start + max(self._left, 0))
-        self._left -= stop - start
+        taken = min(self._front, stop - start)
+        self._front -= taken
+        start += taken
         if start < stop and not self.is_lost:
             self._read(self._rest + bytes(data[start:stop]))
         return self.decoded - before
@@ -122,7 +114,10 @@ class Fields:
                 self.decoded += self._entry(index)[1]
             return at
         if first & 0x60 == 0x20:  # another size of the table
-            return _integer(data, at, 0x1F)[1]
+            _, at = _integer(data, at, 0x1F)
+            if at >= 0:
+                self.decoded += ENTRY_BYTES
+            return at
         index, at = _integer(data, at, 0x3F if first & 0x40 else 0x0F)
         if at >= 0:
             self._adds = bool(first & 0x40)

@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Callable
 
-from .fields import Fields
+from .fields import ENTRY_BYTES, Fields
 from .messages import Buffer, Inflated, Messages, Unfinished
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
@@ -377,11 +377,11 @@ class OpenStreams:
 
     def _client_fields(self, data: Buffer, start: int, stop: int) -> int:
         grown, decoded = self._fields.follow(data, start, stop), self._fields.decoded
-        if decoded > FIELDS_BYTES:
+        if decoded > FIELDS_BYTES or self._fields.is_lost:
             self.allowance.spend()
         elif decoded > FREE_FIELDS_BYTES:
             self.allowance.fields(min(grown, decoded - FREE_FIELDS_BYTES))
-        return sys.maxsize if self.allowance.is_spent else 0
+        return sys.maxsize if self.allowance.is_spent else grown // ENTRY_BYTES
 
     def refused(self) -> list[int]:
         """The calls whose messages are too large; they are ended and count against the allowance."""

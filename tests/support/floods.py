@@ -75,6 +75,11 @@ def head_of(stream: int) -> bytes:
 # A field of 3.9 kB for the table, and the byte that names it then.
 LARGE_ENTRY = b"\x40\x01a\x7f\xbd\x1d" + bytes(3_900)
 NAMED = b"\xbe"
+LARGE_NAMED = BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS + LARGE_ENTRY)
+# The size of the table, 4,096 bytes, in as many bytes as the core reads.
+LONG_INTEGER = b"\x3f\xe1\x9f" + b"\x80" * 16 + b"\x00"
+# A field with a name of 14 bytes for the core, which knows no padding. Without the first byte, a length of padding: a string of 20 kB begins.
+NO_PADDING = b"\x00\x0e\x7f\xa1\x9b\x01" + b"a" * 10 + b"\x00"
 
 FLOODS = (
     Flood("empty DATA frames", ASKED, repeated(frame(DATA, 0, 1))),
@@ -90,8 +95,20 @@ FLOODS = (
     ),
     Flood(
         "fields that name a large entry",
-        BEGUN + frame(HEADERS, END_HEADERS, 1, FIELDS + LARGE_ENTRY),
+        LARGE_NAMED,
         numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, FIELDS + NAMED * 8_000)),
+        is_of_frames=False,
+    ),
+    Flood(
+        "fields that name a large entry behind a long integer",
+        LARGE_NAMED,
+        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, LONG_INTEGER + FIELDS + NAMED * 8_000)),
+        is_of_frames=False,
+    ),
+    Flood(
+        "fields that name a large entry behind what is no padding",
+        LARGE_NAMED,
+        numbered(lambda stream: frame(HEADERS, END_HEADERS | PADDED, stream + 2, NO_PADDING + FIELDS + NAMED * 8_000)),
         is_of_frames=False,
     ),
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),

@@ -58,17 +58,37 @@ def test_any_bytes_in_any_pieces_count_the_same(data: bytes, cuts: list[int]) ->
     assert parts.decoded == whole.decoded
 
 
-@pytest.mark.parametrize("flags", [0, PADDED, PRIORITY, PADDED | PRIORITY])
-def test_padding_and_priority_are_no_fields(flags: int) -> None:
+@pytest.mark.parametrize("flags", [0, PRIORITY])
+def test_a_priority_is_no_field(flags: int) -> None:
     block = encoded(Encoder(), [(b"x-own", b"value", False)], huffman=False)
-    front = (b"\x05" if flags & PADDED else b"") + (bytes(5) if flags & PRIORITY else b"")
-    content = front + block + (b"\xbe" * 5 if flags & PADDED else b"")
+    content = (bytes(5) if flags & PRIORITY else b"") + block
     for step in (1, len(content)):
         fields = Fields()
         fields.begin(flags, len(content), is_first=True)
         for start in range(0, len(content), step):
             fields.follow(content, start, min(start + step, len(content)))
         assert fields.decoded == ENTRY_BYTES + len(b"x-own") + len(b"value")
+
+
+@pytest.mark.parametrize(("flags", "length"), [(PADDED, 100), (PADDED | PRIORITY, 100), (PRIORITY, 4)])
+def test_frames_that_the_core_reads_otherwise_are_no_blocks(flags: int, length: int) -> None:
+    """The core knows no padding, and no priority that goes on in the next frame. What differs here would be followed wrongly."""
+    fields = Fields()
+    fields.begin(flags, length, is_first=True)
+    assert fields.is_lost
+
+
+@pytest.mark.parametrize("zeros", range(1, 17))
+def test_an_integer_may_have_bytes_without_a_value(zeros: int) -> None:
+    """The core reads up to sixteen (1.85)."""
+    block = b"\x3f\xe1\x9f" + b"\x80" * zeros + b"\x00" + b"\x82"
+    for step in (1, len(block)):
+        fields = Fields()
+        fields.begin(0, len(block), is_first=True)
+        for start in range(0, len(block), step):
+            fields.follow(block, start, min(start + step, len(block)))
+        assert not fields.is_lost
+        assert fields.decoded == ENTRY_BYTES + 64
 
 
 def test_a_byte_that_names_a_large_entry_counts_with_all_of_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS
+from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from vecsieve.proxy.grpc.frames import (
     CALL_FRAMES,
     EMPTY_FRAMES,
@@ -16,8 +16,10 @@ from vecsieve.proxy.grpc.frames import (
     SHORT_SECONDS,
     Allowance,
     Calls,
+    Frames,
     OpenStreams,
 )
+from vecsieve.proxy.grpc.splice import FRAMES_A_TURN
 
 WINDOW_UPDATE, PRIORITY, CONTINUATION = 0x8, 0x2, 0x9
 
@@ -201,3 +203,20 @@ def test_nothing_is_saved_up_beyond_the_allowance(said: list[tuple[int, int, int
         peer.answered(stream)
     peer.passes(seconds)
     assert peer.allowance._frames <= FRAMES
+
+
+@pytest.mark.parametrize("byte", [b"\x82", b"\x20"], ids=["indexed field", "size of the table"])
+def test_fields_of_one_byte_cost_a_turn_as_much_as_frames(byte: bytes) -> None:
+    """Following one takes about as long as following a frame, and a block that decodes to little may have hundreds."""
+    peer, block = Peer(), byte * 500
+    frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
+    data = frame(HEADERS, END_HEADERS, block) * 100
+    assert frames.follow(data, most=FRAMES_A_TURN) <= FRAMES_A_TURN + len(block)
+    assert not peer.allowance.is_spent
+
+
+def test_bytes_that_are_no_fields_are_a_flood() -> None:
+    peer = Peer()
+    frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
+    frames.follow(frame(HEADERS, END_HEADERS, b"\x3f\xe1\x9f" + b"\x80" * 40))
+    assert peer.allowance.is_spent
