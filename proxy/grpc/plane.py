@@ -85,7 +85,7 @@ class Plane(grpc.GenericRpcHandler):
         async def single(_messages: object, context: Context) -> bytes:
             metadata = tuple(context.invocation_metadata() or ())
             record = self._begun(metadata)
-            exchange = GrpcExchange(shared, head, origin, context, metadata, record, is_search=is_search)
+            exchange = GrpcExchange(shared, head, origin, context, metadata, record, record.trace, is_search)
             outcome: Outcome | None = None
             try:
                 outcome = await self._fenced(record, partial(shared.pipeline.answer, exchange))
