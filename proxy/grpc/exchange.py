@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import is_oversized
@@ -75,7 +75,7 @@ AskOverRest = Callable[[Pairs, Question, float], Awaitable[bytes]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcServices:
     """What the calls on all gRPC ports share. ``database_key``: the metadata key in which clients name a database. ``over_rest``: sends the
-    reads beside writes, for databases that answer them over REST only.
+    reads beside writes, for databases that answer them over REST only. ``searched``: by its path, whether a method is a search.
     """
 
     services: ProcessServices
@@ -89,80 +89,50 @@ class GrpcServices:
     gate: WriteGate | None
     pipeline: Pipeline
     over_rest: AskOverRest | None
+    searched: dict[str, bool] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
 class GrpcExchange:
-    """As ``ClientExchange``. ``origin``: the destination of the call."""
+    """As ``ClientExchange``. ``origin``: the destination of the call. ``message``: None if the client sent none. ``answered``: by upstream to the
+    client's own message.
+    """
 
-    __slots__ = (
-        "_context",
-        "_grpc",
-        "_head",
-        "_is_read",
-        "_is_search",
-        "_metadata",
-        "_origin",
-        "_refusal",
-        "_success",
-        "_trace",
-        "answered",
-        "client_timeout_seconds",
-        "deletion",
-        "message",
-        "operation",
-        "place",
-        "plain",
-        "policy",
-        "record",
-        "ruled_by",
-        "rules",
-        "search",
-        "write",
-    )
+    _grpc: GrpcServices
+    _head: RequestHead
+    _origin: Origin
+    _context: Context
+    _metadata: Pairs
+    record: RequestRecord
+    _trace: Trace
+    query: str = ""
+    plain: bytes = b""
+    ruled_by: str = ""
+    client_timeout_seconds: float | None = None
+    message: bytes | None = None
+    answered: Outcome | None = None
+    search: Operation | None = None
+    write: Operation | None = None
+    deletion: Operation | None = None
+    _is_read: bool = False
+    _success: Answer | None = None
+    _refusal: Failure | None = None
+    place: Place = field(init=False)
+    operation: Operation = field(init=False)
+    policy: ResolvedPolicy = field(init=False)
+    rules: Rules = field(init=False)
 
-    operation: Operation
-    place: Place
-    policy: ResolvedPolicy
-    rules: Rules
-    query = ""
-
-    def __init__(
-        self,
-        grpc: GrpcServices,
-        head: RequestHead,
-        origin: Origin,
-        context: Context,
-        metadata: Pairs,
-        record: RequestRecord,
-        *,
-        is_search: bool,
-    ) -> None:
-        self._grpc = grpc
-        self._head = head
-        self._origin = origin
-        self._context = context
-        self._metadata = metadata
-        self._is_search = is_search
-        self._is_read = False
-        self._trace: Trace = record.trace
-        self._success: Answer | None = None
-        self._refusal: Failure | None = None
-        self.record = record
-        self.message: bytes | None = None  # None if the client sent none
-        self.plain = b""
-        self.answered: Outcome | None = None  # by upstream to the client's own message
-        self.search: Operation | None = None
-        self.write: Operation | None = None
-        self.deletion: Operation | None = None
-        self.ruled_by = ""
-        self.client_timeout_seconds: float | None = None
-
+    @property
     def is_search(self) -> bool:
-        return self._is_search
+        path = self._head.path
+        known = self._grpc.searched.get(path)
+        if known is None:
+            known = self._grpc.searched[path] = self._grpc.adapter.classify(self._head) is not None
+        return known
 
     async def gathered(self) -> Failure | None:
         """Read the message; returns the failure if it is late."""
-        seconds = self._grpc.services.limits.body_timeout_seconds if self._is_search else MESSAGE_SECONDS
+        seconds = self._grpc.services.limits.body_timeout_seconds if self.is_search else MESSAGE_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 self.message = await received(self._context)
@@ -187,7 +157,7 @@ class GrpcExchange:
         if message is None:
             return None
         gate = grpc.gate
-        if self._is_search:
+        if self.is_search:
             self.search = nameable(grpc.adapter.classify(head))
         if self.search is not None:
             self.ruled_by = self.search.collection

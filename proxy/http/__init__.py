@@ -1,8 +1,7 @@
 """The HTTP/1.1 data plane.
 
-dataplane    every request: counted, and answered by the pipeline
 relay        one request to the database and its answer back, streamed; writes that outlive their clients
-exchange     a request over HTTP: its body, widened requests, questions, answers
+exchange     every request: counted, and answered by the pipeline; its body, widened requests, questions, answers
 headers      which fields are forwarded, targets, and ambiguous framing
 body         a request's body: whole up to a limit, or streamed; its content coding
 answers      answers exactly as given, our own answers, and answers edited on their way

@@ -8,7 +8,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
@@ -20,6 +20,7 @@ from vecsieve.adapters.fusions import SAME, Ending
 
 from ..search.collections.learned import Names, WriteInvalidation
 from ..search.errors import (
+    ORIGIN,
     ClientBodyError,
     RejectedReplyError,
     Trouble,
@@ -32,11 +33,13 @@ from ..search.policy import ResolvedPolicy, Rules
 from ..search.report import bypass_headers, report_headers
 from ..search.searcher import TURN_BYTES
 from ..search.service import ProcessServices, SearchService
-from ..telemetry.labels import AttemptKind, Bypass, FailOpen
+from ..telemetry.labels import AttemptKind, Bypass, FailOpen, Origin
 from ..telemetry.reports import Report
-from ..telemetry.requests import RequestRecord
+from ..telemetry.requests import Ended, RequestRecord
+from ..telemetry.tracing import NAME as TRACE_PARENT
 from ..telemetry.tracing import UNTRACED, Trace
 from ..writes.deletions import Deletions
+from ..writes.pipeline import Pipeline
 from ..writes.settling import ChangedWrite
 from .answers import Editing, LocalAnswers, RawResponse
 from .body import RequestBody, coding_of, decoded
@@ -57,6 +60,7 @@ from .relay import Relay, ReplyObserver
 from .routes import Classified, Heads, Routes
 from .upstream import Upstream, fetched, success_of
 
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
 # RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
@@ -82,52 +86,53 @@ class HttpServices:
     answers: LocalAnswers
 
 
+@dataclass(frozen=True, slots=True)
+class DataPlane:
+    """Handles every request on the HTTP data ports, and counts it."""
+
+    pipeline: Pipeline
+    http: HttpServices
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        http, connection = self.http, cast(ClientConnection, request.protocol)
+        record = self.pipeline.begin(request.headers.getall(TRACE_PARENT, ()))
+        is_reused = connection.begin(record.request_id)
+        response: RawResponse | None = None
+        try:
+            body = RequestBody(request, idle_seconds=http.services.limits.stream_idle_timeout_seconds)
+            classified = http.heads.read(request.method, request.raw_path, request.headers, connection.index)
+            exchange = HttpExchange(http, request, record, record.trace, body, classified)
+            response = await self.pipeline.answer(exchange)
+        finally:
+            http.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
+        if not response.prepared:
+            response.send_now(request)
+        return response
+
+
+@dataclass(slots=True)
 class HttpExchange:
     """As ``ClientExchange``."""
 
-    __slots__ = (
-        "_body",
-        "_classified",
-        "_head",
-        "_http",
-        "_refusal",
-        "_request",
-        "_success",
-        "_trace",
-        "client_timeout_seconds",
-        "deletion",
-        "operation",
-        "place",
-        "plain",
-        "policy",
-        "record",
-        "ruled_by",
-        "rules",
-        "search",
-        "write",
-    )
-
+    _http: HttpServices
+    _request: web.BaseRequest
+    record: RequestRecord
+    _trace: Trace
+    _body: RequestBody
     _classified: Classified
-    operation: Operation
-    place: Place
-    policy: ResolvedPolicy
-    rules: Rules
-    search: Operation | None
-    write: Operation | None
-    deletion: Operation | None
-
-    def __init__(self, http: HttpServices, request: web.BaseRequest, record: RequestRecord) -> None:
-        self._http = http
-        self._request = request
-        self._body = RequestBody(request, idle_seconds=http.services.limits.stream_idle_timeout_seconds)
-        self._trace: Trace = record.trace
-        self._head: tuple[int, str, Headers] | None = None  # of the last success: status, reason, fields
-        self._refusal: RawResponse | None = None
-        self._success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
-        self.record = record
-        self.plain = b""
-        self.ruled_by = ""
-        self.client_timeout_seconds: float | None = None
+    plain: bytes = b""
+    ruled_by: str = ""
+    client_timeout_seconds: float | None = None
+    _head: tuple[int, str, Headers] | None = None  # of the last success: status, reason, fields
+    _refusal: RawResponse | None = None
+    _success: bytes | None = None  # the database's answer to a deletion, where it may be a refusal
+    place: Place = field(init=False)
+    search: Operation | None = field(init=False)
+    write: Operation | None = field(init=False)
+    deletion: Operation | None = field(init=False)
+    operation: Operation = field(init=False)
+    policy: ResolvedPolicy = field(init=False)
+    rules: Rules = field(init=False)
 
     async def gathered(self) -> RawResponse | None:
         try:
@@ -136,10 +141,8 @@ class HttpExchange:
             return self._http.relay.refuse_body(failure, self._request.raw_path)
         return None
 
+    @property
     def is_search(self) -> bool:
-        request = self._request
-        index = connection_of(request).index
-        self._classified = self._http.heads.read(request.method, request.raw_path, request.headers, index)
         return self._classified.search is not None
 
     async def classify(self) -> RawResponse | None:
@@ -390,8 +393,22 @@ async def _settle(changed: ChangedWrite, status: int) -> None:
     await changed.settle(is_success=200 <= status < 300)
 
 
-def connection_of(request: web.BaseRequest) -> ClientConnection:
-    return cast(ClientConnection, request.protocol)
+def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused: bool) -> Ended:
+    """A relayed answer has been sent by now; one of our own is sent after the handler returns."""
+    is_relayed = response is not None and response.prepared
+    size = 0 if response is None else response.body_length if is_relayed else response.body_bytes
+    is_ours = response is not None and ORIGIN[0] in response.headers
+    return Ended(
+        method=request.method,
+        status=None if response is None else response.status,
+        origin=Origin.PROXY if is_ours else Origin.UPSTREAM,
+        request_bytes=request.content_length or 0,
+        response_bytes=size,
+        is_relayed=is_relayed,
+        is_loopback=request.remote in LOOPBACK,
+        is_reused=is_reused,
+        cause="" if response is None else response.cause,
+    )
 
 
 def accepts_identity(raw: RawHeaders) -> bool:

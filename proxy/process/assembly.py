@@ -24,8 +24,7 @@ from ..api.routes import routes_of
 from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers
 from ..http.connections import CountedEvents
-from ..http.dataplane import DataPlane
-from ..http.exchange import HttpServices
+from ..http.exchange import DataPlane, HttpServices
 from ..http.listener import DataServer, Listener, listen
 from ..http.outflow import Backlog
 from ..http.relay import Relay, Writes

@@ -69,38 +69,24 @@ T = TypeVar("T")
 
 
 class WriteExchange(WriteQuestioner, Protocol[A_co]):
-    """One write on its transport, which relays it once. ``query``: of the client's target."""
+    """One write on its transport, which relays it once. ``query``: of the client's target.
+
+    `size_bytes`: the most that its body may have; None for a body that is not read: too large, coded, or certified. `arrives` reads the body
+    into ``plain``; False if it is too large, too slow or broken. `keep`: the body is kept as it is relayed; `is_kept`: after the answer,
+    whether all of it was: it is then in ``plain``, and later reads are not traced. `relayed` sends the client's request, or the changed one,
+    and returns the database's answer. `native` and `unreachable`: answers of ours.
+    """
 
     @property
     def query(self) -> str: ...
 
-    def size_bytes(self, limit_bytes: int) -> int | None:
-        """The most bytes that its body may have; None for a body that is not read: too large, coded, or certified."""
-        ...
-
-    async def arrives(self, limit_bytes: int) -> bool:
-        """Read the body into ``plain``; False if it is too large, too slow or broken."""
-        ...
-
-    def keep(self, limit_bytes: int) -> None:
-        """Keep the body as it is relayed."""
-        ...
-
-    def is_kept(self) -> bool:
-        """After the answer: whether the whole body was kept. It is then in ``plain``, and later reads are not traced."""
-        ...
-
-    async def relayed(self, changed: ChangedWrite | None = None) -> A_co:
-        """Send the client's request, or the changed one, and return the database's answer."""
-        ...
-
-    def native(self, native: NativeAnswer) -> A_co:
-        """An answer of ours."""
-        ...
-
-    def unreachable(self, failure: UpstreamExchangeError) -> A_co:
-        """Our answer if the database has none."""
-        ...
+    def size_bytes(self, limit_bytes: int) -> int | None: ...
+    async def arrives(self, limit_bytes: int) -> bool: ...
+    def keep(self, limit_bytes: int) -> None: ...
+    def is_kept(self) -> bool: ...
+    async def relayed(self, changed: ChangedWrite | None = None) -> A_co: ...
+    def native(self, native: NativeAnswer) -> A_co: ...
+    def unreachable(self, failure: UpstreamExchangeError) -> A_co: ...
 
 
 class Room:

@@ -34,9 +34,14 @@ A = TypeVar("A", bound=TransportAnswer)
 class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     """One request of a client, from its arrival to its answer.
 
-    ``place``: set when it is admitted. ``search``, ``write``, ``deletion``: what it is, set by `classify`; a request may be a write and a
-    deletion. ``operation``: the one of them that is being worked on. ``ruled_by``: the collection's name as rules know it. ``policy``,
-    ``rules``: set before its body is read.
+    ``is_search``: by its head. ``place``: set when it is admitted. ``search``, ``write``, ``deletion``: what it is, set by `classify`; a
+    request may be a write and a deletion. ``operation``: the one of them that is worked on. ``ruled_by``: the collection's name as rules
+    know it. ``policy``, ``rules``: set before its body is read.
+
+    `gathered` waits until the body has arrived, as far as that is held unread, and `classify` finds out what it is; both return the answer
+    to a request that is refused. `overrides`: the fields or metadata if there are overrides among them. `read`: the exchange itself, with
+    the body of a search in ``plain``, or why the search is bypassed. `deleted_body`: of a deletion; None if it is not read. `is_deleted`:
+    None for unknown. `overloaded` and `invalid`: our answers to a request without a place, and with invalid overrides.
     """
 
     record: RequestRecord
@@ -49,45 +54,18 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     policy: ResolvedPolicy
     rules: Rules
 
-    def is_search(self) -> bool:
-        """Whether its head is that of a search."""
-        ...
+    @property
+    def is_search(self) -> bool: ...
 
-    async def gathered(self) -> A | None:
-        """Wait until its body has arrived, as far as that is held unread; returns the answer if it does not."""
-        ...
-
-    async def classify(self) -> A | None:
-        """Find out what it is; returns the answer if it is refused."""
-        ...
-
-    def overrides(self) -> Iterable[tuple[str, str]]:
-        """Its fields or metadata if there are overrides among them."""
-        ...
-
-    async def read(self) -> Exchange[A] | Bypass:
-        """Read the body of a search into ``plain``; returns the exchange itself, or why the search is bypassed."""
-        ...
-
-    async def deleted_body(self, limit_bytes: int) -> bytes | None:
-        """The body of a deletion; None if it is not read."""
-        ...
-
-    def is_deleted(self, answer: A, deletions: Deletions) -> bool | None:
-        """Whether the database deleted; None for unknown."""
-        ...
-
-    async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A:
-        """As in Exchange."""
-        ...
-
-    def overloaded(self) -> A:
-        """Our answer to a request without a place."""
-        ...
-
-    def invalid(self, words: str) -> A:
-        """Our answer to a request with invalid overrides."""
-        ...
+    async def gathered(self) -> A | None: ...
+    async def classify(self) -> A | None: ...
+    def overrides(self) -> Iterable[tuple[str, str]]: ...
+    async def read(self) -> Exchange[A] | Bypass: ...
+    async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A: ...
+    async def deleted_body(self, limit_bytes: int) -> bytes | None: ...
+    def is_deleted(self, answer: A, deletions: Deletions) -> bool | None: ...
+    def overloaded(self) -> A: ...
+    def invalid(self, words: str) -> A: ...
 
 
 class Pipeline:
@@ -123,7 +101,7 @@ class Pipeline:
         if self._services.admission.is_for_whole_requests and (refusal := await exchange.gathered()) is not None:
             return refusal
         record = exchange.record
-        place = await self.enter(record, is_search=exchange.is_search())
+        place = await self.enter(record, is_search=exchange.is_search)
         if place is None:
             return exchange.overloaded()
         exchange.place = place

@@ -110,5 +110,5 @@ async def test_an_exception_of_ours_that_is_survived_is_counted_as_such_and_one_
     assert (met.met, met.measured) == (True, "4 of 4")
     never = await stage("vecsieve.adapters.pinecone.rest.PineconeRest.trim", 1)
     assert never.met is False
-    outside = await stage("vecsieve.proxy.http.dataplane.DataPlane.handle", 1)
+    outside = await stage("vecsieve.proxy.http.exchange.DataPlane.handle", 1)
     assert outside.met is False, outside.measured

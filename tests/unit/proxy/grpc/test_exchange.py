@@ -55,7 +55,8 @@ def exchange(outcome: Outcome = SUCCESS, *, report_header: bool = True) -> Scrip
     head = RequestHead(method="POST", path=METHOD)
     context: Any = SimpleNamespace(time_remaining=lambda: 1.0)
     origin = Origin("http", "127.0.0.1:9")
-    made = Scripted(grpc, head, origin, context, (), around.services.recorder.begin(), is_search=True)
+    record = around.services.recorder.begin()
+    made = Scripted(grpc, head, origin, context, (), record, record.trace)
     made.outcome = outcome
     made.message = made.plain = b"the client's"
     made.operation = made.search = OPERATION

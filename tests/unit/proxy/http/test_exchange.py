@@ -13,6 +13,7 @@ from support.toy_backend import OPERATION
 from support.toy_exchange import toys
 from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
+from vecsieve.proxy.http.body import RequestBody
 from vecsieve.proxy.http.exchange import HttpExchange
 from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.routes import Classified
@@ -37,12 +38,12 @@ async def sent(
 ) -> bytes:
     fields = CIMultiDict((name.decode(), value.decode()) for name, value in headers)
     target = Target("/query", "/query", Origin.of(to.url))
-    heads = SimpleNamespace(read=lambda *_: Classified(target, RequestHead(method="POST", path="/query"), OPERATION))
+    classified = Classified(target, RequestHead(method="POST", path="/query"), OPERATION)
     limits = LimitSettings().model_copy(update={"reply_body_bytes": LIMIT})
     services = toys(limits=limits).services
-    http: Any = SimpleNamespace(services=services, heads=heads, upstream=upstream)
-    exchange = HttpExchange(http, make_mocked_request("POST", "/query", fields), services.recorder.begin())
-    assert exchange.is_search()
+    http: Any = SimpleNamespace(services=services, upstream=upstream)
+    request, record = make_mocked_request("POST", "/query", fields), services.recorder.begin()
+    exchange = HttpExchange(http, request, record, record.trace, RequestBody(request, idle_seconds=1.0), classified)
     return await exchange.ask(QUESTION, seconds=seconds)
 
 
