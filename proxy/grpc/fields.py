@@ -1,8 +1,10 @@
 """What the field blocks of an HTTP/2 client decode to (HPACK, RFC 7541), by the lengths of their representations alone.
 
 A byte may name an entry of 4 kB in the table of the decoder: 12 kB of such bytes decode to 31 MB, which the gRPC core holds until the block
-ends (grpcio 1.85, whatever its options). So a block is bounded by what it decodes to. Lengths suffice: nothing is decoded here, and no value
-is looked at.
+ends (grpcio 1.85, whatever its options). So a block is bounded by what it decodes to, and lengths suffice for that.
+
+Names and paths must be ASCII: grpc.aio's server decodes a path as UTF-8 in its main loop, and ends, for all clients and for good, with the
+first that is none; a call with such a name gets no answer (1.85). No other text is looked at.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ STATIC_ENTRIES, STATIC_NAME_BYTES, STATIC_BYTES = 61, 27, 64  # the longest name
 # Entries that are followed: a table of 4,096 bytes, which the core has, cannot have more.
 MOST_ENTRIES = 4096 // ENTRY_BYTES
 UNKNOWN_BYTES = 4096  # of an entry that is not followed
+_PATH, _CODED_PATH = b":path", b"\xb9\x58\xd3\x3f"
+_PATH_INDICES = frozenset({4, 5})
 # Bytes of an integer behind its first: five have a value, and the core reads up to sixteen more that have none (1.85).
 LONGEST_INTEGER = 5 + 16
 
@@ -37,18 +41,20 @@ class _Step(Enum):
 class Fields:
     """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
     length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``is_lost``:
-    the bytes are no HPACK, or the core would read others; no more is followed.
+    the bytes are no HPACK, or the core would read others, or fail; no more is followed.
     """
 
     __slots__ = (
         "_adds",
+        "_entries",
         "_front",
-        "_left",
+        "_is_coded",
+        "_is_path",
         "_name",
         "_rest",
-        "_sizes",
         "_skip",
         "_step",
+        "_text",
         "decoded",
         "is_lost",
     )
@@ -56,13 +62,15 @@ class Fields:
     def __init__(self) -> None:
         self.decoded = 0
         self.is_lost = False
-        self._sizes = deque[tuple[int, int]](
-            maxlen=MOST_ENTRIES
-        )  # the latest first: bytes of the name, and of the entry
+        # The latest first: bytes of the name, and of the entry; whether it is a path.
+        self._entries = deque[tuple[int, int, bool]](maxlen=MOST_ENTRIES)
         self._rest = b""  # the beginning of an integer
         self._skip = 0  # bytes of a string that are left
         self._step = _Step.FIELD
         self._name = 0
+        self._is_path = False
+        self._text: bytearray | None = None  # of a name or a path, as far as it has arrived
+        self._is_coded = False  # by Huffman's code
         self._adds = False
         self._front = 0  # bytes before the fragment of the current frame
 
@@ -72,7 +80,7 @@ class Fields:
         if is_first:
             self.is_lost = self.is_lost or bool(flags & PADDED) or length < self._front
             self.decoded = 0
-            self._rest, self._skip, self._step = b"", 0, _Step.FIELD
+            self._rest, self._skip, self._step, self._text = b"", 0, _Step.FIELD, None
 
     def follow(self, data: Buffer, start: int, stop: int) -> int:
         """Part of the frame's content. Returns by how much ``decoded`` has grown."""
@@ -90,8 +98,11 @@ class Fields:
         while at < end:
             if self._skip:
                 taken = min(self._skip, end - at)
+                if self._text is not None:
+                    self._text += data[at : at + taken]
                 self._skip -= taken
                 at += taken
+                self._check()
                 continue
             read = self._next(data, at)
             if read < 0:
@@ -106,7 +117,7 @@ class Fields:
         if self._step is not _Step.FIELD:
             length, at = _integer(data, at, 0x7F)
             if at >= 0:
-                self._string(length * 8 // 5 + 1 if first & 0x80 else length, length)
+                self._string(length, is_coded=bool(first & 0x80))
             return at
         if first & 0x80:
             index, at = _integer(data, at, 0x7F)
@@ -121,27 +132,50 @@ class Fields:
         index, at = _integer(data, at, 0x3F if first & 0x40 else 0x0F)
         if at >= 0:
             self._adds = bool(first & 0x40)
-            self._name = self._entry(index)[0] if index else 0
+            self._name, _, self._is_path = self._entry(index)
             self._step = _Step.VALUE if index else _Step.NAME
         return at
 
-    def _string(self, size: int, length: int) -> None:
-        self._skip = length
+    def _string(self, length: int, *, is_coded: bool) -> None:
+        """A name or a value begins."""
+        self._skip, self._is_coded = length, is_coded
+        size = length * 8 // 5 + 1 if is_coded else length
+        self._text = bytearray() if self._step is _Step.NAME or self._is_path else None
         if self._step is _Step.NAME:
             self._name, self._step = size, _Step.VALUE
-            return
-        entry = ENTRY_BYTES + self._name + size
-        self.decoded += entry
-        self._step = _Step.FIELD
-        if self._adds:
-            self._sizes.appendleft((self._name, entry))
+        else:
+            entry = ENTRY_BYTES + self._name + size
+            self.decoded += entry
+            self._step = _Step.FIELD
+            if self._adds:
+                self._entries.appendleft((self._name, entry, self._is_path))
 
-    def _entry(self, index: int) -> tuple[int, int]:
-        """At most the bytes of the name and of the whole entry."""
+    def _check(self) -> None:
+        """Look at a name or a path once it is complete."""
+        text = self._text
+        if text is None or self._skip:
+            return
+        self._text = None
+        self.is_lost = self.is_lost or not (_is_surely_ascii(text) if self._is_coded else text.isascii())
+        if self._step is _Step.VALUE:  # it was the name
+            self._is_path = text.startswith(_CODED_PATH) if self._is_coded else text == _PATH
+
+    def _entry(self, index: int) -> tuple[int, int, bool]:
+        """At most the bytes of the name and of the whole entry; whether it is a path."""
         if index <= STATIC_ENTRIES:
-            return STATIC_NAME_BYTES, STATIC_BYTES
+            return STATIC_NAME_BYTES, STATIC_BYTES, index in _PATH_INDICES
         place = index - STATIC_ENTRIES - 1
-        return self._sizes[place] if place < len(self._sizes) else (UNKNOWN_BYTES, UNKNOWN_BYTES)
+        return self._entries[place] if place < len(self._entries) else (UNKNOWN_BYTES, UNKNOWN_BYTES, True)
+
+
+def _is_surely_ascii(coded: bytearray) -> bool:
+    """Whether no character of Huffman's code can have 19 bits or more (RFC 7541, B): these begin with fifteen ones. Of ASCII that is the
+    backslash and what cannot be printed. In letters, digits, and the marks of names and paths never more than twelve ones follow each other.
+    """
+    ones = int.from_bytes(coded)
+    for step in (1, 2, 4, 7):
+        ones &= ones >> step
+    return not ones
 
 
 def _integer(data: bytes, at: int, most: int) -> tuple[int, int]:

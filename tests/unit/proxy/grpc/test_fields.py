@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import string
 
 import pytest
 from hpack import Encoder
+from hpack.hpack import encode_integer
+from hpack.huffman import HuffmanEncoder
+from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 from hpack.struct import HeaderTuple, NeverIndexedHeaderTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.proxy.grpc.fields import ENTRY_BYTES, PADDED, PRIORITY, Fields
 
-NAMES = st.sampled_from([b":path", b":method", b"user-agent", b"authorization", b"x-own", b"grpc-timeout"])
+NAMES = st.sampled_from([b":authority", b":method", b"user-agent", b"authorization", b"x-own", b"grpc-timeout"])
 VALUES = st.one_of(st.binary(max_size=40), st.sampled_from([b"POST", b"/", b"a" * 900, b"\xff" * 600]))
 BLOCKS = st.lists(st.lists(st.tuples(NAMES, VALUES, st.booleans()), min_size=1, max_size=8), min_size=1, max_size=5)
 
@@ -44,6 +48,58 @@ def test_a_block_decodes_to_no_more_than_is_said_and_hardly_less(
         assert not fields.is_lost
         assert grown == fields.decoded
         assert real <= fields.decoded <= 6 * real + 64 * len(block)
+
+
+PATHS = st.text(st.sampled_from(string.ascii_letters + string.digits + "_./-"), max_size=60)
+WIRES = st.sampled_from(["static", "literal", "table"])
+
+
+def path_block(path: bytes, wire: str, *, huffman: bool) -> list[bytes]:
+    """Blocks of which the last has a path, whose name is in the static table, or written out, or in the dynamic table."""
+    code = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
+    texts = [code.encode(text) if huffman else text for text in (b":path", path)]
+    name, value = (encode_integer(len(text), 7) + text for text in texts)
+    for text in (name, value):
+        text[0] |= 0x80 * huffman
+    if wire == "static":
+        return [b"\x04" + value]
+    written = b"\x40" + name
+    return [written + value] if wire == "literal" else [written + b"\x01/", b"\x7e" + value]
+
+
+def is_lost_by(blocks: list[bytes], step: int) -> bool:
+    fields = Fields()
+    for block in blocks:
+        fields.begin(0, len(block), is_first=True)
+        for start in range(0, len(block), step):
+            fields.follow(block, start, min(start + step, len(block)))
+    return fields.is_lost
+
+
+@given(path=PATHS, wire=WIRES, huffman=st.booleans(), step=st.integers(1, 90))
+def test_the_paths_of_calls_are_followed(path: str, wire: str, huffman: bool, step: int) -> None:
+    assert not is_lost_by(path_block(path.encode(), wire, huffman=huffman), step)
+
+
+@given(
+    before=PATHS, byte=st.integers(128, 255), behind=PATHS, wire=WIRES, huffman=st.booleans(), step=st.integers(1, 90)
+)
+def test_a_path_that_is_not_ascii_is_none(
+    before: str, byte: int, behind: str, wire: str, huffman: bool, step: int
+) -> None:
+    """Invariant: no such path reaches the core, however it is written and cut into pieces."""
+    path = before.encode() + bytes([byte]) + behind.encode()
+    assert is_lost_by(path_block(path, wire, huffman=huffman), step)
+
+
+@pytest.mark.parametrize("name", [b"\x01\xff", b"\x84\xff\xff\xff\xff"])
+def test_a_name_that_is_not_ascii_is_none(name: bytes) -> None:
+    assert is_lost_by([b"\x00" + name + b"\x01v"], 1)
+
+
+def test_a_value_may_be_any_bytes() -> None:
+    """gRPC's libraries send the values of names with -bin as they are."""
+    assert not is_lost_by([b"\x00\x05x-bin\x02\x00\xff"], 1)
 
 
 @given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=8))

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from support.floods import FLOODS, Flood
+from support.floods import BEGUN, DATA, END_HEADERS, END_STREAM, FLOODS, HEADERS, Flood, frame
 from support.http2_frames import GOAWAY_TYPE, frames_of
-from support.shared_ports import ALONE, METHOD, both_servers
+from support.shared_ports import ALONE, METHOD, both_servers, called
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc.frames import EMPTY_FRAMES, FRAMES, Allowance, Calls, Frames
 from vecsieve.proxy.grpc.messages import Buffer
@@ -98,6 +98,21 @@ async def test_no_turn_of_the_loop_follows_more_frames_of_a_client_than_its_shar
         turning.cancel()
     assert sum(begun) > FRAMES / EMPTY_FRAMES
     assert max(begun) <= splice.FRAMES_A_TURN
+
+
+@pytest.mark.parametrize("field", [b"\x04\x02/\xff", b"\x00\x01\xff\x01v"], ids=["path", "name"])
+async def test_a_call_that_ends_the_cores_server_ends_only_its_connection(field: bytes) -> None:
+    """grpc.aio's server decodes the path in its main loop, and ends with the first that is not UTF-8; a call with such a name gets no answer (1.85)."""
+    head = b"\x83\x86" + field + b"\x00\x02te\x08trailers\x00\x0ccontent-type\x10application/grpc"
+    wire = BEGUN + frame(HEADERS, END_HEADERS, 1, head) + frame(DATA, END_STREAM, 1, bytes(5))
+    async with asyncio.timeout(PATIENCE), both_servers() as both:
+        reader, writer = await asyncio.open_connection("127.0.0.1", both.port)
+        writer.write(wire)
+        goodbyes = [payload for kind, _, payload in frames_of(await reader.read()) if kind == GOAWAY_TYPE]
+        assert [int.from_bytes(payload[4:8]) for payload in goodbyes] == [CALM]
+        writer.close()
+        async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
+            assert await called(channel, b"x") == b"x"
 
 
 @contextlib.asynccontextmanager
