@@ -58,8 +58,9 @@ INVISIBLE = (
 _ASCII = bytes(range(0x80))
 _IS_MARK, _IS_INVISIBLE, _COST = 64, 128, 63
 _TABLE_END = 0x20000
-# Characters without marks, compatibility forms and case: Chinese, Korean, surrogates, private use, Tangut.
-_PLAIN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF), (0x17000, 0x18AFF))
+# Characters whose cost is their bytes: without marks, compatibility forms and case. ASCII; Chinese and Yi; Korean and private use; cuneiform
+# and hieroglyphs; Tangut and Khitan, with the unassigned block behind them; emoji. More than half of the table.
+_PLAIN = ((0, 0x7F), (0x3400, 0xA4CF), (0xAC00, 0xF8FF), (0x12000, 0x1467F), (0x17000, 0x1AFEF), (0x1F300, 0x1FFFF))
 
 
 def readable(texts: Sequence[P | None]) -> tuple[Sequence[P | None], Sequence[int]]:
@@ -125,7 +126,13 @@ def beyond_ascii(text: str) -> str:
 
 
 def _traits_of(text: str) -> Traits:
-    return _TRAITS.take(np.frombuffer(text.encode("utf-32-le"), np.dtype("<u4")), mode="clip")
+    codes = np.frombuffer(text.encode("utf-32-le"), np.dtype("<u4"))
+    traits = _TRAITS.take(codes, mode="clip")
+    if not traits.all():
+        for code in np.unique(codes[traits == 0]).tolist():
+            _TRAITS[code] = _trait(chr(code))
+        traits = _TRAITS.take(codes, mode="clip")
+    return traits
 
 
 def _longest_run(traits: Traits) -> int:
@@ -138,34 +145,30 @@ def _longest_run(traits: Traits) -> int:
     return int(np.diff(others, prepend=-1, append=len(marks)).max()) - 1
 
 
-def _traits() -> Traits:
-    """For each of the first 131,072 characters its cost, whether it is a mark and whether it is invisible; then the same for all others."""
-    codes = np.arange(_TABLE_END + 1)
-    found = (1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)).astype(np.uint8)  # bytes in UTF-8
+def _trait(character: str) -> int:
+    price, apart = len(character.encode()), character
+    if not unicodedata.is_normalized("NFKC", character):
+        # Decomposed, composed, compared: about 80 ns per resulting character.
+        apart = unicodedata.normalize("NFKD", character)
+        price = max(price, 2 * len(apart))
+    if not unicodedata.is_normalized("NFKC", folded := character.casefold()):
+        price = max(price, 4 * len(folded))  # composed again until nothing changes
+    # U+0F73 is no mark itself, but becomes two.
+    return price | _IS_MARK if unicodedata.combining(apart[0]) else price
+
+
+def _known_traits() -> Traits:
+    """For each of the first 131,072 characters its cost, whether it is a mark and whether it is invisible; then the same for all others.
+
+    0 until a text shows the character: to compute all would take a tenth of the time of a start. A pool that shows all that is not known
+    takes 40 ms longer, once a process.
+    """
+    found = np.zeros(_TABLE_END + 1, np.uint8)
     found[_TABLE_END] = 8
-    is_plain = np.zeros(_TABLE_END, np.bool_)
-    is_plain[:0x80] = True
-    for first, last in _PLAIN:
-        is_plain[first : last + 1] = True
-    for code in np.flatnonzero(~is_plain).tolist():
-        found[code] = _trait(chr(code), int(found[code]))
-    for first, last in INVISIBLE:
-        found[first : last + 1] |= _IS_INVISIBLE
+    for flag, ranges in ((0, _PLAIN), (_IS_INVISIBLE, INVISIBLE)):
+        for first, last in ranges:
+            found[first : last + 1] = flag | len(chr(first).encode())
     return found
 
 
-def _trait(character: str, price: int) -> int:
-    if not unicodedata.is_normalized("NFKC", character):
-        # Decomposed, composed, compared: about 80 ns per resulting character.
-        price = max(price, 2 * len(unicodedata.normalize("NFKD", character)))
-    if not unicodedata.is_normalized("NFKC", folded := character.casefold()):
-        price = max(price, 4 * len(folded))  # composed again until nothing changes
-    if unicodedata.combining(character):
-        return price | _IS_MARK
-    apart = unicodedata.decomposition(character)
-    if apart and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]):
-        return price | _IS_MARK  # U+0F73 is no mark itself, but becomes two
-    return price
-
-
-_TRAITS = _traits()
+_TRAITS = _known_traits()

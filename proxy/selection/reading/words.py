@@ -47,11 +47,10 @@ _ARE_SPACELESS = re.compile(f"[{SPACELESS}]+")
 
 def _marks_of_letters() -> str:
     """Combining marks below U+AC00, as a character class: they belong to the word that they stand in, and are no letters to a pattern."""
-    codes = [
-        code for code in (*range(0x300, 0x2100), *range(0xA000, 0xAC00)) if unicodedata.category(chr(code))[0] == "M"
-    ]
-    firsts = [code for code in codes if code - 1 not in set(codes)]
-    lasts = [code for code in codes if code + 1 not in set(codes)]
+    codes = (*range(0x300, 0x2100), *range(0xA000, 0xAC00))
+    marks = dict.fromkeys(code for code in codes if unicodedata.category(chr(code))[0] == "M")
+    firsts = [code for code in marks if code - 1 not in marks]
+    lasts = [code for code in marks if code + 1 not in marks]
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
 
 

@@ -71,26 +71,30 @@ def test_a_text_that_is_not_read_costs_its_length() -> None:
     assert not any(text is not None and text.cost() >= 0 for text in readable(as_texts([bad] * 40 + ["short"]))[0])
 
 
-# All of the first planes where there is anything but Chinese, and every 97th of the others.
-CODES = [
-    *range(0x3400),
-    *range(0x9F00, 0xAC10),
-    *range(0xD700, 0x17000),
-    *range(0x1AFF0, 0x20010),
-    *range(0x3400, 0x110000, 97),
-]
+# All that has a trait of its own, and every 97th of the others.
+CODES = [*range(0xD800), *range(0xE000, bounds._TABLE_END), *range(bounds._TABLE_END, 0x110000, 97)]
 
 
-def test_the_traits_hold_for_every_character() -> None:
-    invisible = {code for first, last in bounds.INVISIBLE for code in range(first, last + 1)}
-    for code in CODES:
-        character = chr(code)
-        apart = unicodedata.normalize("NFKD", character)
-        trait = int(bounds._TRAITS[min(code, len(bounds._TRAITS) - 1)])
-        assert bool(trait & 64) is bool(unicodedata.combining(apart[0])), hex(code)
-        assert bool(trait & 128) is (code in invisible), hex(code)
-        assert trait & 63 >= len(character.encode("utf-8", "surrogatepass")), hex(code)
-        assert unicodedata.is_normalized("NFKC", character) or trait & 63 >= 2 * len(apart), hex(code)
+def trait(code: int) -> int:
+    """By its definition."""
+    character = chr(code)
+    apart, folded = unicodedata.normalize("NFKD", character), character.casefold()
+    prices = [len(character.encode())]
+    prices += [] if unicodedata.is_normalized("NFKC", character) else [2 * len(apart)]
+    prices += [] if unicodedata.is_normalized("NFKC", folded) else [4 * len(folded)]
+    is_invisible = any(first <= code <= last for first, last in bounds.INVISIBLE)
+    return max(prices) + 64 * bool(unicodedata.combining(apart[0])) + 128 * is_invisible
+
+
+def test_the_traits_hold_for_every_character_in_whatever_order_texts_show_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [trait(code) if code < bounds._TABLE_END else 8 for code in CODES]
+    for order in (slice(None), slice(None, None, -1)):
+        monkeypatch.setattr(bounds, "_TRAITS", bounds._known_traits())
+        shown, of_shown = CODES[order], expected[order]
+        for start in range(0, len(shown), 4096):
+            text = "".join(map(chr, shown[start : start + 4096]))
+            assert bounds._traits_of(text).tolist() == of_shown[start : start + 4096]
+            assert bounds._traits_of(text).tolist() == of_shown[start : start + 4096]
 
 
 def test_what_is_invisible_to_the_bounds_is_removed_when_read() -> None:
