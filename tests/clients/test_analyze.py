@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +19,7 @@ from support import stack
 from support.analyzed import COPIES, FAMILIES, planted
 from support.commands import command_line
 from support.memory_source import families
+from support.stack import command
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 from vecsieve.proxy.jobs.source import Access
@@ -143,15 +142,14 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
     work, page = tmp_path / "work", tmp_path / "page.html"
     wanted = ("--html", str(page), "--work", str(work))
     line = ["analyze", "--url", engine, "--collection", "long", *wanted, "--rate", str(SLOW)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "vecsieve.proxy", *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with command(*line) as running:
         until = time.monotonic() + 60
-        read = work / "vectors.f32"
+        read, process = work / "vectors.f32", running.process
         while not (read.exists() and read.stat().st_size) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        process.wait(30)
+        err = running.output()
     assert process.returncode == (-signal.SIGKILL if number is signal.SIGKILL else 130), err
     assert not page.exists()
     if number is not signal.SIGKILL:

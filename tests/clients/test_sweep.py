@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +18,7 @@ from qdrant_client import QdrantClient, models
 from support import stack
 from support.commands import command_line
 from support.hook_receiver import receiving
+from support.stack import command
 from support.two_facts import PLANTED, TWO_FACTS
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds
@@ -123,16 +121,12 @@ def test_of_records_that_differ_in_one_thing_none_is_deleted_planted_copies_all_
 
 def test_a_killed_sweep_goes_on_where_it_was(engine: str, tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "ids.jsonl"
-    command = [sys.executable, "-m", "vecsieve.proxy", *arguments(engine, work, "--ids", str(out))]
-    command[command.index("1000")] = "2"  # a second between two pages
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
+    slow = ["2" if each == "1000" else each for each in arguments(engine, work, "--ids", str(out))]  # pages in a second
+    with command(*slow) as running:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (work / "vectors.f32").exists():
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-    finally:
-        process.communicate()
+            time.sleep(0.01)
+        running.process.kill()
     done = command_line(*arguments(engine, work, "--ids", str(out)))
     assert done.returncode == 0, done.stderr
     assert len(out.read_text().splitlines()) == 2 * FAMILIES
@@ -146,16 +140,12 @@ def contents(url: str, name: str = COLLECTION) -> object:
 def test_copies_are_deleted_through_kills_and_undo_stores_them_again(engine: str, tmp_path: Path) -> None:
     before, work, journal = contents(engine), tmp_path / "work", tmp_path / "journal.db"
     asked = (*arguments(engine, work, "--keep", "first"), "--apply", "--journal", str(journal))
-    command = [sys.executable, "-m", "vecsieve.proxy", *asked]
     for rows in (1, 101):  # batches of a hundred
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
+        with command(*asked) as running:
             deadline = time.monotonic() + 60
-            while time.monotonic() < deadline and process.poll() is None and rows_of(journal) < rows:
+            while time.monotonic() < deadline and running.process.poll() is None and rows_of(journal) < rows:
                 time.sleep(0.001)
-            process.send_signal(signal.SIGKILL)
-        finally:
-            process.communicate()
+            running.process.kill()
     done = command_line(*asked)
     assert done.returncode == 0, done.stderr
     assert f"{2 * FAMILIES} were deleted" in " ".join(done.stdout.split())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 
 from support import milvus_server as milvus
+from support import write_gates
 from support.milvus_server import NEEDS_MILVUS, connected
 from support.stack import exchange, serve
 from support.write_gates import said, writing
@@ -153,10 +152,9 @@ def test_observing_counts_and_changes_nothing(direct: str) -> None:
 
 def undone(journal: Path, url: str) -> str:
     """What `vecsieve undo --apply` says."""
-    own = ("undo", "--journal", str(journal), "--url", url, "--backend", "milvus", "--apply")
-    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    code, words = write_gates.undone(journal, url, "milvus")
+    assert code == 0, words
+    return words
 
 
 def everything_of(client: Any, name: str, every: str = 'id != ""') -> dict[Any, dict[str, Any]]:

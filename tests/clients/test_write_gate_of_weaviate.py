@@ -5,9 +5,6 @@ its program (`make real-servers`).
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,6 +14,7 @@ from typing import Any
 import pytest
 
 from support import real_servers
+from support.commands import forked_command
 from support.real_servers import RealServer
 from support.stack import exchange
 from support.weaviate_client import NEEDS_CLIENT, SCENARIO, told
@@ -106,8 +104,7 @@ def changing(folder: Path, mode: str) -> Path:
 def undone(folder: Path, url: str) -> str:
     """What `vecsieve undo --apply` says."""
     own = ("undo", "--journal", str(folder / "j.db"), "--url", url, "--backend", "weaviate", "--apply")
-    command, environment = [sys.executable, "-m", "vecsieve.proxy", *own], {**os.environ, "WEAVIATE_API_KEY": "sesame"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = forked_command(*own, WEAVIATE_API_KEY="sesame")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

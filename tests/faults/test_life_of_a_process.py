@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import forked_command
 from support.stack import Answer, Command, command, exchange
 
 CANARY = "c4nary-s3cret-7f3a"
@@ -226,9 +227,7 @@ def test_settings_that_take_a_restart_are_named(database: str, tmp_path: Path) -
 def test_an_address_in_use_is_a_message_and_exit_1(database: str) -> None:
     with serving(database) as (_, data, _):
         address = data.removeprefix("http://")
-        arguments = ("serve", "--listen", address, "--upstream", database)
-        program = [sys.executable, "-m", "vecsieve.proxy", *arguments]
-        done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=SECONDS)
+        done = forked_command("serve", "--listen", address, "--upstream", database)
         assert done.returncode == 1
         assert done.stderr == f"{address} is in use (listen). Choose another with --listen HOST:PORT.\n"
 
@@ -252,13 +251,7 @@ def test_bad_settings_are_a_message_and_exit_2(arguments: tuple[str, ...]) -> No
 def test_check_prints_the_effective_settings_where_asked_and_exits_0(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("policy:\n  threshold:\n    fixed: 0.15\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "vecsieve.proxy", "check", "--show", "--config", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
+    done = forked_command("check", "--show", "--config", str(file))
     assert done.returncode == 0
     assert "fixed: 0.15" in done.stdout
 

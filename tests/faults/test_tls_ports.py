@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +12,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 
 from support.certificates import Certificates, make_certificates
+from support.commands import forked_command
 from support.embedded import embedded_server
 from support.running import Running, running
 from vecsieve.config.problems import SettingsError
@@ -99,10 +98,7 @@ async def test_a_reload_shows_new_connections_what_the_files_hold_now(
 def test_a_certificate_that_is_not_there_ends_the_command_with_2(tmp_path: Path) -> None:
     config = tmp_path / "vecsieve.yaml"
     config.write_text(f"workers: 2\ntls:\n  certificate: {tmp_path}/none.pem\n  key: {tmp_path}/none.key\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "vecsieve.proxy", "serve", "--config", str(config)],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    done = forked_command("serve", "--config", str(config))
     assert done.returncode == 2
     assert "tls.certificate: wanted a readable PEM file" in done.stderr
     assert "none.pem: No such file" in done.stderr

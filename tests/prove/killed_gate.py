@@ -12,12 +12,10 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
-import os
 import random
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -33,6 +31,7 @@ from prove.killed_databases import DATABASES, PAGE, REFUSED, STORED, Database
 from prove.planted_points import COPIES, SEED, made
 from prove.resets import Relay
 from support import stack
+from support.commands import forked_command
 from support.ports import free_ports
 
 WRITERS, COLLECTION, CONTROL = 4, "chaos", "control"
@@ -288,13 +287,7 @@ def check_undo(world: World, count: int, *options: str) -> None:
         "--backend",
         database.backend,
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "vecsieve.proxy", *own, *options, "--apply"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **database.environment()},
-    )
+    done = forked_command(*own, *options, "--apply", **database.environment())
     assert done.returncode == 0, done.stdout + done.stderr
     found = world.everything(COLLECTION)
     database.create(CONTROL)

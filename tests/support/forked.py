@@ -32,8 +32,8 @@ from typing import Any, TextIO
 TESTS = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0
 LONGEST = 1 << 16
-# Only these variables may differ from the origin's: the settings are read by `main`, pytest's say which test runs.
-OWN_VARIABLES = ("VECSIEVE_", "PYTEST_")
+# Only these variables may differ from the origin's: settings and keys are read by `main`, pytest's say which test runs.
+OWN_VARIABLES = ("VECSIEVE_", "PYTEST_", "PINECONE_API_KEY", "WEAVIATE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,8 @@ def _load() -> None:
         "servers.qdrant.server",
         "support.unhurried",
         "vecsieve.proxy.demo.embedded.rest",
+        "vecsieve.proxy.jobs.check",
+        "vecsieve.proxy.jobs.undo",
         "vecsieve.proxy.server",
     ):
         import_module(name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from support.commands import forked_command
 
 SIZE = 8
 
@@ -43,7 +43,7 @@ def ten_minutes_later(journal: Path) -> None:
 def undone(journal: Path, url: str, backend: str) -> tuple[int, str]:
     """The exit code of `vecsieve undo --apply`, and what it says. In a process: Chroma's client leaves its connections open."""
     own = ("undo", "--journal", str(journal), "--url", url, "--backend", backend, "--apply")
-    done = subprocess.run([sys.executable, "-m", "vecsieve.proxy", *own], capture_output=True, text=True, check=False)
+    done = forked_command(*own)
     return done.returncode, done.stdout + done.stderr
 
 
