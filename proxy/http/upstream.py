@@ -98,6 +98,10 @@ class UpstreamReply:
             raise ReplyTooLargeError
         if not fits(announced):
             raise NoRoomError(0)
+        if (whole := self.at_once(limit_bytes)) is not None:
+            if not fits(len(whole)):
+                raise NoRoomError(len(whole))
+            return whole
         pieces: list[bytes] = []
         size = 0
         while chunk := await self._next():

@@ -261,7 +261,12 @@ class AttemptTimeout:
         return said
 
     def _of(self, operation: Operation) -> _Pace:
-        return self._held.use(operation.collection, _Pace)
+        held, name = self._held, operation.collection
+        pace = held.get(name)
+        if pace is None:
+            return held.use(name, _Pace)
+        held.move_to_end(name)
+        return pace
 
 
 def _slow(pace: _Pace) -> float:

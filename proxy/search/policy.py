@@ -129,7 +129,8 @@ class ResolvedPolicy:
     others are not fetched. ``tells_collapsed``: where copies are reported; set by the request only. ``per_retriever``: whether copies are
     removed from each list of a fusion. ``write``: for writes; set by the settings only. ``is_across``: whether a list of a request leaves
     out results of earlier ones; set by the request only. ``is_surrounded``:
-    whether the answer depends on more than its own pool. ``is_by_texts``: whether texts alone decide between results that have one, so that no
+    whether the answer depends on more than its own pool. ``reads_texts``: whether texts decide about copies, or their lengths about which of
+    them stays. ``demotes``: whether results that were shown before are placed behind new ones. ``is_by_texts``: whether texts alone decide between results that have one, so that no
     vector is needed. ``keys``: the top-level payload keys that the adapter must fetch, and those that it may fetch; a pool's fields are both, in
     this order.
     """
@@ -154,10 +155,17 @@ class ResolvedPolicy:
     fields: Fields = field(init=False)
     is_surrounded: bool = field(init=False)
     is_by_texts: bool = field(init=False)
+    reads_texts: bool = field(init=False)
+    demotes: bool = field(init=False)
     keys: tuple[tuple[str, ...], tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
+        chosen = self.selection
+        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
+        reads_texts = chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
+        object.__setattr__(self, "reads_texts", reads_texts)
+        object.__setattr__(self, "demotes", self.is_across or self.session.key is not None)
         fields = self._needed_fields()
         object.__setattr__(self, "fields", fields)
         object.__setattr__(
@@ -176,21 +184,9 @@ class ResolvedPolicy:
         return tuple(dict.fromkeys((*self.text_fields, *(self.guesses if self.learned is None else self.learned))))
 
     @property
-    def reads_texts(self) -> bool:
-        """Whether texts decide about copies, or their lengths about which of them stays."""
-        chosen = self.selection
-        is_shorter_first = chosen.representative is Strategy.CHAIN and Tie.SHORTER in chosen.chain
-        return chosen.texts is not None or chosen.representative is Strategy.LONGEST or is_shorter_first
-
-    @property
     def is_settled(self) -> bool:
         """Whether it is known where the texts are."""
         return not self.fields.guesses
-
-    @property
-    def demotes(self) -> bool:
-        """Whether results that were shown before are placed behind new ones."""
-        return self.is_across or self.session.key is not None
 
     def _needed_fields(self) -> Fields:
         chosen, known = self.selection, self.metadata

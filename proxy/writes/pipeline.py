@@ -81,7 +81,9 @@ class Pipeline:
     def begin(self, traceparents: Sequence[str]) -> RequestRecord:
         """Start the record of a request."""
         trace = self._services.tracing.begin(traceparents)
-        return self._services.recorder.begin(trace_id=sampled_trace_id(traceparents), trace=trace)
+        return self._services.recorder.begin(
+            trace_id=sampled_trace_id(traceparents) if traceparents else None, trace=trace
+        )
 
     async def enter(self, record: RequestRecord, *, is_search: bool) -> Place | None:
         """A place, which the transport gives back; None for a request that is refused."""

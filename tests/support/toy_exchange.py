@@ -168,7 +168,9 @@ def toys(
         "shadow": Shadow(recorder=recorder, limit=4),
         "work": LongWork(),
         "bounds": Bounds(searches=128, parts=parts, nesting=4),
-        "held": HeldBytes(held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_held, clock=clock),
+        "held": HeldBytes(
+            held_bytes, reply_bytes=reply_bytes, changed=metrics.selection_bytes_in_flight.inc, clock=clock
+        ),
         "breaker": Breaker(clock, jitter=lambda _: 0.0),
         "replays": replays,
         "own": own,
