@@ -288,11 +288,6 @@ class HttpExchange:
             return None
         return limit_bytes if length is None else length
 
-    async def arrives(self, limit_bytes: int) -> bool:
-        plain = await self._whole(limit_bytes)
-        self.plain = plain or b""
-        return plain is not None
-
     def keep(self, limit_bytes: int) -> None:
         self._body.keep(limit_bytes)
 
@@ -333,7 +328,7 @@ class HttpExchange:
             )
         return success_of(reply, body)
 
-    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+    async def body_of(self, limit_bytes: int) -> bytes | None:
         coding, raw = self._coding(), await self._whole(limit_bytes)
         plain = None if raw is None or coding is None else decoded(raw, coding, limit_bytes=limit_bytes)
         self.plain = plain or b""

@@ -16,7 +16,7 @@ from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecorder
 from ..telemetry.tracing import NO_TRACING, Clock, Tracing
 from .budgets import Egress, OwnReads
-from .collections.learned import Invalidation, Learned, WriteInvalidation
+from .collections.learned import Learned, WriteInvalidation
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts
 from .context.sessions import Sessions
@@ -82,7 +82,5 @@ class ProcessServices:
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
         """Invalidates what is known of a collection when it is created, changed, deleted or renamed."""
-        if transport.reshaped is None:
-            return WriteInvalidation()
         features = () if self.features is None else (self.features,)
-        return WriteInvalidation(Invalidation(transport.reshaped, (self.learned, self.scaling, self.texts, *features)))
+        return WriteInvalidation(transport.reshaped, self.learned, self.scaling, self.texts, *features)
