@@ -11,8 +11,8 @@ import pytest
 from support.faultup import FaultyUpstream, Received, Talk, header_list, raw_exchange, reply
 from support.running import Running, running
 from support.scripted_qdrant import honest, is_widened, request, scripted, search
-from vecsieve.proxy.http.exchange import accepts_identity, client_timeout
-from vecsieve.proxy.http.headers import read_target
+from vecsieve.proxy.http.exchange import client_timeout
+from vecsieve.proxy.http.headers import accepts_identity, read_target
 
 
 async def answer_honestly(talk: Talk, received: Received) -> bool:
