@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -197,10 +197,10 @@ class Pool:
     compared_by: str | None = None
     unusable: int = 0
     alone: tuple[int, ...] = ()
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        return len(self.scores)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.scores))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,9 +293,9 @@ class QdrantRestWrites(RestWrites):
         text = source.text
         span = whole(text) if write.name == calls.UPSERT else _only_upsert(text)
         found = read_object(text, span, _UPSERT, reason=Reason.NOT_JSON)
-        if any(present(text, found, each) is not None for each in _CONDITIONS):
+        if [each for each in _CONDITIONS if present(text, found, each) is not None]:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        points, batch = (present(text, found, each) for each in ("points", "batch"))
+        points, batch = present(text, found, "points"), present(text, found, "batch")
         if (points is None) == (batch is None):
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         listed = (

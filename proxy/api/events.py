@@ -253,17 +253,21 @@ class Webhook:
     async def _sent(self, body: bytes, own: str) -> bool:
         """Whether the receiver accepted the batch. Raises UpstreamExchangeError and ReplyTooLargeError."""
         fields = {"content-type": "application/json", **signed(self._key, body, id=own, seconds=int(self._now()))}
-        async with self._sender.send(
+        reply = await self._sender.open(
             method="POST",
             raw_target=self._path,
             headers=tuple((name.encode(), value.encode()) for name, value in fields.items()),
             body=body,
+            content_length=len(body),
             deadline_seconds=self._seconds,
-        ) as reply:
+        )
+        try:
             await reply.read_bounded(ANSWER_BYTES)
-            if not (is_taken := 200 <= reply.status < 300):
-                LOGGER.warning("the webhook's receiver refused events", extra={FIELDS: {"status": reply.status}})
-            return is_taken
+        finally:
+            await reply.close()
+        if not (is_taken := 200 <= reply.status < 300):
+            LOGGER.warning("the webhook's receiver refused events", extra={FIELDS: {"status": reply.status}})
+        return is_taken
 
 
 def _failed(error: Exception) -> None:

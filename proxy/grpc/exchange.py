@@ -240,9 +240,6 @@ class GrpcExchange:
     def size_bytes(self, limit_bytes: int) -> int | None:
         return None if len(self.plain) > limit_bytes else len(self.plain)
 
-    async def arrives(self, limit_bytes: int) -> bool:
-        return True
-
     def keep(self, limit_bytes: int) -> None:
         """The message is held in any case."""
 
@@ -255,7 +252,7 @@ class GrpcExchange:
         path = self._head.path
         return message_of(await self._sent(path, body, AttemptKind.LOOKUP, seconds=seconds, is_search=False))
 
-    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+    async def body_of(self, limit_bytes: int) -> bytes | None:
         return self.plain if len(self.plain) <= limit_bytes else None
 
     def is_deleted(self, answer: Outcome, deletions: Deletions) -> bool | None:

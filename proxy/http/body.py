@@ -108,6 +108,13 @@ class RequestBody:
         self._held = [b"".join(self._held)]
         return self._held[0]
 
+    def source(self) -> bytes | AsyncIterator[bytes] | None:
+        """What is sent: the whole body if it has arrived, else its pieces; None if there is none."""
+        if not self.exists:
+            return None
+        body = self.arrived()
+        return self.chunks() if body is None else body
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body from its first byte, as it arrives; once. Raises ClientBodyError."""
         held, self._held = self._held, []

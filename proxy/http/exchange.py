@@ -47,6 +47,7 @@ from .headers import (
     Headers,
     RawHeaders,
     Target,
+    accepts_identity,
     around_other_bytes,
     for_client,
     framed,
@@ -63,8 +64,6 @@ from .upstream import Upstream, fetched, success_of
 LOOPBACK = frozenset({"127.0.0.1", "::1"})
 REFUSAL_BYTES = 2048  # longer successes contain no refusal
 TIMEOUT = re.compile(r"[?&]timeout=(\d{1,6})(?:&|$)")
-# RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
-NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
 # The fields that describe a request's body. Length and transfer coding belong to the connection.
 _OF_A_BODY = frozenset({b"content-type", b"content-encoding", b"content-language", b"content-md5", b"digest"})
 
@@ -101,7 +100,8 @@ class DataPlane:
         try:
             body = RequestBody(request, idle_seconds=http.services.limits.stream_idle_timeout_seconds)
             classified = http.heads.read(request.method, request.raw_path, request.headers, connection.index)
-            exchange = HttpExchange(http, request, record, record.trace, body, classified)
+            is_search = classified.search is not None
+            exchange = HttpExchange(http, request, record, record.trace, body, classified, is_search)
             response = await self.pipeline.answer(exchange)
         finally:
             http.services.recorder.end(record, _ended(request, response, is_reused=is_reused))
@@ -120,6 +120,7 @@ class HttpExchange:
     _trace: Trace
     _body: RequestBody
     _classified: Classified
+    is_search: bool
     plain: bytes = b""
     ruled_by: str = ""
     client_timeout_seconds: float | None = None
@@ -140,10 +141,6 @@ class HttpExchange:
         except ClientBodyError as failure:
             return self._http.relay.refuse_body(failure, self._request.raw_path)
         return None
-
-    @property
-    def is_search(self) -> bool:
-        return self._classified.search is not None
 
     async def classify(self) -> RawResponse | None:
         classified, names = self._classified, self._http.names
@@ -178,8 +175,8 @@ class HttpExchange:
         headers, limit = self._request.raw_headers, self._http.services.limits.request_body_bytes
         if wants_exact_bytes(headers):
             return Bypass.EXACT_BYTES
-        coding = self._coding()
-        if coding is None or not accepts_identity(headers):
+        is_plain_accepted, coding = accepts_identity(headers), self._coding()
+        if coding is None or not is_plain_accepted:
             return Bypass.ENCODING
         raw = await self._whole(limit)
         if raw is None:
@@ -199,12 +196,13 @@ class HttpExchange:
             replaced(self._request.raw_headers, b"content-encoding", None), b"accept-encoding", b"identity"
         )
         target, method = self._classified.target, self._request.method
+        raw_target = target.ending(ending)
         with self._trace.leg(AttemptKind.OVERFETCH, method, target.origin) as leg:
             reply, body = await fetched(
                 self._http.upstream,
                 leg,
                 method,
-                target.ending(ending),
+                raw_target,
                 headers,
                 body,
                 seconds=seconds,
@@ -287,11 +285,6 @@ class HttpExchange:
             return None
         return limit_bytes if length is None else length
 
-    async def arrives(self, limit_bytes: int) -> bool:
-        plain = await self._whole(limit_bytes)
-        self.plain = plain or b""
-        return plain is not None
-
     def keep(self, limit_bytes: int) -> None:
         self._body.keep(limit_bytes)
 
@@ -332,7 +325,7 @@ class HttpExchange:
             )
         return success_of(reply, body)
 
-    async def deleted_body(self, limit_bytes: int) -> bytes | None:
+    async def body_of(self, limit_bytes: int) -> bytes | None:
         coding, raw = self._coding(), await self._whole(limit_bytes)
         plain = None if raw is None or coding is None else decoded(raw, coding, limit_bytes=limit_bytes)
         self.plain = plain or b""
@@ -409,17 +402,6 @@ def _ended(request: web.BaseRequest, response: RawResponse | None, *, is_reused:
         is_reused=is_reused,
         cause="" if response is None else response.cause,
     )
-
-
-def accepts_identity(raw: RawHeaders) -> bool:
-    """Whether an answer without content coding is acceptable to the client."""
-    line = b",".join(values(raw, b"accept-encoding"))
-    if b"=0" not in line:
-        return True
-    excluded = {name.lower() for name in NO_IDENTITY.findall(line)}
-    if b"identity" in excluded:
-        return False
-    return b"*" not in excluded or re.search(rb"(?:^|,)\s*identity\s*(?:;|,|$)", line, re.IGNORECASE) is not None
 
 
 def client_timeout(target: Target) -> float | None:

@@ -165,6 +165,21 @@ def wants_exact_bytes(raw: RawHeaders) -> bool:
     return shape_of(raw).is_exacting
 
 
+# RFC 9110 12.5.3: identity is acceptable unless it is excluded by name, or by `*` without being named.
+NO_IDENTITY = re.compile(rb"(?:^|,)\s*(identity|\*)\s*;\s*q=0(?:\.0{0,3})?\s*(?=,|$)", re.IGNORECASE)
+
+
+def accepts_identity(raw: RawHeaders) -> bool:
+    """Whether an answer without content coding is acceptable to the client."""
+    line = b",".join(values(raw, b"accept-encoding"))
+    if b"=0" not in line:
+        return True
+    excluded = {name.lower() for name in NO_IDENTITY.findall(line)}
+    if b"identity" in excluded:
+        return False
+    return b"*" not in excluded or re.search(rb"(?:^|,)\s*identity\s*(?:;|,|$)", line, re.IGNORECASE) is not None
+
+
 def framed(headers: Headers, *, length: int) -> Headers:
     """The fields of a body of this length, in the place and case of the previous length field."""
     result: Headers = []

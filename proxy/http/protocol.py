@@ -188,7 +188,7 @@ class ClientConnection(RequestHandler):
     @property
     def must_close(self) -> bool:
         """Whether the next answer must end this connection."""
-        return self._is_last or self._rules.connections.must_close or self._is_old
+        return self._is_last or self._is_old or self._rules.connections.must_close
 
     @property
     def _is_old(self) -> bool:

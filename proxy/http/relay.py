@@ -29,7 +29,7 @@ from ..telemetry.tracing import UNTOLD, Leg
 from .answers import AT_ONCE_BYTES, Editing, LocalAnswers, RawResponse, hold, readable
 from .body import RequestBody, decoded
 from .connections import Events
-from .headers import Headers, RawHeaders, Target, for_client, traced, values
+from .headers import Headers, Target, for_client, traced, values
 from .outflow import Backlog, Outflow
 from .upstream import Upstream, UpstreamReply
 
@@ -138,8 +138,8 @@ class Relay:
         request: web.BaseRequest,
         body: RequestBody,
         *,
+        target: Target,
         is_search: bool = False,
-        target: Target | None = None,
         editing: Editing | None = None,
         observer: ReplyObserver | None = None,
         leg: Leg = UNTOLD,
@@ -150,15 +150,23 @@ class Relay:
         """Send the request and stream its answer. Returns the response already sent, or one of our own still to be sent.
 
         ``is_search``: a POST that only reads; it is cancelled with its client, while a write that was sent completely is finished.
-        ``target``: None if no route was found. ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an
+        ``editing``: changes the answer, which is held until it is complete. ``observer``: reads an
         answer as it passes. ``gate``: awaited before any of the answer is sent, and after ``editing``. ``leave``: called when the client
         turns out to be slow, perhaps repeatedly: the request's place may be given to another. ``added``: fields of ours, after those of a
         success.
         """
-        target = Target(request.raw_path, request.raw_path) if target is None else target
         headers = traced(request.raw_headers if editing is None else readable(request.raw_headers), leg.traceparent)
         try:
-            reply = await self._open(request, body, target, headers, is_search=is_search)
+            reply = await self.upstream.open(
+                method=request.method,
+                raw_target=target.raw,
+                headers=headers,
+                body=body.source(),
+                content_length=body.content_length,
+                is_search=is_search,
+                origin=target.origin,
+                leave=self.writes.see_through,
+            )
         except UpstreamExchangeError as failure:
             return self.refuse(trouble_of(failure.kind), request.raw_path, cause=failure.cause)
         except ClientBodyError as failure:
@@ -186,25 +194,6 @@ class Relay:
         """Answer a request whose body did not arrive, counted."""
         self.events.client_failed(failure.fault.value)
         return self.refuse(trouble_of(failure.fault), path)
-
-    async def _open(
-        self, request: web.BaseRequest, body: RequestBody, target: Target, headers: RawHeaders, *, is_search: bool
-    ) -> UpstreamReply:
-        upload = None
-        if body.exists:
-            arrived = body.arrived()
-            source = body.chunks() if arrived is None else arrived
-            upload = self.upstream.upload(source, content_length=body.content_length)
-        return await self.upstream.open(
-            method=request.method,
-            raw_target=target.raw,
-            headers=headers,
-            upload=upload,
-            content_length=body.content_length,
-            is_search=is_search,
-            origin=target.origin,
-            leave=self.writes.see_through,
-        )
 
     async def _answer(
         self,

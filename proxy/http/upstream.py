@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp.http import RawResponseMessage
@@ -98,6 +97,10 @@ class UpstreamReply:
             raise ReplyTooLargeError
         if not fits(announced):
             raise NoRoomError(0)
+        if (whole := self.at_once(limit_bytes)) is not None:
+            if not fits(len(whole)):
+                raise NoRoomError(len(whole))
+            return whole
         pieces: list[bytes] = []
         size = 0
         while chunk := await self._next():
@@ -191,70 +194,31 @@ class Upstream:
         await self._reads.close()
         await self._writes.close()
 
-    @asynccontextmanager
-    async def send(  # noqa: PLR0913 - a request has so many parts
-        self,
-        *,
-        method: str,
-        raw_target: str,
-        headers: RawHeaders,
-        body: bytes | AsyncIterator[bytes] | None,
-        content_length: int | None = None,
-        is_search: bool = False,
-        deadline_seconds: float | None = None,
-        origin: Origin | None = None,
-    ) -> AsyncIterator[UpstreamReply]:
-        """Send one request once and hold its reply for the block.
-
-        ``headers``: the client's raw list; hop-by-hop fields are removed here. A body of bytes is framed by its length,
-        an iterator by ``content_length`` or, without one, in chunks; None sends no body, with ``Content-Length: 0``
-        when that is the given length. ``deadline_seconds``: for the whole exchange, the body included. ``origin``: None
-        is the configured one.
-
-        Raises UpstreamExchangeError; the body's ClientBodyError is raised unchanged.
-        """
-        upload = self.upload(body, content_length=content_length)
-        reply = await self.open(
-            method=method,
-            raw_target=raw_target,
-            headers=headers,
-            upload=upload,
-            content_length=len(body) if isinstance(body, bytes) else content_length,
-            is_search=is_search,
-            deadline_seconds=deadline_seconds,
-            origin=origin,
-        )
-        try:
-            yield reply
-        finally:
-            await reply.close()
-
-    def upload(self, body: bytes | AsyncIterator[bytes] | None, *, content_length: int | None) -> Upload | None:
-        if body is None:
-            return None
-        length = len(body) if isinstance(body, bytes) else content_length
-        return Upload(body, length_bytes=length, stall_seconds=self._stall_seconds)
-
     async def open(  # noqa: PLR0913 - a request has so many parts
         self,
         *,
         method: str,
         raw_target: str,
         headers: RawHeaders,
-        upload: Upload | None,
+        body: bytes | AsyncIterator[bytes] | None,
         content_length: int | None,
-        is_search: bool,
+        is_search: bool = False,
         deadline_seconds: float | None = None,
         origin: Origin | None = None,
         leave: Callable[[Coroutine[None, None, None]], None] | None = None,
     ) -> UpstreamReply:
-        """Send one request once and return its reply, which the caller closes. As `send`, for a reply that outlives the
-        block.
+        """Send one request once and return its reply, which the caller closes.
 
-        ``leave``: takes the rest of a write that was sent whole when this is cancelled; None cuts it.
+        ``headers``: the client's raw list; hop-by-hop fields are removed here. ``content_length``: None sends a body in chunks; without a
+        body, ``Content-Length: 0`` is sent when that is the given length. ``deadline_seconds``: for the whole exchange, the body included.
+        ``origin``: None is the configured one. ``leave``: takes the rest of a write that was sent whole when this is cancelled; None cuts
+        it. Raises UpstreamExchangeError; the body's ClientBodyError is raised unchanged.
         """
         at = self._origin if origin is None else origin
-        is_chunked = upload is not None and content_length is None
+        is_chunked, upload = body is not None and content_length is None, None
+        if body is not None:
+            length = len(body) if isinstance(body, bytes) else content_length
+            upload = Upload(body, length_bytes=length, stall_seconds=self._stall_seconds)
         head = request_head(
             method, raw_target, headers, authority=at.authority, length=content_length, is_chunked=is_chunked
         )
@@ -351,7 +315,7 @@ async def fetched(  # noqa: PLR0913 - a request has so many parts
             method=method,
             raw_target=target,
             headers=traced(headers, leg.traceparent),
-            upload=upstream.upload(body, content_length=None),
+            body=body,
             content_length=None if body is None else len(body),
             is_search=is_search,
             deadline_seconds=seconds,

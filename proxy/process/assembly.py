@@ -170,7 +170,7 @@ class Process:
             held=HeldBytes(
                 limits.searches_bytes_in_flight,
                 reply_bytes=limits.reply_body_bytes,
-                changed=metrics.selection_bytes_held,
+                changed=metrics.selection_bytes_in_flight.inc,
                 clock=clock,
             ),
             breaker=self.breaker,

@@ -227,7 +227,12 @@ class OwnReads:
 
     def _of(self, operation: Operation) -> _Reads:
         """The collection's reads, in the present slot."""
-        held, number = self._held.use(operation.collection, _Reads), int(self._clock() / SLOT_SECONDS)
+        name, number = operation.collection, int(self._clock() / SLOT_SECONDS)
+        held = self._held.get(name)
+        if held is None:
+            held = self._held.use(name, _Reads)
+        else:
+            self._held.move_to_end(name)
         if held.slots[-1].number != number:
             held.turn(number)
         return held

@@ -424,7 +424,9 @@ def _texts(columns: Columns, paths: tuple[str, ...]) -> tuple[list[Text | None],
     if len(present) == 1:
         sizes = [0 if raw is None or raw[:1] != QUOTE else len(raw) for raw in present[0]]
         if sum(sizes) <= POOL_BYTES and max(sizes) <= TEXT_BYTES:
-            return [_text(raw) for raw in present[0]], sizes, [False] * len(sizes)
+            known = TEXTS.several(present[0])
+            texts = [text or _text(raw) for text, raw in zip(known, present[0], strict=True)]
+            return texts, sizes, [False] * len(sizes)
     found: list[Text | None] = [None] * columns.size
     spent, is_cut = [0] * columns.size, [False] * columns.size
     for row in range(columns.size if present else 0):

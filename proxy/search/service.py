@@ -33,7 +33,7 @@ from ..telemetry.metrics import Metrics
 from ..telemetry.reports import Report
 from ..telemetry.requests import RequestRecord, RequestRecorder
 from ..telemetry.tracing import NO_TRACING, Clock, Stopwatch, Tracing
-from .collections.learned import Invalidation, WriteInvalidation, named_in
+from .collections.learned import WriteInvalidation, named_in
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts
 from .context.overrides import overridden
@@ -101,12 +101,8 @@ class ProcessServices:
 
     def write_invalidation(self, transport: Transport) -> WriteInvalidation:
         """Invalidates what is known of a collection when it is created, changed, deleted or renamed."""
-        if transport.reshaped is None:
-            return WriteInvalidation()
         features = () if self.features is None else (self.features,)
-        return WriteInvalidation(
-            Invalidation(transport.reshaped, (self.governor.learned, self.scaling, self.texts, *features))
-        )
+        return WriteInvalidation(transport.reshaped, self.governor.learned, self.scaling, self.texts, *features)
 
 
 class SearchService:

@@ -307,8 +307,9 @@ class Metrics(Instruments):
         trace_id: str | None = None,
     ) -> None:
         """Counts a request that ended. ``status`` None: the client got no status. ``trace_id``: of a recorded trace."""
+        code_class = CodeClass.of(status)
         self.requests_total.labels(self.backend, operation, outcome).inc()
-        self.responses_total.labels(self.backend, CodeClass.of(status), origin).inc()
+        self.responses_total.labels(self.backend, code_class, origin).inc()
         self.request_duration_seconds.labels(self.backend, outcome).observe(seconds, trace_id)
 
     def upstream_done(self, attempt: AttemptKind, seconds: float) -> None:
@@ -362,13 +363,14 @@ class Metrics(Instruments):
 
     def search_done(self, report: Report, *, trace_id: str | None = None) -> None:
         """Record a classified call: outcome, reason, stages, and each of its searches."""
+        added_seconds = report.added_seconds
         self.searches_total.labels(self.backend, report.outcome).inc()
         if report.bypass is not None:
             self.bypass_total.labels(self.backend, report.bypass.value).inc()
             return
         if report.fail_open is not None:
             self.fail_open_total.labels(self.backend, report.fail_open).inc()
-        self.added_latency_seconds.labels(report.operation).observe(report.added_seconds, trace_id)
+        self.added_latency_seconds.labels(report.operation).observe(added_seconds, trace_id)
         of_stage = self.stage_duration_seconds.labels
         for stage, seconds in report.stages:
             of_stage(stage).observe(seconds)
@@ -406,28 +408,20 @@ class Metrics(Instruments):
         self.score_loss_ratio.observe(each.score_loss)
         for reason, count in each.collapsed_by:
             self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
-        self._noted(each)
-
-    def _noted(self, each: Figures) -> None:
-        """Figures that most searches do not have."""
-        if each.capped:
-            self.results_capped_total.inc(each.capped)
-        if each.over_budget:
-            self.results_over_budget_total.inc(each.over_budget)
-        if each.shown:
-            self.results_shown_before_total.inc(each.shown)
-        if each.unusable:
-            self.candidates_unusable_total.inc(each.unusable)
-        if each.restrained:
-            self.searches_restrained_total.inc()
-        if each.filled:
-            self.results_filled_total.inc(each.filled)
-        if each.repeats:
-            self.results_repeated_total.inc(each.repeats)
-        if each.exhausted:
-            self.pool_exhausted_total.inc()
-        if each.mmr_swaps:
-            self.mmr_swaps_total.inc(each.mmr_swaps)
+        most_have_none = (
+            (self.results_capped_total, each.capped),
+            (self.results_over_budget_total, each.over_budget),
+            (self.results_shown_before_total, each.shown),
+            (self.candidates_unusable_total, each.unusable),
+            (self.searches_restrained_total, each.restrained),
+            (self.results_filled_total, each.filled),
+            (self.results_repeated_total, each.repeats),
+            (self.pool_exhausted_total, each.exhausted),
+            (self.mmr_swaps_total, each.mmr_swaps),
+        )
+        for counter, count in most_have_none:
+            if count:
+                counter.inc(count)
 
     def api_request_done(self, route: ApiRoute, *, status: int | None, seconds: float) -> None:
         """``status`` None: the client got none."""
@@ -452,10 +446,6 @@ class Metrics(Instruments):
         self.config_info.tell(settings_hash)
         self.config_last_reload_successful.set(1)
         self.config_last_reload_timestamp_seconds.set(at)
-
-    def selection_bytes_held(self, change: int) -> None:
-        """Change the bytes held for selection; negative: released."""
-        self.selection_bytes_in_flight.inc(change)
 
     def config_refused(self) -> None:
         """The last reload was refused; the old settings stay."""

@@ -72,10 +72,12 @@ class _Searching:
         self._recorder = recorder
 
     def __enter__(self) -> None:
-        self._recorder.searches(+1)
+        self._recorder.searches_in_flight += 1
+        self._recorder.metrics.searches_in_flight.inc()
 
     def __exit__(self, *failure: object) -> None:
-        self._recorder.searches(-1)
+        self._recorder.searches_in_flight -= 1
+        self._recorder.metrics.searches_in_flight.inc(-1)
 
 
 # The system's own source of randomness would need a system call for each request.
@@ -120,7 +122,8 @@ class RequestRecord:
     def classified(self, operation: Operation) -> None:
         """The request is a ranked search."""
         self.operation = operation
-        self.trace.classified(operation.name)
+        if self.trace is not UNTRACED:
+            self.trace.classified(operation.name)
 
     def bypassed(self, reason: BypassReason) -> None:
         self.outcome, self.bypass = Outcome.BYPASS, reason
@@ -131,7 +134,8 @@ class RequestRecord:
 
     def reported(self, report: Report) -> None:
         self.outcome, self.report = report.outcome, report
-        self.trace.staged(report.marks)
+        if report.marks:
+            self.trace.staged(report.marks)
 
     def shadowed(self) -> None:
         """Upstream's own answer was sent; the measurement is counted separately."""
@@ -148,7 +152,7 @@ class RequestRecord:
 
     def original(self, attempt: AttemptKind) -> _Timed:
         """Time the client's own request and its answer, both streamed."""
-        return self._recorder.timed(attempt)
+        return _Timed(self._recorder, attempt)
 
     def bad_request(self) -> None:
         """The override headers are invalid."""
@@ -157,39 +161,34 @@ class RequestRecord:
 
     def searching(self) -> _Searching:
         """Take one of the places for searches in progress."""
-        return self._recorder.searching()
+        return self._recorder.in_search
 
 
 class RequestRecorder:
     """Records requests. ``clock``: monotonic seconds. ``log`` takes every ended request and must return at once."""
 
-    __slots__ = ("_log", "_searching", "clock", "metrics", "requests_in_flight", "searches_in_flight")
+    __slots__ = ("_log", "clock", "in_search", "metrics", "requests_in_flight", "searches_in_flight")
 
     def __init__(self, metrics: Metrics, *, log: Callable[[Access], None], clock: Clock) -> None:
         self.metrics = metrics
         self._log = log
-        self._searching = _Searching(self)
+        self.in_search = _Searching(self)
         self.clock = clock
         self.searches_in_flight = 0
         self.requests_in_flight = 0
 
     def begin(self, *, trace_id: str | None = None, trace: Trace = UNTRACED) -> RequestRecord:
         """Start the record of a request; the same code must call ``end``. ``trace_id``: of its recorded trace, if ``trace`` has none."""
-        self._requests(+1)
+        self.requests_in_flight += 1
+        self.metrics.requests_in_flight.inc()
         return RequestRecord(self, self.clock(), trace.trace_id or trace_id, trace)
 
     def end(self, record: RequestRecord, ended: Ended) -> None:
-        self._requests(-1)
+        self.requests_in_flight -= 1
+        self.metrics.requests_in_flight.inc(-1)
         self._count(record, ended, self.clock() - record.started)
         if record.trace.trace_id is not None:
             record.trace.end(_finish(record, ended))
-
-    def searching(self) -> _Searching:
-        return self._searching
-
-    def timed(self, attempt: AttemptKind) -> _Timed:
-        """Time an exchange with upstream."""
-        return _Timed(self, attempt)
 
     def shed(self, reason: Shed) -> None:
         """A request was refused for lack of room."""
@@ -201,15 +200,6 @@ class RequestRecorder:
         self.metrics.search_done(report)
         for kind in divergences:
             self.metrics.diverged(kind)
-
-    def _requests(self, change: int) -> None:
-        self.requests_in_flight += change
-        self.metrics.requests_in_flight.inc(change)
-
-    def searches(self, change: int) -> None:
-        """Change the number of searches in progress."""
-        self.searches_in_flight += change
-        self.metrics.searches_in_flight.inc(change)
 
     def _count(self, record: RequestRecord, ended: Ended, seconds: float) -> None:
         operation = OTHER if record.operation is None else record.operation.name

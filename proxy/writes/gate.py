@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,6 @@ from vecsieve.adapters.writes import (
     WriteAdapter,
     WriteNeeds,
 )
-from vecsieve.config.policy import WriteSettings
 
 from ..runtime.loop import LongWork
 from ..search.errors import (
@@ -71,8 +70,8 @@ T = TypeVar("T")
 class WriteExchange(WriteQuestioner, Protocol[A_co]):
     """One write on its transport, which relays it once. ``query``: of the client's target.
 
-    `size_bytes`: the most that its body may have; None for a body that is not read: too large, coded, or certified. `arrives` reads the body
-    into ``plain``; False if it is too large, too slow or broken. `keep`: the body is kept as it is relayed; `is_kept`: after the answer,
+    `size_bytes`: the most that its body may have; None for a body that is not read: too large, coded, or certified. `body_of`: the body without
+    its content coding, which is then in ``plain``; None if it is too large, too slow or broken. `keep`: the body is kept as it is relayed; `is_kept`: after the answer,
     whether all of it was: it is then in ``plain``, and later reads are not traced. `relayed` sends the client's request, or the changed one,
     and returns the database's answer. `native` and `unreachable`: answers of ours.
     """
@@ -81,7 +80,7 @@ class WriteExchange(WriteQuestioner, Protocol[A_co]):
     def query(self) -> str: ...
 
     def size_bytes(self, limit_bytes: int) -> int | None: ...
-    async def arrives(self, limit_bytes: int) -> bool: ...
+    async def body_of(self, limit_bytes: int) -> bytes | None: ...
     def keep(self, limit_bytes: int) -> None: ...
     def is_kept(self) -> bool: ...
     async def relayed(self, changed: ChangedWrite | None = None) -> A_co: ...
@@ -198,7 +197,7 @@ class WriteGate:
             self._room.give(size)
 
     async def _relayed_changed(self, exchange: WriteExchange[A], policy: ResolvedPolicy, limit_bytes: int) -> A:
-        if not await exchange.arrives(limit_bytes):
+        if await exchange.body_of(limit_bytes) is None:
             self.passed(WriteOutcome.NOT_READ)
             return await exchange.relayed()
         change = await self.changed(exchange, policy, query=exchange.query)
@@ -216,19 +215,12 @@ class WriteGate:
         """What goes out in place of the write; None where it was not judged and goes out as it came. What is left out of it is on the
         disk by then. ``query``: of the client's target.
         """
-
-        async def work(exchange: WriteQuestioner, policy: ResolvedPolicy, until: float) -> Change:
-            if policy.write.changes:
-                self._verbs(policy)  # nothing is asked for in vain
-            judged = await self._judged(exchange, policy, until)
-            return await self._changed(exchange, policy, judged, until, query=query)
-
         started = self._services.clock()
-        found = await self._fenced(work, exchange, policy)
-        if found is None and policy.write.changes:
+        told = await first_success([partial(self.told, exchange, policy, query=query, is_write=True)], self._fell)
+        if told is None and policy.write.changes:
             await self._unjudged(exchange, policy, query)
         self._services.metrics.write_wait_seconds.observe(self._services.clock() - started)
-        return found
+        return None if told is None else told[1]
 
     async def _unjudged(self, exchange: WriteQuestioner, policy: ResolvedPolicy, query: str) -> None:
         """A write goes out as it came. What reads may not show of it yet counts as stored."""
@@ -253,9 +245,12 @@ class WriteGate:
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, *, query: str, is_write: bool
     ) -> tuple[Judged, Change]:
         """The verdicts as well. Raises what `changed` counts. ``is_write``: else nothing is changed, and nothing counted."""
-        seconds = policy.write.deadline_seconds
+        own, client = policy.write.deadline_seconds, exchange.client_timeout_seconds
+        seconds = own if client is None else min(own, client / 4)
         async with asyncio.timeout(seconds):
             until = self._services.clock() + seconds
+            if is_write and policy.write.changes:
+                self._verbs(policy)  # nothing is asked for in vain
             judged = await self._judged(exchange, policy, until, counts=is_write)
             if not is_write:
                 return judged, Change()
@@ -299,9 +294,9 @@ class WriteGate:
 
     async def _observed(self, exchange: WriteQuestioner, policy: ResolvedPolicy) -> None:
         async with self._alone:
-            judged = await self._fenced(self._judged, exchange, policy)
-            if judged is not None:
-                self.settling.tell_stored(Change(stored=judged.points.ids), exchange.operation)
+            told = await first_success([partial(self.told, exchange, policy, query="", is_write=True)], self._fell)
+            if told is not None:
+                self.settling.tell_stored(told[1], exchange.operation)
 
     async def _changed(
         self, exchange: WriteQuestioner, policy: ResolvedPolicy, judged: Judged, until: float, *, query: str
@@ -394,23 +389,6 @@ class WriteGate:
             )
         assert isinstance(verbs, LeavesPointsOut)  # noqa: S101 - the same
         return await self._reads.done(exchange, partial(without_copies, verbs, write, judged, known, policy))
-
-    async def _fenced(
-        self,
-        work: Callable[[WriteQuestioner, ResolvedPolicy, float], Awaitable[T]],
-        exchange: WriteQuestioner,
-        policy: ResolvedPolicy,
-    ) -> T | None:
-        """What the work returns within its time, the end of which it gets; None where it fails, which is counted."""
-        settings: WriteSettings = policy.write
-        own, client = settings.deadline_seconds, exchange.client_timeout_seconds
-        seconds = own if client is None else min(own, client / 4)
-
-        async def in_time() -> T:
-            async with asyncio.timeout(seconds):
-                return await work(exchange, policy, self._services.clock() + seconds)
-
-        return await first_success([in_time], self._fell)
 
     def _fell(self, error: Exception) -> None:
         match error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -124,7 +124,7 @@ class _Judge:
     @cached_property
     def records(self) -> list[Record]:
         """Of the points, then of the neighbours."""
-        fields = fields_of(self.policy)
+        fields = fields_of(self.policy.fields)
         texts = self._texts() if fields.guesses else ()
         self.paths = (*fields.text, *texts)
         each = [row[:-1] for row in (*self.points.fields, *self.near.fields)]
@@ -291,21 +291,13 @@ def tenant_of(keys: Sequence[str], fields: Sequence[bytes | None]) -> Tenant | N
 
 def keys_of(policy: ResolvedPolicy) -> tuple[str, ...]:
     """What is read of each payload: the tenant's keys first, the note last."""
-    return (*payload_keys(policy.tenant_keys, fields_of(policy)), NOTE)
+    return (*payload_keys(policy.tenant_keys, fields_of(policy.fields)), NOTE)
 
 
-def fields_of(policy: ResolvedPolicy) -> Fields:
+@lru_cache(maxsize=64)
+def fields_of(fields: Fields) -> Fields:
     """What is read of a payload: the texts."""
-    return replace(
-        policy.fields,
-        document=(),
-        source=(),
-        span_start=(),
-        span_end=(),
-        chunk_index=(),
-        updated=(),
-        citations=(),
-    )
+    return replace(fields, document=(), source=(), span_start=(), span_end=(), chunk_index=(), updated=(), citations=())
 
 
 _ORDER = {tier: place for place, tier in enumerate(WriteTier)}

@@ -40,8 +40,7 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
 
     `gathered` waits until the body has arrived, as far as that is held unread, and `classify` finds out what it is; both return the answer
     to a request that is refused. `overrides`: the fields or metadata if there are overrides among them. `read`: the exchange itself, with
-    the body of a search in ``plain``, or why the search is bypassed. `deleted_body`: of a deletion; None if it is not read. `is_deleted`:
-    None for unknown. `overloaded` and `invalid`: our answers to a request without a place, and with invalid overrides.
+    the body of a search in ``plain``, or why the search is bypassed. `is_deleted`: None for unknown. `overloaded` and `invalid`: our answers to a request without a place, and with invalid overrides.
     """
 
     record: RequestRecord
@@ -62,7 +61,6 @@ class ClientExchange(Exchange[A], WriteExchange[A], Protocol[A]):
     def overrides(self) -> Iterable[tuple[str, str]]: ...
     async def read(self) -> Exchange[A] | Bypass: ...
     async def original(self, kind: AttemptKind = AttemptKind.ORIGINAL, gate: Gate | None = None) -> A: ...
-    async def deleted_body(self, limit_bytes: int) -> bytes | None: ...
     def is_deleted(self, answer: A, deletions: Deletions) -> bool | None: ...
     def overloaded(self) -> A: ...
     def invalid(self, words: str) -> A: ...
@@ -81,7 +79,9 @@ class Pipeline:
     def begin(self, traceparents: Sequence[str]) -> RequestRecord:
         """Start the record of a request."""
         trace = self._services.tracing.begin(traceparents)
-        return self._services.recorder.begin(trace_id=sampled_trace_id(traceparents), trace=trace)
+        return self._services.recorder.begin(
+            trace_id=sampled_trace_id(traceparents) if traceparents else None, trace=trace
+        )
 
     async def enter(self, record: RequestRecord, *, is_search: bool) -> Place | None:
         """A place, which the transport gives back; None for a request that is refused."""
@@ -122,30 +122,21 @@ class Pipeline:
             place.leave()
 
     async def _passed(self, exchange: ClientExchange[A]) -> A:
-        """The answer to a request that is no ranked search."""
-        gate = self._gate
+        """The answer to a request that is no ranked search. The journal hears of deletions."""
+        gate, write, deletion = self._gate, exchange.write, exchange.deletion
         if gate is None:
             return await exchange.relayed()
-        if exchange.deletion is not None and gate.deletions is not None:
-            return await self._deleted(exchange, exchange.deletion, gate, gate.deletions)
-        return await self._written(exchange, gate)
-
-    async def _deleted(
-        self, exchange: ClientExchange[A], deletion: Operation, gate: WriteGate, deletions: Deletions
-    ) -> A:
-        """The answer to a deletion, of which the journal hears."""
-        exchange.operation = deletion
-        body = await exchange.deleted_body(self._services.limits.write_body_bytes)
-        doubted = await deletions.begun(exchange, body, now=self._services.clock())
-        answer = await self._written(exchange, gate)
-        await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
-        return answer
-
-    async def _written(self, exchange: ClientExchange[A], gate: WriteGate) -> A:
-        """The answer to a request that may be a write."""
-        write = exchange.write
+        deletions, doubted = gate.deletions, None
+        if deletion is not None and deletions is not None:
+            exchange.operation = deletion
+            body = await exchange.body_of(self._services.limits.write_body_bytes)
+            doubted = await deletions.begun(exchange, body, now=self._services.clock())
         policy = None if write is None else gate.policy_of(write, exchange.ruled_by)
         if write is None or policy is None:
-            return await exchange.relayed()
-        exchange.operation = write
-        return await gate.relayed(exchange, policy)
+            answer = await exchange.relayed()
+        else:
+            exchange.operation = write
+            answer = await gate.relayed(exchange, policy)
+        if deletions is not None and doubted is not None:
+            await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
+        return answer

@@ -14,6 +14,7 @@ from aiohttp.abc import ResolveResult
 
 from support.faultup import FaultyUpstream, answering, raw_exchange, reply
 from support.running import running
+from support.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import Origin
@@ -132,7 +133,7 @@ async def asked(origin: Origin, tls: ssl.SSLContext | None) -> bytes:
     settings = UpstreamSettings(url="http://127.0.0.1:1")
     upstream = Upstream(settings, tls=tls, may_be_private=lambda name: name == "localhost")
     try:
-        async with upstream.send(method="GET", raw_target="/a", headers=[], body=None, origin=origin) as answer:
+        async with sending(upstream, method="GET", raw_target="/a", headers=[], body=None, origin=origin) as answer:
             return await answer.read_bounded(10)
     finally:
         await upstream.close()

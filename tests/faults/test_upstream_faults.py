@@ -14,6 +14,7 @@ from support.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
 from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
 from support.relay_server import bare_relay
 from support.streams import serving
+from support.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError
@@ -122,7 +123,7 @@ async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
         UpstreamSettings(url=f"http://127.0.0.1:{listener.getsockname()[1]}", connect_timeout_seconds=0.2)
     )
     with pytest.raises(UpstreamExchangeError) as caught:
-        async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
+        async with sending(upstream, method="GET", raw_target="/", headers=[], body=None):
             pass
     assert caught.value.kind is FailureKind.CONNECT
     await upstream.close()
@@ -133,7 +134,7 @@ async def test_a_full_backlog_is_given_up_at_the_connect_deadline() -> None:
 async def test_an_unknown_host_is_a_dns_failure() -> None:
     upstream = Upstream(UpstreamSettings(url="http://does-not-exist.invalid:6333"))
     with pytest.raises(UpstreamExchangeError) as caught:
-        async with upstream.send(method="GET", raw_target="/", headers=[], body=None):
+        async with sending(upstream, method="GET", raw_target="/", headers=[], body=None):
             pass
     assert caught.value.kind is FailureKind.DNS
     await upstream.close()
@@ -182,7 +183,7 @@ async def test_a_database_that_stops_reading_an_upload_is_given_up_at_the_idle_d
     async with FaultyUpstream(script) as upstream:
         client = Upstream(UpstreamSettings(url=upstream.url, stream_idle_timeout_seconds=0.3))
         with pytest.raises(UpstreamExchangeError) as caught:
-            async with client.send(method="PUT", raw_target="/", headers=[], body=b"x" * 30_000_000):
+            async with sending(client, method="PUT", raw_target="/", headers=[], body=b"x" * 30_000_000):
                 pass
         await client.close()
     assert caught.value.kind is FailureKind.TIMEOUT
@@ -236,7 +237,9 @@ async def test_a_deadline_covers_the_body_too() -> None:
     async with FaultyUpstream(script) as upstream:
         client = Upstream(UpstreamSettings(url=upstream.url))
         with pytest.raises(UpstreamExchangeError) as caught:
-            async with client.send(method="GET", raw_target="/", headers=[], body=None, deadline_seconds=0.2) as answer:
+            async with sending(
+                client, method="GET", raw_target="/", headers=[], body=None, deadline_seconds=0.2
+            ) as answer:
                 await answer.read_bounded(1000)
         await client.close()
     assert caught.value.kind is FailureKind.TIMEOUT
@@ -260,11 +263,11 @@ async def test_an_https_database_is_verified_by_default(certificate: tuple[Path,
         settings = UpstreamSettings(url=f"https://localhost:{upstream.port}")
         distrustful = Upstream(settings)
         with pytest.raises(UpstreamExchangeError) as caught:
-            async with distrustful.send(method="GET", raw_target="/", headers=[], body=None):
+            async with sending(distrustful, method="GET", raw_target="/", headers=[], body=None):
                 pass
         await distrustful.close()
         trusting = Upstream(settings, tls=ssl.create_default_context(cafile=str(cert)))
-        async with trusting.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        async with sending(trusting, method="GET", raw_target="/", headers=[], body=None) as answer:
             assert await answer.read_bounded(10) == b"ok"
         await trusting.close()
     assert caught.value.kind is FailureKind.TLS

@@ -12,6 +12,7 @@ import pytest
 
 from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, reply
 from support.relay_server import bare_relay
+from support.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import ClientBodyError
@@ -67,7 +68,7 @@ async def test_a_write_never_uses_a_connection_that_idled_beyond_its_second(monk
         client = Upstream(UpstreamSettings(url=upstream.url))
         for method in ("PUT", "GET"):
             for _ in range(2):
-                async with client.send(method=method, raw_target="/", headers=[], body=None) as answer:
+                async with sending(client, method=method, raw_target="/", headers=[], body=None) as answer:
                     await answer.read_bounded(10)
                 await asyncio.sleep(0.1)
         await client.close()
@@ -200,7 +201,8 @@ async def test_an_upload_longer_or_shorter_than_declared_is_never_completed() ->
         client = Upstream(UpstreamSettings(url=upstream.url))
         for declared in (3, 100):
             with pytest.raises(ClientBodyError):
-                async with client.send(
+                async with sending(
+                    client,
                     method="PUT",
                     raw_target="/",
                     headers=[],

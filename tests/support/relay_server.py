@@ -14,6 +14,7 @@ from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody
+from vecsieve.proxy.http.headers import Target
 from vecsieve.proxy.http.listener import DataServer, Listener, listen
 from vecsieve.proxy.http.outflow import Backlog
 from vecsieve.proxy.http.relay import Relay, Writes
@@ -107,9 +108,9 @@ async def bare_relay(
     )
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        return await relay.relay(
-            request, RequestBody(request, idle_seconds=limits.stream_idle_timeout_seconds), is_search=searches
-        )
+        body = RequestBody(request, idle_seconds=limits.stream_idle_timeout_seconds)
+        target = Target(request.raw_path, request.raw_path)
+        return await relay.relay(request, body, target=target, is_search=searches)
 
     server = DataServer(handler, limits, answers, heard)
     listener = await listen(server, limits, DataPort("127.0.0.1", 0))

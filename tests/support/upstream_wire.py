@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from vecsieve.proxy.http.upstream import Upstream, UpstreamReply
 from vecsieve.proxy.http.upstream_connection import (
     BrokenExchangeError,
     Exchange,
@@ -116,3 +119,16 @@ async def outcome(exchange: Exchange) -> object:
     except BrokenExchangeError as failure:
         return (*seen, b"".join(pieces), failure.kind)
     return (*seen, b"".join(pieces))
+
+
+@asynccontextmanager
+async def sending(
+    upstream: Upstream, *, body: bytes | AsyncIterator[bytes] | None, content_length: int | None = None, **rest: Any
+) -> AsyncIterator[UpstreamReply]:
+    """A reply for the block; bytes are sent with their length."""
+    length = len(body) if isinstance(body, bytes) else content_length
+    reply = await upstream.open(body=body, content_length=length, **rest)
+    try:
+        yield reply
+    finally:
+        await reply.close()

@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, header_list, raw_exchange, reply
+from support.faultup import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
 from support.running import Running, running
-from support.scripted_qdrant import honest, is_widened, request, scripted, search
-from vecsieve.proxy.http.exchange import accepts_identity, client_timeout
-from vecsieve.proxy.http.headers import read_target
+from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
+from vecsieve.proxy.http.exchange import client_timeout
+from vecsieve.proxy.http.headers import accepts_identity, read_target
 
 
 async def answer_honestly(talk: Talk, received: Received) -> bool:
@@ -278,6 +278,20 @@ async def test_a_deployment_prefix_is_looked_through() -> None:
             3,
         ]
         assert ids(await raw_exchange(proxy.port, request(search()))) == [0, 1, 2], "outside the prefix nothing is ours"
+
+
+async def test_the_description_of_a_collection_is_asked_for_behind_the_prefix() -> None:
+    body = b'{"collectionName":"c","data":[[0.5,0.25]],"limit":3,"outputFields":["text"]}'
+    answer = reply(b'{"code":0,"data":[]}', headers=[JSON])
+    prefixed = {"path_prefix": "/mv"}
+    async with (
+        FaultyUpstream(answering(answer)) as database,
+        running(database.url, backend="milvus", upstream=prefixed) as proxy,
+    ):
+        await raw_exchange(proxy.port, request(body, target=b"/mv/v2/vectordb/entities/search"))
+        lines = [each.line.split(b" ")[1] for each in database.requests]
+    assert lines[0] == b"/mv/v2/vectordb/collections/describe"
+    assert set(lines[1:]) == {b"/mv/v2/vectordb/entities/search"}
 
 
 async def test_shadow_answers_with_upstreams_bytes_and_measures_behind_them() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from vecsieve.adapters.backends import Changes
-from vecsieve.adapters.contract import NamesInBody, Naming, Operation, Reply, RequestHead, Touched, Unsettled
+from vecsieve.adapters.contract import NamesInBody, Naming, Operation, Reply, RequestHead, Unsettled
 
 from ...telemetry.labels import Named
 
@@ -251,44 +251,30 @@ class Forgetful(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """One kind of change, and the caches that it invalidates."""
-
-    touches: Changes
-    forgetful: tuple[Forgetful, ...]
-
-
 class WriteInvalidation:
-    """Invalidates caches when one transport's requests change collections."""
+    """Invalidates caches when one transport's requests change collections. ``touches``: None if none is known to."""
 
-    __slots__ = ("_changes",)
+    __slots__ = ("_forgetful", "_touches")
 
-    def __init__(self, *changes: Invalidation) -> None:
-        self._changes = changes
+    def __init__(self, touches: Changes | None, *forgetful: Forgetful) -> None:
+        self._touches = touches
+        self._forgetful = forgetful
 
     def passing(self, head: RequestHead) -> AbstractContextManager[None]:
         """Invalidate before and after a request that is passed through. If the client disconnects, the write may end later, so the feature
         memory stays disabled longer.
         """
-        touched = [
-            (change, found)
-            for change in self._changes
-            if (found := change.touches(head)) is not None and len(found.collection or "") <= LONGEST_NAME
-        ]
-        return _forgotten(touched) if touched else _UNTOUCHED
+        touched = None if self._touches is None else self._touches(head)
+        if touched is None or len(touched.collection or "") > LONGEST_NAME:
+            return _UNTOUCHED
+        return self._forgotten(touched.collection)
 
-
-@contextmanager
-def _forgotten(touched: list[tuple[Invalidation, Touched]]) -> Iterator[None]:
-    _forget(touched)
-    try:
-        yield
-    finally:
-        _forget(touched)
-
-
-def _forget(touched: list[tuple[Invalidation, Touched]]) -> None:
-    for change, found in touched:
-        for each in change.forgetful:
-            each.forget(found.collection)
+    @contextmanager
+    def _forgotten(self, collection: str | None) -> Iterator[None]:
+        for cache in self._forgetful:
+            cache.forget(collection)
+        try:
+            yield
+        finally:
+            for cache in self._forgetful:
+                cache.forget(collection)

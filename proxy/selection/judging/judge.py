@@ -82,8 +82,8 @@ class Judge:
         """Add a text that stays. Numbers ascend. It is read when another one may be covered by it."""
         self.kept[number] = self._unread[number] = text
         self._raw.setdefault(text.raw, number)
-        self._outlines[number] = text.outline
-        self._grams |= text.outline.grams
+        self._outlines[number] = outline = text.known_outline or text.outlined()
+        self._grams |= outline.grams
 
     def _read(self, number: int) -> None:
         plain, laid = self._unread.pop(number).passages(exact=self.is_exact)
@@ -94,7 +94,7 @@ class Judge:
 
     def _met(self, text: Text) -> tuple[int, ...]:
         """The kept texts that may say some of this one; none if together they have too little in common with it to say all of it."""
-        outline = text.outline
+        outline = text.known_outline or text.outlined()
         if not outline.is_short and len(self._grams & outline.grams) < outline.least:
             return ()
         return tuple([number for number, kept in self._outlines.items() if outline.meets(kept)])

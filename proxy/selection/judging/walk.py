@@ -103,7 +103,7 @@ class Walk:
             place = self.found.judged
             text = self._texts[place]
             if text is not None:
-                spent += text.cost() + len(text.raw)
+                spent += text.known_cost + len(text.raw)
             if spent > STEP_COST:
                 yield
                 spent = 0

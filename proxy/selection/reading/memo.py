@@ -7,7 +7,7 @@ overwritten under its id. An evicted value is computed again, so no result depen
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -36,6 +36,16 @@ class Memo(Generic[Key, Value]):
             return None
         self._held.move_to_end(key)
         return found[0]
+
+    def several(self, keys: Iterable[Key | None]) -> list[Value | None]:
+        """As `get`, for many keys."""
+        held, found = self._held, list[Value | None]()
+        for key in keys:
+            entry = None if key is None else held.get(key)
+            if entry is not None and key is not None:
+                held.move_to_end(key)
+            found.append(None if entry is None else entry[0])
+        return found
 
     def keep(self, key: Key, value: Value) -> None:
         """Cache a value; the least recently used values make room. A value larger than the bound is not cached."""

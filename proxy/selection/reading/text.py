@@ -94,7 +94,7 @@ Essence = tuple[str, int]
 class Text:
     """One text. ``raw``: as in the database. Outlined and read when first needed, and kept with it."""
 
-    __slots__ = ("_exact", "_outline", "_readings", "edges", "known_cost", "raw")
+    __slots__ = ("_exact", "_readings", "edges", "known_cost", "known_outline", "raw")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
@@ -102,7 +102,7 @@ class Text:
         self.edges: tuple[Any, ...] | None = (
             None  # set and typed by the judge, which reads texts: this module may not import it
         )
-        self._outline: Outline | None = None
+        self.known_outline: Outline | None = None
         self._readings: tuple[Passage, Passage | None] | None = None
         self._exact: tuple[Passage, Passage | None] | None = None
 
@@ -113,12 +113,10 @@ class Text:
             self.known_cost = -1 if price is None else price
         return self.known_cost
 
-    @property
-    def outline(self) -> Outline:
+    def outlined(self) -> Outline:
         """What can be compared before it is read. Only for a text that is read."""
-        if self._outline is None:
-            self._outline = Outline(self.raw)
-        return self._outline
+        self.known_outline = outline = Outline(self.raw)
+        return outline
 
     def passages(self, *, exact: bool = False) -> tuple[Passage, Passage | None]:
         """Plain, and laid out if it has a layout. Only for a text that is read."""
@@ -146,8 +144,8 @@ class Text:
     def nbytes(self) -> int:
         """Approximate memory use."""
         taken = 250 + sys.getsizeof(self.raw)
-        if self._outline is not None:
-            taken += 250 + 90 * len(self._outline.grams)
+        if self.known_outline is not None:
+            taken += 250 + 90 * len(self.known_outline.grams)
         for passages in (self._readings, self._exact):
             taken += sum(
                 24 * len(each.tokens) + 16 * len(each.bounds) + 250 for each in passages or () if each is not None

@@ -43,7 +43,9 @@ async def sent(
     services = toys(limits=limits).services
     http: Any = SimpleNamespace(services=services, upstream=upstream)
     request, record = make_mocked_request("POST", "/query", fields), services.recorder.begin()
-    exchange = HttpExchange(http, request, record, record.trace, RequestBody(request, idle_seconds=1.0), classified)
+    exchange = HttpExchange(
+        http, request, record, record.trace, RequestBody(request, idle_seconds=1.0), classified, is_search=True
+    )
     return await exchange.ask(QUESTION, seconds=seconds)
 
 

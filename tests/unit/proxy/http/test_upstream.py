@@ -8,6 +8,7 @@ import pytest
 
 from support.faultup import FaultyUpstream, Talk, answering, reply
 from support.relay_server import Invalidation
+from support.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.connections import Unobserved
 from vecsieve.proxy.http.names import BoundedResolver
@@ -39,7 +40,7 @@ def test_everything_unknown_is_a_write() -> None:
     "target", ["//evil.example/a", "/@evil.example/", "/a/../../b", "/?x=http://evil/", "/a#b", "/\\evil"]
 )
 async def test_no_target_leads_anywhere_else(database: FaultyUpstream, upstream: Upstream, target: str) -> None:
-    async with upstream.send(method="GET", raw_target=target, headers=[], body=None) as answer:
+    async with sending(upstream, method="GET", raw_target=target, headers=[], body=None) as answer:
         assert answer.status == 200
     assert database.requests[0].line == f"GET {target} HTTP/1.1".encode()
     assert database.requests[0].headers == [(b"Host", f"127.0.0.1:{database.port}".encode())]
@@ -58,8 +59,8 @@ async def test_the_body_decides_the_framing_whatever_the_list_says(
     database: FaultyUpstream, upstream: Upstream, body: bytes | None, length: int | None, expected: list[object]
 ) -> None:
     headers = [(b"Host", b"c"), (b"Transfer-Encoding", b"chunked")]
-    async with upstream.send(
-        method="POST", raw_target="/", headers=headers, body=body, content_length=length
+    async with sending(
+        upstream, method="POST", raw_target="/", headers=headers, body=body, content_length=length
     ) as answer:
         assert await answer.read_bounded(10) == b"0123456789"
     assert database.requests[0].headers[1:] == expected
@@ -74,7 +75,7 @@ async def test_an_iterator_is_chunked_unless_its_length_is_known(
         yield b"abc"
         yield b"def"
 
-    async with upstream.send(method="PUT", raw_target="/", headers=[], body=pieces(), content_length=length):
+    async with sending(upstream, method="PUT", raw_target="/", headers=[], body=pieces(), content_length=length):
         pass
     assert database.requests[0].content == b"abcdef"
     assert (database.requests[0].header(b"content-length") is None) is (length is None)
@@ -82,7 +83,7 @@ async def test_an_iterator_is_chunked_unless_its_length_is_known(
 
 async def test_a_large_body_of_bytes_arrives_whole(database: FaultyUpstream, upstream: Upstream) -> None:
     body = bytes(range(256)) * 10_000
-    async with upstream.send(method="PUT", raw_target="/", headers=[], body=body):
+    async with sending(upstream, method="PUT", raw_target="/", headers=[], body=body):
         pass
     assert database.requests[0].body == body
 
@@ -104,7 +105,7 @@ async def test_whether_a_body_may_be_held_is_asked_when_it_is_announced_and_as_i
         heard.append(size)
         return size < 10
 
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
         with pytest.raises(NoRoomError) as dropped:
             await got.read_bounded(100, fits=fits)
     assert heard == asked
@@ -119,15 +120,15 @@ async def test_reading_is_bounded_by_declared_and_by_real_size(
     database: FaultyUpstream, upstream: Upstream, answer: bytes
 ) -> None:
     database.script = answering(answer)
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
         assert await got.read_bounded(10) == b"0123456789"
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as got:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as got:
         with pytest.raises(ReplyTooLargeError):
             await got.read_bounded(9)
 
 
 async def test_a_body_can_be_iterated(upstream: Upstream) -> None:
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
         assert b"".join([piece async for piece in answer.iter()]) == b"0123456789"
         assert answer.is_upload_over
 
@@ -137,7 +138,7 @@ async def test_a_reply_that_was_not_read_does_not_go_back_to_the_pool(
 ) -> None:
     database.script = answering(reply(b"x" * 3_000_000))
     for _ in range(2):
-        async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
             assert answer.status == 200
     assert database.connections == 2
 
@@ -171,7 +172,7 @@ async def test_writes_left_behind_are_cut_after_the_grace_period() -> None:
             method="DELETE",
             raw_target="/",
             headers=[],
-            upload=None,
+            body=None,
             content_length=None,
             is_search=False,
             leave=writes.see_through,
@@ -203,12 +204,12 @@ async def test_the_pools_tell_what_they_hold_and_how_many_connections_they_opene
     database: FaultyUpstream, upstream: Upstream
 ) -> None:
     assert upstream.census() == Census(busy=0, idle=0, waiting=0, opened=0)
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
         await answer.read_bounded(10)
-    async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+    async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
         await answer.read_bounded(10)
     assert upstream.census() == Census(busy=0, idle=1, waiting=0, opened=1), "the second used the first one's"
-    async with upstream.send(method="PUT", raw_target="/", headers=[], body=b"x") as answer:
+    async with sending(upstream, method="PUT", raw_target="/", headers=[], body=b"x") as answer:
         await answer.read_bounded(10)
     assert upstream.census() == Census(busy=0, idle=2, waiting=0, opened=2), "writes have a pool of their own"
     await upstream.close()
@@ -224,7 +225,7 @@ async def test_requests_beyond_the_pool_are_seen_to_wait() -> None:
             await talk.send(reply(b"0123456789"))
 
     async def ask(upstream: Upstream) -> None:
-        async with upstream.send(method="GET", raw_target="/", headers=[], body=None) as answer:
+        async with sending(upstream, method="GET", raw_target="/", headers=[], body=None) as answer:
             await answer.read_bounded(10)
 
     async with FaultyUpstream(hesitates) as database:
@@ -259,7 +260,7 @@ async def test_a_write_that_waits_for_a_connection_goes_with_its_client() -> Non
                     method="DELETE",
                     raw_target=f"/{number}",
                     headers=[],
-                    upload=None,
+                    body=None,
                     content_length=None,
                     is_search=False,
                     leave=writes.see_through,

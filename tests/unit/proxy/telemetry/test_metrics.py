@@ -361,8 +361,8 @@ def test_the_bytes_held_for_selection_go_up_and_down_beside_their_limit(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
     metrics.selection_bytes_in_flight_limit.set(1_000)
-    metrics.selection_bytes_held(700)
-    metrics.selection_bytes_held(-200)
+    metrics.selection_bytes_in_flight.inc(700)
+    metrics.selection_bytes_in_flight.inc(-200)
     found = scrape(registry)
     assert found.value("vecsieve_selection_bytes_in_flight") == 500
     assert found.value("vecsieve_selection_bytes_in_flight_limit") == 1_000

@@ -6,7 +6,7 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
-from vecsieve.proxy.search.collections.learned import LONGEST_NAME, Invalidation, Learned, WriteInvalidation
+from vecsieve.proxy.search.collections.learned import LONGEST_NAME, Learned, WriteInvalidation
 
 QUERY = Operation(backend="qdrant", name="query", collection="c")
 
@@ -44,13 +44,13 @@ def memory() -> Forgetful:
 
 
 def test_a_read_forgets_nothing(memory: Forgetful) -> None:
-    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/read")):
+    with WriteInvalidation(touched, memory).passing(head("/read")):
         pass
     assert memory.forgotten == []
 
 
 def test_a_write_is_forgotten_before_it_goes_out_and_when_it_ends(memory: Forgetful) -> None:
-    with WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
+    with WriteInvalidation(touched, memory).passing(head("/write")):
         assert memory.forgotten == ["c"]
     assert memory.forgotten == ["c", "c"]
 
@@ -61,7 +61,7 @@ def test_a_collection_that_cannot_exist_is_not_remembered_as_forgotten(memory: F
     def named(head: RequestHead) -> Touched:
         return Touched(collection=head.path)
 
-    changes = WriteInvalidation(Invalidation(named, (memory,)))
+    changes = WriteInvalidation(named, memory)
     with changes.passing(head("x" * (LONGEST_NAME + 1))):
         pass
     assert memory.forgotten == []
@@ -73,24 +73,25 @@ def test_a_write_that_fails_is_forgotten_too(memory: Forgetful) -> None:
     def fails() -> None:
         raise TimeoutError
 
-    with pytest.raises(TimeoutError), WriteInvalidation(Invalidation(touched, (memory,))).passing(head("/write")):
+    with pytest.raises(TimeoutError), WriteInvalidation(touched, memory).passing(head("/write")):
         fails()
     assert memory.forgotten == ["c", "c"]
 
 
 def test_without_a_way_to_tell_nothing_happens(memory: Forgetful) -> None:
-    with WriteInvalidation().passing(head("/write")):
+    with WriteInvalidation(None).passing(head("/write")):
         pass
     assert memory.forgotten == []
 
 
-def test_each_kind_of_change_invalidates_what_it_concerns(memory: Forgetful, clock: ManualClock) -> None:
+def test_a_change_invalidates_every_cache(memory: Forgetful, clock: ManualClock) -> None:
     learned = Learned(clock)
     learned.compared(QUERY, "text")
-    both = WriteInvalidation(Invalidation(touched, (memory,)), Invalidation(remade, (learned, memory)))
-    with both.passing(head("/write")):
+    changes = WriteInvalidation(remade, learned, memory)
+    with changes.passing(head("/write")):
         pass
     assert learned.hint(QUERY) == "text"
-    with both.passing(head("/anew")):
+    with changes.passing(head("/anew")):
         pass
     assert learned.hint(QUERY) is None
+    assert memory.forgotten == [None, None]
