@@ -18,8 +18,9 @@ from ..search.limits import BINARY_NUMBER_BYTES
 from ..search.service import SearchService
 from ..search.services import ProcessServices
 from ..writes.gate import WriteGate
+from .connections import InnerSocket
 from .frames import GOAWAY_SECONDS, Calls
-from .listener import GrpcListener, InnerSocket, listen
+from .listener import GrpcListener, listen
 from .messages import Inflated, Unfinished
 from .plane import Plane, PlaneServices
 from .upstream import UNLIMITED, Channels
