@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from .base import Deletes, GrpcDialect
-from .chroma import deletions as chroma_deletions
-from .chroma import request as chroma
-from .chroma.rest import ChromaDialect, ChromaRest
-from .chroma.write import ChromaWrites
 from .contract import (
     Adapter,
     DescribesCollections,
@@ -24,35 +21,6 @@ from .contract import (
     Touched,
 )
 from .fusions import DividesFusions
-from .milvus import calls as milvus
-from .milvus import deletions as milvus_deletions
-from .milvus.calls import MilvusDialect, MilvusGrpcDialect
-from .milvus.grpc import MilvusGrpc
-from .milvus.grpc_write import MilvusGrpcWrites
-from .milvus.rest import MilvusRest
-from .milvus.rest_write import MilvusRestWrites
-from .pinecone import calls as pinecone
-from .pinecone import deletions as pinecone_deletions
-from .pinecone.calls import RULES as PINECONE_INDEXES
-from .pinecone.calls import PineconeDialect
-from .pinecone.grpc import UNARY as PINECONE_UNARY
-from .pinecone.grpc import PineconeGrpc
-from .pinecone.grpc_write import PineconeGrpcWrites
-from .pinecone.rest import PineconeRest
-from .pinecone.rest_write import PineconeRestWrites
-from .qdrant import calls as qdrant
-from .qdrant import deletions as qdrant_deletions
-from .qdrant.calls import QdrantDialect, QdrantGrpcDialect
-from .qdrant.grpc import QdrantGrpc
-from .qdrant.grpc_write import QdrantGrpcWrites
-from .qdrant.rest import QdrantRest
-from .qdrant.rest_write import QdrantRestWrites
-from .weaviate import calls as weaviate
-from .weaviate import deletions as weaviate_deletions
-from .weaviate.calls import WeaviateDialect, WeaviateRest
-from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
-from .weaviate.grpc_write import WeaviateGrpcWrites
-from .weaviate.rest_write import WeaviateRestWrites
 from .writes import WriteAdapter
 
 Changes = Callable[[RequestHead], Touched | None]
@@ -85,24 +53,50 @@ class Transport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What of a backend is made of its package. ``naming``: for paths with ids, the names of collections. ``indexes``: routing for a backend
+    whose indexes are hosts.
+    """
+
+    rest: Transport
+    grpc: Transport | None = None
+    naming: Callable[[], Naming] | None = None
+    indexes: IndexRules | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """One database. ``operations``: the names of its searches over all transports, each a metric label.
+    """One database. ``parts``: imports its package, because a process serves one backend, and the packages of the others would take a
+    tenth of the time of its start. ``operations``: the names of its searches over all transports, each a metric label.
 
     ``request_codings``: content codings of request bodies that the database decodes, out of gzip and deflate. ``version_field``: the header
-    with the API version. ``database_key``: the gRPC metadata with the database's name. ``naming``: for paths with ids, the names of
-    collections. ``refuses_in_success``: whether an error may have status 200. ``indexes``: routing for a backend whose indexes are hosts.
+    with the API version. ``database_key``: the gRPC metadata with the database's name. ``refuses_in_success``: whether an error may have
+    status 200.
     """
 
     name: str
-    rest: Transport
-    grpc: Transport | None = None
+    parts: Callable[[], Parts]
     operations: tuple[str, ...]
     request_codings: frozenset[bytes] = frozenset()
     version_field: str | None = None
     database_key: str | None = None
-    naming: Callable[[], Naming] | None = None
     refuses_in_success: bool = False
-    indexes: IndexRules | None = None
+
+    @property
+    def rest(self) -> Transport:
+        return self.parts().rest
+
+    @property
+    def grpc(self) -> Transport | None:
+        return self.parts().grpc
+
+    @property
+    def naming(self) -> Callable[[], Naming] | None:
+        return self.parts().naming
+
+    @property
+    def indexes(self) -> IndexRules | None:
+        return self.parts().indexes
 
     @property
     def has_first_step(self) -> bool:
@@ -127,103 +121,167 @@ class Backend:
         return any(each.writes is not None for each in (self.rest, self.grpc) if each is not None)
 
 
+@cache
+def _qdrant() -> Parts:
+    from .qdrant import calls, deletions
+    from .qdrant.grpc import QdrantGrpc
+    from .qdrant.grpc_write import QdrantGrpcWrites
+    from .qdrant.rest import QdrantRest
+    from .qdrant.rest_write import QdrantRestWrites
+
+    return Parts(
+        rest=Transport(
+            adapter=QdrantRest,
+            dialect=calls.QdrantDialect,
+            collection_of=calls.collection_of,
+            reshaped=calls.reshaped,
+            writes=QdrantRestWrites,
+            deletes=Deletes(deletions.over_rest, deletions.of_body),
+        ),
+        grpc=Transport(
+            adapter=QdrantGrpc,
+            dialect=calls.QdrantGrpcDialect,
+            collection_of=calls.collection_named,
+            reshaped=calls.reshaped_over_grpc,
+            unary=calls.UNARY,
+            writes=QdrantGrpcWrites,
+            deletes=Deletes(deletions.over_grpc, deletions.of_message),
+        ),
+    )
+
+
 _QDRANT = Backend(
-    name=qdrant.BACKEND,
-    rest=Transport(
-        adapter=QdrantRest,
-        dialect=QdrantDialect,
-        collection_of=qdrant.collection_of,
-        reshaped=qdrant.reshaped,
-        writes=QdrantRestWrites,
-        deletes=Deletes(qdrant_deletions.over_rest, qdrant_deletions.of_body),
+    name="qdrant",
+    parts=_qdrant,
+    operations=tuple(
+        f"{kind}{batch}" for kind in ("query", "search", "recommend", "discover") for batch in ("", "_batch")
     ),
-    grpc=Transport(
-        adapter=QdrantGrpc,
-        dialect=QdrantGrpcDialect,
-        collection_of=qdrant.collection_named,
-        reshaped=qdrant.reshaped_over_grpc,
-        unary=qdrant.UNARY,
-        writes=QdrantGrpcWrites,
-        deletes=Deletes(qdrant_deletions.over_grpc, qdrant_deletions.of_message),
-    ),
-    operations=tuple(qdrant.ROUTES.values()),
     request_codings=frozenset({b"gzip", b"deflate"}),  # those of actix-web, by their exact names
 )
+
+
+@cache
+def _pinecone() -> Parts:
+    from .pinecone import calls, deletions
+    from .pinecone.grpc import UNARY, PineconeGrpc
+    from .pinecone.grpc_write import PineconeGrpcWrites
+    from .pinecone.rest import PineconeRest
+    from .pinecone.rest_write import PineconeRestWrites
+
+    return Parts(
+        rest=Transport(
+            adapter=PineconeRest,
+            dialect=calls.PineconeDialect,
+            collection_of=calls.index_named,
+            reshaped=calls.reshaped,
+            writes=PineconeRestWrites,
+            deletes=Deletes(deletions.over_rest, deletions.of_body),
+        ),
+        grpc=Transport(
+            adapter=PineconeGrpc,
+            dialect=GrpcDialect,
+            collection_of=calls.index_named,
+            reshaped=calls.reshaped_over_grpc,
+            unary=UNARY,
+            writes=PineconeGrpcWrites,
+            deletes=Deletes(deletions.over_grpc, deletions.of_message),
+        ),
+        indexes=calls.RULES,
+    )
+
+
 _PINECONE = Backend(
-    name=pinecone.BACKEND,
-    rest=Transport(
-        adapter=PineconeRest,
-        dialect=PineconeDialect,
-        collection_of=pinecone.index_named,
-        reshaped=pinecone.reshaped,
-        writes=PineconeRestWrites,
-        deletes=Deletes(pinecone_deletions.over_rest, pinecone_deletions.of_body),
-    ),
-    grpc=Transport(
-        adapter=PineconeGrpc,
-        dialect=GrpcDialect,
-        collection_of=pinecone.index_named,
-        reshaped=pinecone.reshaped_over_grpc,
-        unary=PINECONE_UNARY,
-        writes=PineconeGrpcWrites,
-        deletes=Deletes(pinecone_deletions.over_grpc, pinecone_deletions.of_message),
-    ),
-    operations=(pinecone.QUERY, pinecone.RECORDS_SEARCH, pinecone.DOCUMENTS_SEARCH),
-    indexes=PINECONE_INDEXES,
+    name="pinecone",
+    parts=_pinecone,
+    operations=("query", "records_search", "documents_search"),
     version_field="X-Pinecone-Api-Version",  # it documents no content coding of a request's body
 )
-_CHROMA = Backend(
-    name=chroma.BACKEND,
-    rest=Transport(
-        adapter=ChromaRest,
-        dialect=ChromaDialect,
-        reshaped=chroma.reshaped,
-        writes=ChromaWrites,
-        deletes=Deletes(chroma_deletions.over_rest, chroma_deletions.of_body),
-    ),
-    operations=(chroma.QUERY,),
-    naming=chroma.ChromaNames,
-)
+
+
+@cache
+def _chroma() -> Parts:
+    from .chroma import deletions, request
+    from .chroma.rest import ChromaDialect, ChromaRest
+    from .chroma.write import ChromaWrites
+
+    return Parts(
+        rest=Transport(
+            adapter=ChromaRest,
+            dialect=ChromaDialect,
+            reshaped=request.reshaped,
+            writes=ChromaWrites,
+            deletes=Deletes(deletions.over_rest, deletions.of_body),
+        ),
+        naming=request.ChromaNames,
+    )
+
+
+_CHROMA = Backend(name="chroma", parts=_chroma, operations=("query",))
+
+
+@cache
+def _milvus() -> Parts:
+    from .milvus import calls, deletions
+    from .milvus.grpc import MilvusGrpc
+    from .milvus.grpc_write import MilvusGrpcWrites
+    from .milvus.rest import MilvusRest
+    from .milvus.rest_write import MilvusRestWrites
+
+    return Parts(
+        rest=Transport(
+            adapter=MilvusRest,
+            dialect=calls.MilvusDialect,
+            reshaped=calls.reshaped,
+            writes=MilvusRestWrites,
+            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
+        ),
+        grpc=Transport(
+            adapter=MilvusGrpc,
+            dialect=calls.MilvusGrpcDialect,
+            reshaped=calls.reshaped_over_grpc,
+            unary=calls.UNARY,
+            writes=MilvusGrpcWrites,
+            deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
+        ),
+    )
+
+
 _MILVUS = Backend(
-    name=milvus.BACKEND,
-    rest=Transport(
-        adapter=MilvusRest,
-        dialect=MilvusDialect,
-        reshaped=milvus.reshaped,
-        writes=MilvusRestWrites,
-        deletes=Deletes(milvus_deletions.over_rest, milvus_deletions.of_body, is_described=True),
-    ),
-    grpc=Transport(
-        adapter=MilvusGrpc,
-        dialect=MilvusGrpcDialect,
-        reshaped=milvus.reshaped_over_grpc,
-        unary=milvus.UNARY,
-        writes=MilvusGrpcWrites,
-        deletes=Deletes(milvus_deletions.over_grpc, milvus_deletions.of_message, is_described=True),
-    ),
-    operations=(milvus.SEARCH, milvus.HYBRID_SEARCH),
+    name="milvus",
+    parts=_milvus,
+    operations=("search", "hybrid_search"),
     database_key="dbname",
     refuses_in_success=True,
 )
-_WEAVIATE = Backend(
-    name=weaviate.BACKEND,
-    rest=Transport(
-        adapter=WeaviateRest,
-        dialect=WeaviateDialect,
-        reshaped=weaviate.reshaped,
-        writes=WeaviateRestWrites,
-        deletes=Deletes(weaviate_deletions.over_rest, weaviate_deletions.of_body, is_described=True),
-    ),
-    grpc=Transport(
-        adapter=WeaviateGrpc,
-        dialect=WeaviateGrpcDialect,
-        reshaped=weaviate.reshaped_over_grpc,
-        unary=weaviate.UNARY,
-        writes=WeaviateGrpcWrites,
-        deletes=Deletes(weaviate_deletions.over_grpc, weaviate_deletions.of_message, is_described=True),
-        asks_over_rest=True,
-    ),
-    operations=(weaviate.SEARCH,),
-)
+
+
+@cache
+def _weaviate() -> Parts:
+    from .weaviate import calls, deletions
+    from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
+    from .weaviate.grpc_write import WeaviateGrpcWrites
+    from .weaviate.rest_write import WeaviateRestWrites
+
+    return Parts(
+        rest=Transport(
+            adapter=calls.WeaviateRest,
+            dialect=calls.WeaviateDialect,
+            reshaped=calls.reshaped,
+            writes=WeaviateRestWrites,
+            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
+        ),
+        grpc=Transport(
+            adapter=WeaviateGrpc,
+            dialect=WeaviateGrpcDialect,
+            reshaped=calls.reshaped_over_grpc,
+            unary=calls.UNARY,
+            writes=WeaviateGrpcWrites,
+            deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
+            asks_over_rest=True,
+        ),
+    )
+
+
+_WEAVIATE = Backend(name="weaviate", parts=_weaviate, operations=("search",))
 
 BACKENDS: Mapping[str, Backend] = {row.name: row for row in (_QDRANT, _PINECONE, _CHROMA, _MILVUS, _WEAVIATE)}

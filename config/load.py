@@ -22,7 +22,6 @@ from .policy import PolicySettings, even
 from .presets import composed, merged, own_members
 from .problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
 from .schema import Settings
-from .yaml_core import NotYamlError, read
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
@@ -229,6 +228,8 @@ class _Written:
 
 def _read(file: File) -> _Written:
     """Raises SettingsError for a file without a mapping."""
+    from .yaml_core import NotYamlError, read  # loads PyYAML, which nobody needs without a file
+
     try:
         document = read(_text(file))
     except NotYamlError as error:

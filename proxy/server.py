@@ -26,7 +26,6 @@ from .admin.inspector import TOKEN_FILE, InForce, Inspector
 from .admin.knowledge import Knowledge, asking, egress_of, open_to_admin, texts_of
 from .admin.server import AdminServer, Pages
 from .admin.status import Facts, read_status, settings_hash, state_of, upstream_address, worker_statuses
-from .api.events import SECRET_FILE
 from .http.tls import context_of
 from .process import descriptors, talk
 from .process.assembly import Process
@@ -47,6 +46,7 @@ from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry,
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
+from .writes.events import SECRET_FILE
 from .writes.lock import held_alone
 
 LOGGER = logging.getLogger("vecsieve.instance")

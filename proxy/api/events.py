@@ -34,7 +34,7 @@ from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
 from ..telemetry.labels import Delivery, EventSink
 from ..telemetry.log import FIELDS
 from ..telemetry.metrics import Metrics
-from ..writes.events import MOST_READERS, Feed, Told, batch, key_of, signed
+from ..writes.events import MOST_READERS, SECRET_FILE, Feed, Told, batch, key_of, signed
 from .problems import Kind, ProblemError, invalid
 
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
@@ -185,7 +185,6 @@ class EventStream:
 
 
 LOGGER = logging.getLogger("vecsieve.webhook")
-SECRET_FILE = "webhook.secret_file"  # noqa: S105 - the name of a setting
 BATCH_BYTES = 256 * 1024
 ANSWER_BYTES = 64 * 1024  # the connection of a longer reply is closed
 WAITS = (0.0, 1.0, 5.0)  # seconds before each attempt

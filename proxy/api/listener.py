@@ -26,7 +26,7 @@ from ..http.answers import LocalAnswers, RawResponse
 from ..http.body import RequestBody
 from ..http.connections import Unobserved
 from ..http.listener import DataServer, Listener, listen
-from ..runtime.addresses import DataPort
+from ..runtime.addresses import API_CONNECTIONS, DataPort
 from ..runtime.loop import LongWork
 from ..runtime.memory import MemoryGuard, Pressure
 from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
@@ -43,8 +43,6 @@ LOGGER = logging.getLogger("vecsieve.api")
 TOKEN_FILE = "api.token_file"  # noqa: S105 - the name of a setting
 KEEP_ALIVE_SECONDS = 75.0  # the default of nginx; an idle client can reconnect
 NO_STORE = ("Cache-Control", "no-store")
-
-API_CONNECTIONS = 64  # a client pools a few; separate from the limit of the data ports
 
 
 class Api:

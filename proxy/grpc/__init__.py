@@ -6,7 +6,8 @@ exchange     a call of one message each way: widened messages, questions, answer
 relay        one call to the database and back, of any shape or of one message each way
 upstream     channels to the database
 status       which keys of metadata are forwarded; how a call ended: codes, failures, counts
-listener     a gRPC server on a socket of our own; connections of shared ports
+listener     a gRPC server on a socket of our own
+connections  of shared ports, and the socket through which they reach that server; nothing from here on loads grpc
 shared_port  a port that speaks HTTP/1 and gRPC, plain or over TLS
 splice       two connections joined into one
 frames       HTTP/2 frames, an allowance for empty ones, waiting calls

@@ -10,9 +10,6 @@ messages are compressed as each hop negotiates.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import struct
-import termios
 from dataclasses import dataclass
 
 import grpc
@@ -46,12 +43,6 @@ async def hold_end() -> None:
     await asyncio.sleep(HELD_SECONDS)
     for _ in range(HELD_TURNS):
         await asyncio.sleep(0)
-
-
-def unacknowledged_bytes(descriptor: int) -> int:
-    """Bytes of a TCP connection in the kernel that the peer has not acknowledged."""
-    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
-    return int(count)
 
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -18,7 +18,7 @@ from typing import cast
 
 from ..http.protocol import ConnectionRules
 from ..search.errors import Trouble
-from .listener import InnerSocket, SharedConnections
+from .connections import InnerSocket, SharedConnections
 from .splice import CLOSING_SECONDS, Splice
 
 LOGGER = logging.getLogger("vecsieve.tls")

@@ -18,9 +18,10 @@ from ..search.limits import BINARY_NUMBER_BYTES
 from ..search.service import ProcessServices, SearchService
 from ..writes.gate import WriteGate
 from ..writes.pipeline import Pipeline
+from .connections import InnerSocket
 from .exchange import AskOverRest, GrpcServices
 from .frames import GOAWAY_SECONDS, Calls
-from .listener import GrpcListener, InnerSocket, listen
+from .listener import GrpcListener, listen
 from .messages import Inflated, Unfinished
 from .plane import Plane
 from .upstream import UNLIMITED, Channels

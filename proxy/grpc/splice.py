@@ -20,6 +20,7 @@ import struct
 import time
 from typing import cast
 
+from .connections import InnerSocket, SharedConnections, unacknowledged_bytes
 from .frames import (
     GOAWAY,
     GOAWAY_SECONDS,
@@ -30,9 +31,7 @@ from .frames import (
     inserted,
     reset_stream,
 )
-from .listener import InnerSocket, SharedConnections
 from .messages import Buffer
-from .relay import unacknowledged_bytes
 
 # gRPC always reads its sockets, and slows its peer down by HTTP/2's own windows: a peer that reads nothing for this long is gone or
 # malicious, and the other side's end would never be noticed, because it is not read. As limits.stream_idle_timeout_seconds.

@@ -105,19 +105,19 @@ class Heads:
     The key is method, path, content type and version. Targets with a query string, which may hold a key, are not cached.
     """
 
-    __slots__ = ("_adapter", "_backend", "_held", "_routes", "_writes")
+    __slots__ = ("_adapter", "_held", "_rest", "_routes", "_version_field", "_writes")
 
     def __init__(self, routes: Routes, adapter: Adapter, backend: Backend) -> None:
         self._routes = routes
         self._adapter = adapter
-        self._backend = backend
-        self._writes = None if backend.rest.writes is None else backend.rest.writes()
+        self._version_field = backend.version_field
+        self._rest = rest = backend.rest
+        self._writes = None if rest.writes is None else rest.writes()
         self._held: dict[tuple[str, str, str, str], Classified] = {}
 
     def read(self, method: str, raw_target: str, headers: Mapping[str, str], index: Origin | None) -> Classified:
         """``index``: of the port that was used."""
-        version_field = self._backend.version_field
-        version = "" if version_field is None else headers.get(version_field, "")
+        version = "" if self._version_field is None else headers.get(self._version_field, "")
         said = (method, raw_target, headers.get("Content-Type", ""), version)
         known = self._held.get(said)
         if known is not None:
@@ -140,10 +140,10 @@ class Heads:
             return Classified(passed, RequestHead(method=method, path=raw_target), is_routed=False, trouble=trouble)
         host = "" if route.origin is None else route.origin.authority + route.prefix
         head = RequestHead(method=method, path=path, content_type=content_type, host=host, version=version)
-        search, rest = nameable(self._adapter.classify(head)), self._backend.rest
+        search, deletes = nameable(self._adapter.classify(head)), self._rest.deletes
         write = None if search is not None or self._writes is None else nameable(self._writes.classify(head))
-        deletion = None if search is not None or rest.deletes is None else nameable(rest.deletes.classify(head))
-        return Classified(self._routes.beside(route), head, search, rest.collection_of(head), write, deletion)
+        deletion = None if search is not None or deletes is None else nameable(deletes.classify(head))
+        return Classified(self._routes.beside(route), head, search, self._rest.collection_of(head), write, deletion)
 
 
 NAMED = "_i"

@@ -17,10 +17,6 @@ from vecsieve.config.schema import LimitSettings, Settings
 
 from ..admin.pools import Pools
 from ..admin.recent import Observed, Recent, kept_by
-from ..api.events import Webhook
-from ..api.listener import Api
-from ..api.points import ASKED_BACKENDS, Points, Statistics
-from ..api.routes import routes_of
 from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers
 from ..http.connections import CountedEvents
@@ -63,6 +59,8 @@ from .descriptors import Budget
 from .levels import Levels
 
 if TYPE_CHECKING:
+    from ..api.events import Webhook
+    from ..api.listener import Api
     from ..grpc.side import GrpcSide
 
 
@@ -233,6 +231,11 @@ class Process:
         settings, rest = self._settings, self._backend.rest
         if settings.api.listen is None:
             return None
+        # An eighth of our modules, and off by default.
+        from ..api.listener import Api
+        from ..api.points import ASKED_BACKENDS, Points, Statistics
+        from ..api.routes import routes_of
+
         gate = None
         if settings.backend in ASKED_BACKENDS:
             gate = self._write_gate(rest, rest.dialect())
@@ -378,6 +381,8 @@ def _webhook(settings: Settings, feed: Feed, metrics: Metrics) -> Webhook | None
     own = settings.webhook
     if own.url is None:
         return None
+    from ..api.events import Webhook  # of the API, which is not loaded without a need
+
     return Webhook(own, own.url, settings.upstream, feed, metrics=metrics, now=time.time)
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from vecsieve.config.schema import Settings
 
 from ..admin.server import CONNECTIONS as ADMIN_CONNECTIONS
-from ..api.listener import API_CONNECTIONS
 from ..http.listener import arriving_at_most
-from ..runtime.addresses import DataPort, data_ports_of
+from ..runtime.addresses import API_CONNECTIONS, DataPort, data_ports_of
 from ..telemetry.log import FIELDS
 
 LOGGER = logging.getLogger("vecsieve.descriptors")

@@ -38,6 +38,10 @@ class Origin:
         return URL.build(scheme=self.scheme, authority=self.authority, path=raw_target, encoded=True)
 
 
+# On the API's port: a client pools a few; separate from the limit of the data ports.
+API_CONNECTIONS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class DataPort:
     """One data port: host and port to bind (0: any free port), or ``shared``, a socket that is already bound.

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import StreamReader
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vecsieve.config.problems import Problem, SettingsError, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console  # 1.5 MB: `serve` reads this module for the words of errors alone
 
 UNFINISHED = ".unfinished"  # a temporary file's ending: readers of *.json do not load one that was left behind
 PLAIN_WIDTH = 120  # columns of an output that is not a terminal
@@ -22,6 +24,8 @@ PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 def output_console(plain_width: int = PLAIN_WIDTH) -> Console:
     """A console on stdout. ``plain_width``: columns if it is no terminal. Characters that the terminal cannot encode are replaced."""
+    from rich.console import Console
+
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     return Console(width=None if sys.stdout.isatty() else plain_width, highlight=False)
@@ -104,6 +108,9 @@ def progress_bar(title: str, total: int | None, *, console: Console | None = Non
 
     The bar is on stderr, separate from a job's output, and only on a terminal. It is removed when the block ends.
     """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     shown = Console(stderr=True) if console is None else console
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:

@@ -25,6 +25,7 @@ from ..telemetry.labels import EventSink, WriteTier
 
 MOST_READERS = 16
 READER_BYTES = 1024 * 1024  # of events that wait for a reader: about 10,000 points
+SECRET_FILE = "webhook.secret_file"  # noqa: S105 - the name of a setting
 PREFIX = b"whsec_"  # before a secret in base64, as Standard Webhooks writes it
 
 

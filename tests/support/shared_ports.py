@@ -14,8 +14,8 @@ from aiohttp import web
 from support.relay_server import Invalidation, PlainDialect
 from support.streams import listening
 from vecsieve.config.schema import LimitSettings
+from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.shared_port import SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer

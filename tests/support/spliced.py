@@ -18,8 +18,8 @@ from support.http2_frames import frame
 from support.loops import LoopFactory, run
 from support.relay_server import Invalidation
 from support.streams import listening, serving_at
+from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import FRAMES, Calls
-from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections

@@ -10,12 +10,12 @@ import pytest
 
 from support.faultup import FaultyUpstream, Talk, reply
 from support.toy_backend import OPERATION, ToyAdapter, ToyDialect, ranking
-from vecsieve.adapters.backends import BACKENDS, Backend, Transport
+from vecsieve.adapters.backends import BACKENDS, Backend, Parts, Transport
 from vecsieve.config.backends import TRAITS, Traits
 
 ROW = Backend(
     name=OPERATION.backend,
-    rest=Transport(adapter=ToyAdapter, dialect=ToyDialect),
+    parts=lambda: Parts(rest=Transport(adapter=ToyAdapter, dialect=ToyDialect)),
     operations=(OPERATION.name,),
 )
 OWN_TRAITS = Traits(name=OPERATION.backend, has_grpc=False)

@@ -15,8 +15,8 @@ from servers.pinecone.grpc_messages import as_bytes, as_json
 from servers.pinecone.rest import DATA, Edge, find_route
 from servers.pinecone.store import Index
 
+from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from support.relay_server import Invalidation
 from support.streams import listening, serving_at
+from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
-from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections

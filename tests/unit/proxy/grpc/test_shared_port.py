@@ -6,8 +6,8 @@ import ssl
 import pytest
 
 from support.relay_server import Invalidation, PlainDialect
+from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.shared_port import Detecting, Handshake, SharedPort
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from support.relay_server import Invalidation, PlainDialect
 from support.streams import serving_at
+from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.shared_port import PREFACE, Detecting
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections

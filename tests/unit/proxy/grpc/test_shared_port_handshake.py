@@ -13,7 +13,7 @@ from support.certificates import Certificates, make_certificates
 from support.loops import LoopFactory, both_loops, run
 from support.relay_server import Invalidation, PlainDialect
 from support.streams import listening
-from vecsieve.proxy.grpc.listener import SharedConnections
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.shared_port import Handshake
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.connections import Connections

@@ -11,8 +11,8 @@ import pytest
 
 from support.grpc_asking import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
+from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket
 from vecsieve.proxy.grpc.plane import Plane
 from vecsieve.proxy.grpc.side import GrpcSide
 from vecsieve.proxy.grpc.upstream import Channels

@@ -32,8 +32,8 @@ from support.spliced import (
 from support.streams import listening
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc import splice as grpc_splice
+from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import InnerSocket
 
 
 @both_loops

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.admin.server import CONNECTIONS as ADMIN
-from vecsieve.proxy.api.listener import API_CONNECTIONS
 from vecsieve.proxy.http.listener import arriving_at_most
 from vecsieve.proxy.process.descriptors import Budget, budget, claim, needed, say
-from vecsieve.proxy.runtime.addresses import data_ports_of
+from vecsieve.proxy.runtime.addresses import API_CONNECTIONS, data_ports_of
 
 GRPC = Settings.model_validate({"grpc": {"upstream": "127.0.0.1:6334"}})
 PLAIN = Settings()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from support.relay_server import Invalidation
-from vecsieve.proxy.grpc.listener import SharedConnections
+from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.http.connections import Connections
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vecsieve.proxy.grpc.connections import LONGEST_PATH_BYTES, InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
-from vecsieve.proxy.grpc.listener import LONGEST_PATH_BYTES, InnerSocket
 
 
 @contextlib.contextmanager

@@ -1,0 +1,177 @@
+"""The Unix socket of a gRPC server for connections from shared ports, and the connections that aiohttp does not own.
+
+They are counted together with aiohttp's, so that one limit applies to all. Nothing here loads grpc: a port with TLS needs these connections
+without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import secrets
+import socket
+import struct
+import tempfile
+import termios
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Protocol
+
+from ..http.connections import Connection, Connections
+from .frames import Calls
+
+LONGEST_PATH_BYTES = 107  # sun_path has 108 bytes with its terminator, on Linux
+# Connecting to a Unix socket with a full backlog fails at once, while TCP would wait.
+FULL_BACKLOG_SECONDS = 0.005
+
+
+class InnerSocket:
+    """A Unix socket that nobody else can open. ``close`` removes its directory.
+
+    In a private directory if one can be made; otherwise, on a read-only file system, a Linux abstract name. Such a name has no permissions:
+    it cannot be guessed, but a process in the same network namespace can read it in /proc. ``grpc``: its name for ``add_insecure_port``;
+    ``path``: for ``socket.connect``. ``calls``: counts incoming calls.
+    """
+
+    __slots__ = ("_directory", "calls", "grpc", "path")
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self._directory = _private_directory()
+        if self._directory is None:
+            name = f"vecsieve-{secrets.token_hex(16)}"
+            self.path, self.grpc = f"\0{name}", f"unix-abstract:{name}"
+        else:
+            self.path = str(Path(self._directory.name) / "grpc")
+            self.grpc = f"unix:{self.path}"
+
+    def close(self) -> None:
+        """Remove the directory. Stop the server first."""
+        if self._directory is not None:
+            self._directory.cleanup()
+
+    async def connect(self) -> socket.socket:
+        """A connected socket. Raises OSError; waits while the backlog is full, so the caller sets a deadline."""
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            while not self._is_let_in(connected):  # noqa: ASYNC110 - the kernel has no event for it
+                await asyncio.sleep(FULL_BACKLOG_SECONDS)
+        except (OSError, asyncio.CancelledError):
+            connected.close()
+            raise
+        return connected
+
+    def _is_let_in(self, connecting: socket.socket) -> bool:
+        try:
+            connecting.connect(self.path)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _private_directory() -> tempfile.TemporaryDirectory[str] | None:
+    try:
+        made = tempfile.TemporaryDirectory(prefix="vecsieve-")
+    except OSError:
+        return None
+    if len(str(Path(made.name) / "grpc").encode()) > LONGEST_PATH_BYTES:
+        made.cleanup()
+        return None
+    return made
+
+
+# A cut connection is gone after one turn of the loop; this bound only prevents a bug of ours from delaying the exit.
+CUT_SECONDS = 1.0
+
+
+class SharedConnection(Connection, Protocol):
+    @property
+    def may_finish(self) -> bool:
+        """Whether closing waits for its end."""
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether an answer may not have reached the client yet."""
+
+    def send_goaway(self) -> None:
+        """Ask the client to send nothing new, if the protocol allows it. Called once."""
+
+    def cut(self) -> None:
+        """End now, with everything in progress."""
+
+
+class SharedConnections:
+    """Registers connections, owns their tasks, and ends them. One for all ports of a listener."""
+
+    def __init__(self, ledger: Connections) -> None:
+        self.ledger = ledger
+        self._open: dict[SharedConnection, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_empty = asyncio.Event()
+        self._is_leaving = False
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def unsent(self) -> int:
+        """The number of clients that have not received all of their answers."""
+        return sum(each.is_unsent for each in self._open)
+
+    def enter(self, connection: SharedConnection) -> bool:
+        """Register a connection; False when it must be closed at once."""
+        if self._is_closed or not self.ledger.admit(connection):
+            return False
+        self._open[connection] = None
+        self._is_empty.clear()
+        if self._is_leaving:
+            connection.send_goaway()
+        return True
+
+    def send_goaway(self) -> None:
+        """Ask all clients to send nothing new, including later ones."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            for each in self._open:
+                each.send_goaway()
+
+    def leave(self, connection: SharedConnection) -> None:
+        """Remove a connection; one that is not registered is ignored."""
+        self.ledger.forget(connection)
+        self._open.pop(connection, None)
+        if not self._open:
+            self._is_empty.set()
+
+    def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
+        """Run a task for a connection."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self, *, grace_seconds: float) -> None:
+        """Cut connections with unknown protocol, wait for the others, then cut these too. Afterwards none is registered."""
+        self._is_closed = True
+        self._cut([each for each in self._open if not each.may_finish])
+        await self._emptied(grace_seconds)
+        self._cut(list(self._open))
+        await self._emptied(CUT_SECONDS)
+        for task in (left := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _cut(self, connections: list[SharedConnection]) -> None:
+        for each in connections:
+            each.cut()
+
+    async def _emptied(self, seconds: float) -> None:
+        if self._open:
+            await asyncio.wait({waiting := asyncio.ensure_future(self._is_empty.wait())}, timeout=seconds)
+            waiting.cancel()
+
+
+def unacknowledged_bytes(descriptor: int) -> int:
+    """Bytes of a TCP connection in the kernel that the peer has not acknowledged."""
+    (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+    return int(count)
