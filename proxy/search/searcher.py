@@ -433,8 +433,16 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
         return True
     columns = [[row[place] for pool in pools for row in pool.fields] for place in places]
     if len(columns) == 1:
-        return None in columns[0] or b"null" in columns[0]
-    return not all(any(value is not None and value != b"null" for value in row) for row in zip(*columns, strict=True))
+        return not _are_texts(columns[0])
+    return not all(any(_are_texts([raw]) for raw in row) for row in zip(*columns, strict=True))
+
+
+_TEXT_STARTS = frozenset({b'"', b"{"})
+
+
+def _are_texts(column: Sequence[bytes | None]) -> bool:
+    """Whether each value is a string, or may have one inside."""
+    return None not in column and b'""' not in column and {raw[:1] for raw in column if raw} <= _TEXT_STARTS
 
 
 def _is_blind(attempt: Attempt) -> bool:
