@@ -437,11 +437,15 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
             return True
         for row in pool.fields:
             for place in places:
-                if row[place] is not None and row[place] != b"null":
+                # A string, or what may have one inside.
+                if (raw := row[place]) is not None and raw[:1] in _TEXT_STARTS and raw != b'""':
                     break
             else:
                 return True
     return False
+
+
+_TEXT_STARTS = frozenset({b'"', b"{"})
 
 
 def _is_blind(attempt: Attempt) -> bool:

@@ -108,11 +108,12 @@ async def test_the_first_pools_show_where_the_texts_are_and_have_vectors(name: s
 
 
 @every_database
-async def test_a_result_without_a_text_brings_vectors_once_more_and_then_at_once(name: str) -> None:
+@pytest.mark.parametrize("text", [None, ""], ids=["no text", "an empty text"])
+async def test_a_result_without_a_text_brings_vectors_once_more_and_then_at_once(name: str, text: str | None) -> None:
     """Only vectors say that a result without a text is a copy: here of the one before it."""
     talk = talks(name)
     await talk.learn()
-    mixed = [replace(each, text=None) if each.rank == 3 else each for each in PAIRS]
+    mixed = [replace(each, text=text) if each.rank == 3 else each for each in PAIRS]
     assert await talk.answer(mixed) == talk.direct(PAGE)
     assert [talk.has_vectors(body) for body in talk.sent] == [False, True]
     apart = [replace(each, direction=99) if each.rank == 3 else each for each in mixed]

@@ -1,4 +1,5 @@
-"""Pages by what their results say. Where texts decide, a page depends on the texts and tenants of its candidates and on the policy, so none can be stale.
+"""Pages by what their results say. Where texts decide, a page depends on the values of its candidates, on the policy, and on which of these values the
+policy takes for texts and tenants; so none can be stale.
 
 A page is kept when it is made for the second time: of questions most are never repeated, and those that are come often.
 """
@@ -12,20 +13,23 @@ from ...selection.reading.memo import Memo
 from ...selection.values import Selection
 from ..collections.learned import Lru
 from ..fetch import Attempt
+from ..policy import Fields
 
 # Some six hundred pages, at sixteen candidates of a kilobyte.
 PAGES_BYTES = 12 << 20
 # Pages that were made once. A wrong entry keeps a page too early.
 MADE_ONCE = 1 << 14
 
-PageKey = tuple[int, Policy, tuple[tuple[bytes | None, ...], ...], tuple[int, ...]]
+Values = tuple[tuple[bytes | None, ...], ...]
+PageKey = tuple[int, Policy, Fields, tuple[str, ...], Values, tuple[int, ...]]
 
 
 def page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
     """On what a page depends that texts decide; None for one that depends on more. Searches of a batch share a budget of texts."""
     if search.pages or len(attempt.plan) > 1 or not attempt.policy.is_by_rank:
         return None
-    return search.top_k, attempt.policy.selection, pool.fields, pool.alone
+    policy = attempt.policy
+    return search.top_k, policy.selection, policy.fields, policy.tenant_keys, pool.fields, pool.alone
 
 
 class Pages:
@@ -52,4 +56,4 @@ class Pages:
 
 def _size(key: PageKey, _: Selection) -> int:
     """The values of the key, and some 200 bytes a candidate for the objects around them."""
-    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[2]])
+    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[4]])

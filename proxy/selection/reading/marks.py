@@ -69,7 +69,7 @@ _LINK = re.compile('!?\\[([^\\[\\]\\n]{0,500})\\]\\(([^()\\s]{1,2000})(?:\\s+"[^
 _ABSOLUTE = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*:")
 _EMPHASIS = re.compile("(?<![\\w*\\\\])(\\*{1,3})(?=[^\\s*])([^*\\n]{1,500}?)(?<=[^\\s*])\\1(?![\\w*])")
 _UNDERSCORED = re.compile("(?<![\\w\\\\])(_{1,2})(?=[^\\s_])([^_\\n]{1,500}?)(?<=[^\\s_])\\1(?!\\w)")
-_BOX = re.compile("^(\\s*(?:[-*+]\\s+)?)\\[([ xX])\\](?=\\s)", re.MULTILINE)
+_BOX = re.compile("^([^\\S\\n]*+(?:[-*+][^\\S\\n]++)?)\\[([ xX])\\](?=\\s)", re.MULTILINE)
 _BREAK = re.compile("(?<=[^\\W\\d_])-[^\\S\\n]*+\\n[^\\S\\n]*+(?=[^\\W\\d_A-Z])")
 
 # The brackets of an interval say whether its ends belong to it. They become marks that are no formatting.

@@ -55,12 +55,14 @@ def _marks_of_letters() -> str:
 
 
 _LETTER = f"[\\w{_marks_of_letters()}]"
+# Further parts of a number. No date, version or address has more, and a list of numbers before a letter would be read from each of its numbers on.
+_MOST_PARTS = 15
 # In the order of trial: a link or address; a number with its sign; a flag; a word or identifier whose parts are joined by one mark, perhaps with
 # a sign behind it (C++, A-, F#); a struck word; any other mark.
 _TOKEN = re.compile(
     f"""
     (?P<link>(?:[a-zA-Z][a-zA-Z0-9+.-]{{1,15}}://|www\\.)[^\\s<>"]+|{_LETTER}[\\w.+-]{{0,63}}@{_LETTER}[\\w.-]+)
-  | (?P<number>(?:(?<![\\w)\\]])[-+])?\\d+(?:[.,:/'’–-]\\d+)*+(?!{_LETTER}))
+  | (?P<number>(?:(?<![\\w)\\]])[-+])?\\d+(?:[.,:/'’–-]\\d+){{0,{_MOST_PARTS}}}+(?!{_LETTER}))
   | (?P<flag>(?<![\\w)\\]-])--?(?=[^\\W\\d]){_LETTER}+(?:[-.=:/]{_LETTER}+)*+)
   | (?P<word>(?:(?<![\\w)\\].])[./])?{_LETTER}+(?:(?:[.\\-_/@:\\\\'+·]|://){_LETTER}+)*+(?:\\+\\+|[+#](?!\\w)|-(?![\\w>-]))?)
   | (?P<mark>\\S)
