@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,11 @@ from support.accepted import watch_accepted
 # As `vecsieve serve` does, and before anything loads numpy: on a busy machine OpenBLAS's threads wait for each other by
 # spinning, and small products take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Without files of bytecode each worker would rewrite the assertions of 800 files anew, half of the collection's time, and each process that
+# the tests start would compile what it loads.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell that starts the tests in the background lets them ignore SIGINT, and so would every process that they start and end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -28,7 +28,7 @@ pytestmark = [
 SETS = ("docs_versions", "dirty", "xquad_multi", "perspectrum")
 POOL = 40
 TOP_K = 8
-EVERY = 5
+EVERY = 10
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def collection(theirs: Any, name: str) -> Any:
 
 
 def answers(name: str, contender: Contender) -> tuple[SetSummary, list[list[int]], list[list[int]]]:
-    """Our figures of every fifth query, and the lists that they are of: the policy's and the plain ones."""
+    """Our figures of every tenth query, and the lists that they are of: the policy's and the plain ones."""
     assert DATA is not None
     run: list[list[int]] = []
     original = Judge.judged

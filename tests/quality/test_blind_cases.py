@@ -6,6 +6,7 @@ Each file was run once before anything was mended (docs/policies.md has those fi
 from __future__ import annotations
 
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ FILES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))
 MOST_STAYING = 0.5
 
 
+@cache
 def outcomes(file: Path, policy: str) -> tuple[CaseOutcome, ...]:
     (contender,) = contenders(given=(policy,))
     return judged(read_cases(file), contender, clock=time.perf_counter, advance=lambda _: None)

@@ -18,6 +18,8 @@ def be_patient() -> None:
     """For the rest of this process."""
     setattr(server, "Process", partial(Process, hedge_times=UNHURRIED))  # noqa: B010 - an assignment is what mypy refuses
     os.environ.setdefault("VECSIEVE_LIMITS_ATTEMPT_TIMEOUT_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
+    # Searches pass through while a turn of the loop takes longer.
+    os.environ.setdefault("VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
 
 
 if __name__ == "__main__":
