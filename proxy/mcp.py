@@ -16,11 +16,12 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from io import TextIOWrapper
+from threading import Thread
 from typing import Annotated, Any
 
 import aiohttp
@@ -32,7 +33,7 @@ from msgspec import Meta, Struct
 
 from vecsieve.config.addresses import Address, parse_address
 from vecsieve.config.backends import DEFAULT_BACKEND
-from vecsieve.config.problems import Problem, SettingsError
+from vecsieve.config.problems import Problem, SettingsError, masked
 from vecsieve.config.schema import Settings
 
 from .admin.access import is_held, token_in
@@ -50,6 +51,11 @@ from .runtime.files import bounded
 from .search.context.tokens import tokenizer
 
 ADMIN_SECONDS = 5.0
+# Of a whole call: official clients repeat a late request for minutes, and clients of the protocol usually wait for one minute.
+SEARCH_SECONDS = 50.0
+# The largest analysis, 100,000 points of Pinecone at 20 requests a second, takes 92 minutes.
+ANALYZE_SECONDS = 7200.0
+MOST_CALLS = 16  # calls to the database at once
 LARGEST_BYTES = 16 * 1024 * 1024
 MOST_RESULTS = 100
 
@@ -118,9 +124,55 @@ class Tool:
     call: Callable[[bytes], Awaitable[bytes]]
 
 
+class DatabaseCalls:
+    """Runs the calls to the database, with one deadline each.
+
+    Official clients block, and cannot be interrupted: a late call is answered, and its thread is left behind until the client gives up. The
+    threads are daemons, so that they do not delay the end of the process.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._room = asyncio.Semaphore(MOST_CALLS)
+
+    async def run(self, work: Callable[[Places, bytes], bytes], body: bytes, *, seconds: float) -> bytes:
+        """Raises ToolError, ProblemError."""
+        awaited = f"one of {MOST_CALLS} earlier calls to it to end"
+        try:
+            async with asyncio.timeout(seconds):
+                await self._room.acquire()
+                awaited = "its reply"
+                reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+                Thread(target=self._run, args=(partial(work, self._places, body), reply), daemon=True).start()
+                return await reply
+        except TimeoutError:
+            url = masked(self._places.url)
+            raise ToolError(f"{url}: waited {seconds:g} seconds for {awaited}; is the database overloaded?") from None
+
+    def _run(self, work: Callable[[], bytes], reply: asyncio.Future[bytes]) -> None:
+        result: bytes | ToolError | ProblemError = ToolError("the call failed; standard error shows where")
+        try:
+            result = work()
+        except (ToolError, ProblemError) as error:
+            result = error
+        finally:
+            with suppress(RuntimeError):  # the loop is closed
+                reply.get_loop().call_soon_threadsafe(self._ended, reply, result)
+
+    def _ended(self, reply: asyncio.Future[bytes], result: bytes | ToolError | ProblemError) -> None:
+        self._room.release()
+        if reply.done():
+            return  # too late, or the client cancelled the call
+        if isinstance(result, bytes):
+            reply.set_result(result)
+        else:
+            reply.set_exception(result)
+
+
 def tools_of(places: Places) -> tuple[Tool, ...]:
     """Raises SettingsError if the tokenizer is not available."""
     optimize = optimizing(tokenizer(places.tokenizer, setting="--tokenizer"))
+    database = DatabaseCalls(places)
     return (
         Tool(
             name="optimize",
@@ -132,13 +184,13 @@ def tools_of(places: Places) -> tuple[Tool, ...]:
             name="search",
             description="Search a collection by a vector. Through VecSieve no result repeats another.",
             takes=SearchArguments,
-            call=lambda body: asyncio.to_thread(_search, places, body),
+            call=lambda body: database.run(_search, body, seconds=SEARCH_SECONDS),
         ),
         Tool(
             name="analyze",
             description="Report the repeats in a collection: how many points say nothing that another does not, families, sources. Read-only.",
             takes=AnalyzeArguments,
-            call=lambda body: asyncio.to_thread(_analyze, places, body),
+            call=lambda body: database.run(_analyze, body, seconds=ANALYZE_SECONDS),
         ),
         Tool(
             name="explain",

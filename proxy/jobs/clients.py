@@ -6,14 +6,15 @@ import logging
 import re
 from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 import orjson
+from grpc import Call, RpcError
 
 from vecsieve.adapters.chroma.write import FORM as CHROMA_FORM
 from vecsieve.adapters.milvus.calls import DEFAULT_DATABASE
@@ -25,6 +26,8 @@ from vecsieve.config.problems import masked
 
 from .points import RestorablePoints
 from .source import Access, ListedSource, Point, PointId, Shape, SourceError, Vectors, Whole
+
+T = TypeVar("T")
 
 _CHROMA_DISTANCES = {"l2": "Euclid", "cosine": "Cosine", "ip": "Dot"}
 _IDS = 5000  # ids per page, which are small
@@ -43,7 +46,6 @@ class ChromaSource(ListedSource, RestorablePoints):
     form: Form = CHROMA_FORM
 
     def __init__(self, access: Access, _fields: tuple[str, ...] | None = None) -> None:
-        import chromadb
         from chromadb.config import Settings
         from chromadb.errors import ChromaError
         from httpx import HTTPError
@@ -57,14 +59,17 @@ class ChromaSource(ListedSource, RestorablePoints):
         headers = {} if access.api_key is None else {"x-chroma-token": access.api_key}
         is_tls = parts.scheme == "https"
         port = parts.port or (443 if is_tls else 8000)
-        quiet = Settings(anonymized_telemetry=False)
+        settings = Settings(
+            anonymized_telemetry=False,
+            chroma_api_impl="chromadb.api.fastapi.FastAPI",
+            chroma_server_host=parts.hostname,
+            chroma_server_http_port=port,
+            chroma_server_ssl_enabled=is_tls,
+            chroma_server_headers=headers,
+        )
         written = _WRITTEN_DOWN.fullmatch(access.collection)
         where = {"tenant": written[1], "database": written[2]} if written is not None and written[1] else {}
-        self._client: Any = self.ask(
-            lambda: chromadb.HttpClient(
-                host=parts.hostname or "", port=port, ssl=is_tls, headers=headers, settings=quiet, **where
-            )
-        )
+        self._client: Any = self.ask(lambda: _bounded_client(access.timeout_seconds)(settings=settings, **where))
         name = access.collection if written is None else self._name_of(written[3])
         self._collection: Any = self.ask(lambda: self._client.get_collection(name))
 
@@ -159,6 +164,19 @@ class ChromaSource(ListedSource, RestorablePoints):
             yield Point(id=each, vector=self.vector_of(vector), payload=payload)
 
 
+def _bounded_client(seconds: int) -> type[Any]:
+    """Chroma's client over HTTP, whose requests have no timeout, with one for each request. The first request names the user."""
+    from chromadb.api.client import Client
+
+    class Bounded(Client):
+        def get_user_identity(self) -> Any:
+            server: Any = self._server
+            server._session.timeout = seconds  # noqa: SLF001 - the client has no option for it
+            return super().get_user_identity()
+
+    return Bounded
+
+
 def _record(body: bytes) -> dict[str, Any]:
     """The members of a record in the client's form."""
     members = {name: value for name, value in orjson.loads(body).items() if value is not None}
@@ -185,7 +203,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         database, _, collection = access.collection.rpartition("/")  # the write gate's journal uses both names
         access = replace(access, collection=collection)
         super().__init__(access)
-        self.errors = (MilvusException,)
+        self.errors = (MilvusException, RpcError)
         self._dense, self._number = DataType.FLOAT_VECTOR, DataType.INT64
         self._small, self._sparse = DataType.INT8_VECTOR, DataType.SPARSE_FLOAT_VECTOR
         kinds = ("BINARY_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR", "INT8_VECTOR", "SPARSE_FLOAT_VECTOR")
@@ -200,7 +218,7 @@ class MilvusSource(ListedSource, RestorablePoints):
             )
         except MilvusException as error:
             raise self.explained(error) from None
-        self._described: Mapping[str, Any] = self.ask(lambda: self._client.describe_collection(access.collection))
+        self._described: Mapping[str, Any] = self._call(self._client.describe_collection, access.collection)
         self._key = next(str(field["name"]) for field in self._described["fields"] if field.get("is_primary"))
         self._vectors = [str(field["name"]) for field in self._described["fields"] if "dim" in field.get("params", {})]
         self.form = Row(
@@ -216,10 +234,10 @@ class MilvusSource(ListedSource, RestorablePoints):
         if wanted not in dense:
             there = ", ".join(sorted(dense)) or "none"
             raise SourceError(f"collection {collection!r}: say with --vector which vector field; it has: {there}")
-        indexes = self.ask(lambda: self._client.list_indexes(collection, field_name=wanted))
-        metric = self.ask(lambda: self._client.describe_index(collection, indexes[0])) if indexes else {}
+        indexes = self._call(self._client.list_indexes, collection, field_name=wanted)
+        metric = self._call(self._client.describe_index, collection, indexes[0]) if indexes else {}
         return Shape(
-            points=int(self.ask(lambda: self._client.get_collection_stats(collection))["row_count"]),
+            points=int(self._call(self._client.get_collection_stats, collection)["row_count"]),
             dimension=int(dense[wanted]["params"]["dim"]),
             distance=_MILVUS_DISTANCES.get(str(metric.get("metric_type")), "Cosine"),
             vector_name=str(wanted),
@@ -227,24 +245,23 @@ class MilvusSource(ListedSource, RestorablePoints):
 
     def listed(self) -> Iterator[list[PointId]]:
         collection = self.access.collection
-        pages = self.ask(lambda: self._client.query_iterator(collection, batch_size=_IDS, output_fields=[self._key]))
+        pages = self._call(self._client.query_iterator, collection, batch_size=_IDS, output_fields=[self._key])
         while page := self.ask(pages.next):
             yield [self._id(row[self._key]) for row in page]
         pages.close()
 
     def fetched(self, ids: Sequence[PointId]) -> Iterable[Point]:
-        rows = self.ask(lambda: self._client.get(self.access.collection, list(ids), output_fields=["*"]))
+        rows = self._call(self._client.get, self.access.collection, list(ids), output_fields=["*"])
         return [self._point(row) for row in rows]
 
     def found(self, vector: Vectors, count: int) -> list[Point]:
-        (hits,) = self.ask(
-            lambda: self._client.search(
-                self.access.collection,
-                data=[vector.tolist()],
-                anns_field=self.shape().vector_name,
-                limit=count,
-                output_fields=["*"],
-            )
+        (hits,) = self._call(
+            self._client.search,
+            self.access.collection,
+            data=[vector.tolist()],
+            anns_field=self.shape().vector_name,
+            limit=count,
+            output_fields=["*"],
         )
         return [self._point({self._key: hit[self._key], **hit["entity"]}) for hit in hits]
 
@@ -253,7 +270,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         return [self.complete(self._point(row), row) for row in self._rows(ids, "*")]
 
     def delete(self, points: Sequence[Whole]) -> None:
-        self.ask(lambda: self._client.delete(self.access.collection, ids=[point.id for point in points]))
+        self._call(self._client.delete, self.access.collection, ids=[point.id for point in points])
 
     def present(self, _partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
         rows = self._rows([orjson.loads(key) for key in keys], self._key)
@@ -263,7 +280,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         rows = [self._accepted(orjson.loads(body)) for body in bodies]
         named = orjson.loads(partition) if partition else None
         store = self._client.insert if self._described.get("auto_id") else self._client.upsert
-        self.ask(lambda: store(self.access.collection, rows, partition_name=named))
+        self._call(store, self.access.collection, rows, partition_name=named)
 
     def _accepted(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row in the client's form, from what was sent over REST, or over gRPC with bytes in Base64."""
@@ -292,12 +309,17 @@ class MilvusSource(ListedSource, RestorablePoints):
 
     def _rows(self, ids: Sequence[PointId], fields: str) -> list[dict[str, Any]]:
         """Includes rows that have just been written."""
-        found = self.ask(
-            lambda: self._client.get(
-                self.access.collection, list(ids), output_fields=[fields], consistency_level="Strong"
-            )
-        )
-        return list(map(dict, found))
+        strong = {"output_fields": [fields], "consistency_level": "Strong"}
+        return list(map(dict, self._call(self._client.get, self.access.collection, list(ids), **strong)))
+
+    def _call(self, method: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """The client's own timeout is the connection's alone: a request without one waits for ever."""
+        return self.ask(partial(method, *arguments, timeout=self.access.timeout_seconds, **options))
+
+    def explained(self, error: Exception) -> SourceError:
+        """The client passes on those errors of gRPC that it does not retry, such as that of a late answer."""
+        shown = f"{error.code().name}: {error.details()}" if isinstance(error, Call) else error
+        return super().explained(Exception(shown))
 
     def _refuse_what_cannot_be_restored(self) -> None:
         """Called before anything is deleted. Raises SourceError."""
@@ -311,7 +333,7 @@ class MilvusSource(ListedSource, RestorablePoints):
         odd = sorted(str(each["name"]) for each in fields if each["type"] in self._bytes)
         if odd:
             raise SourceError(f"--apply: only float vectors can be journalled; this collection has {', '.join(odd)}")
-        partitions = self.ask(lambda: self._client.list_partitions(self.access.collection))
+        partitions = self._call(self._client.list_partitions, self.access.collection)
         if len(partitions) > 1 and not any(each.get("is_partition_key") for each in fields):
             raise SourceError("--apply: the collection has partitions, and Milvus does not say which one holds a point")
         self._is_restorable = True

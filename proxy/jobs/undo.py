@@ -178,13 +178,15 @@ def _apply(
 
 def _stored(points: Points, rows: Sequence[Row], refused: list[str]) -> list[Row]:
     """Store those of one partition that the database accepts: a point that it refuses does not stop others. Raises SourceError if many are
-    refused.
+    refused, or the database does not answer at all: smaller batches would each wait as long.
     """
     if not rows:
         return []
     try:
         points.put(rows[0].partition, [row.point for row in rows])
     except SourceError as error:
+        if ids := [row.id for row in rows if row.id != NO_ID]:
+            points.present(rows[0].partition, ids[:1])
         if len(rows) > 1:
             half = len(rows) // 2
             return [*_stored(points, rows[:half], refused), *_stored(points, rows[half:], refused)]

@@ -256,8 +256,11 @@ class Settling:
             victims = {each: point for each, point in victims.items() if each in ids}
             if not victims:
                 return
+            until = self._services.clock() + seconds  # the client waits, for all of them together
             for question in verbs.ask_removed(exchange.operation, removal.points, victims):
-                verbs.removed(await exchange.ask(question, seconds=seconds))
+                if (left := until - self._services.clock()) <= 0.0:
+                    raise TimeoutError
+                verbs.removed(await exchange.ask(question, seconds=left))
             await journal.removed([row for row in going if row.id in ids])
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
             self._services.metrics.write_points_removed_total.inc(len(gone))

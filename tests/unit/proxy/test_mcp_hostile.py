@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,8 +58,8 @@ HOSTILE = (
 
 
 @contextmanager
-def serving() -> Iterator[subprocess.Popen[bytes]]:
-    program = [sys.executable, "-m", "vecsieve.proxy", "mcp", "--url", NOWHERE]
+def serving(url: str = NOWHERE) -> Iterator[subprocess.Popen[bytes]]:
+    program = [sys.executable, "-m", "vecsieve.proxy", "mcp", "--url", url]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         try:
             yield running
@@ -108,3 +109,18 @@ async def test_whatever_a_model_asks_of_an_unusable_database_is_an_error_for_the
     for tool, arguments in (("search", {"vector": [1.0]}), ("analyze", {})):
         with pytest.raises(ToolError):
             await called(known, tool, {"collection": collection, **arguments})
+
+
+def test_a_call_that_waits_for_the_database_does_not_delay_the_end() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        serving(f"http://127.0.0.1:{listening.getsockname()[1]}") as running,
+    ):
+        assert running.stdin is not None
+        running.stdin.write(SAID_BEFORE + call(b'{"collection":"c","vector":[1.0]}', b'"search"') + b"\n")
+        running.stdin.flush()
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.recv(1), "the call waits for this connection's answer"
+            running.stdin.close()
+            assert running.wait(15.0) == 0  # half of the time that its client waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import jsonschema
@@ -13,6 +13,7 @@ import mcp
 import pytest
 
 from support.streams import serving
+from vecsieve.proxy import mcp as tools
 from vecsieve.proxy.mcp import Places, server_of, tools_of
 
 NOWHERE = "http://127.0.0.1:1"
@@ -110,6 +111,44 @@ async def test_a_database_that_does_not_answer_is_an_error_for_the_model(tool: s
         result = await model.call_tool(tool, arguments)
         assert result.is_error
         assert NOWHERE in said(result)
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[str]:
+    """The URL of a database that takes connections and never answers."""
+
+    async def handle(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with serving(handle) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+SEARCH: dict[str, Any] = {"collection": "docs", "vector": [1.0]}
+
+
+@pytest.mark.parametrize("tool", ["search", "analyze"])
+async def test_a_call_to_a_silent_database_has_one_deadline(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, f"{tool.upper()}_SECONDS", 0.2)
+    async with silent() as url, client(url=url) as model:
+        result = await model.call_tool(tool, SEARCH if tool == "search" else {"collection": "docs"})
+        assert result.is_error
+        assert f"{url}: waited 0.2 seconds for its reply" in said(result)
+
+
+async def test_late_calls_leave_a_bounded_number_of_threads_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "MOST_CALLS", 1)
+    async with AsyncExitStack() as stack:
+        server = AsyncExitStack()
+        await stack.enter_async_context(server)
+        url = await server.enter_async_context(silent())
+        model = await stack.enter_async_context(client(url=url))
+        monkeypatch.setattr(tools, "SEARCH_SECONDS", 0.2)
+        assert "for its reply" in said(await model.call_tool("search", SEARCH))
+        assert "for one of 1 earlier calls" in said(await model.call_tool("search", SEARCH))
+        monkeypatch.setattr(tools, "SEARCH_SECONDS", tools.ANALYZE_SECONDS)
+        await server.aclose()  # the late call ends
+        assert "Cannot reach" in said(await model.call_tool("search", SEARCH))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.points import RestorablePoints
-from vecsieve.proxy.jobs.source import Whole
+from vecsieve.proxy.jobs.source import SourceError, Whole
 from vecsieve.proxy.writes.book import ANY, UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.rows import Kind, LeftOut, State
 
@@ -96,3 +96,28 @@ def test_a_point_that_was_changed_and_then_removed_gets_its_own_content_in_one_r
         book.enter([replace(POINT, kind=Kind.CHANGED, became=UNITED)], State.DONE, at=1.0)
         book.enter([replace(POINT, kind=Kind.REMOVED, point=UNITED)], State.DONE, at=2.0)
     assert undone() == {b"1": OWN}
+
+
+@pytest.mark.parametrize(("reads", "puts"), [(True, 9), (False, 1)])
+def test_only_a_database_that_answers_is_asked_for_smaller_batches(path: Path, reads: bool, puts: int) -> None:
+    """It refuses each write; with ``reads`` it answers all the same."""
+    sizes: list[int] = []
+
+    class Refusing(Stored):
+        def present(self, partition: bytes, keys: Sequence[bytes]) -> frozenset[bytes]:
+            if sizes and not reads:
+                raise SourceError("no answer in time")
+            return super().present(partition, keys)
+
+        def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
+            sizes.append(len(bodies))
+            raise SourceError("refused")
+
+    class Arguments(undo.Arguments):
+        def points(self, _collection: str) -> RestorablePoints:
+            return Refusing()
+
+    with closing(Book(path)) as book:
+        book.enter([replace(POINT, id=b"%d" % each, point=b"%d" % each) for each in range(5)], State.DONE, at=1.0)
+    assert undo.run(Arguments(journal=path, url="http://x", apply=True), steady=lambda: NOW) == 1
+    assert len(sizes) == puts

@@ -1,0 +1,83 @@
+"""The removal of replaced points, which the client waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from support.clocks import ManualClock
+from support.toy_exchange import toys
+from support.written import samples
+from vecsieve.adapters.contract import Question
+from vecsieve.adapters.writes import MergesPoints, WriteNeeds
+from vecsieve.proxy.writes.rows import Kind, LeftOut
+from vecsieve.proxy.writes.settling import Removal, Settling
+
+SAMPLE = next(each for each in samples() if each.name == "weaviate REST")
+SECONDS = 2.0
+VICTIMS = {b'"%d"' % number: b"{}" for number in range(5)}
+ROWS = [
+    LeftOut(
+        collection="Docs", partition=b"", id=each, survivor=b'"s"', tier="exact", similarity=1.0, point=b"{}", kind=Kind.REMOVED
+    )
+    for each in VICTIMS
+]  # fmt: skip
+
+
+@dataclass
+class Exchange:
+    """A database that takes the same time for each deletion, and a client that gives up in time. ``sent``: the seconds that each may take."""
+
+    clock: ManualClock
+    takes: float
+    operation: Any = SAMPLE.write
+    sent: list[float] = field(default_factory=list)
+
+    async def ask(self, _: Question, *, seconds: float) -> bytes:
+        self.sent.append(seconds)
+        self.clock.advance(min(self.takes, seconds))
+        if self.takes > seconds:
+            raise TimeoutError
+        return b""
+
+
+class Rows:
+    """A journal that lets everything be removed."""
+
+    async def reading(self, _: Sequence[LeftOut]) -> None: ...
+
+    async def unseen(self, *_: object) -> frozenset[bytes]:
+        return frozenset()
+
+    async def removing(self, rows: Sequence[LeftOut]) -> frozenset[bytes]:
+        return frozenset(each.id for each in rows)
+
+    async def removed(self, _: Sequence[LeftOut]) -> None: ...
+
+
+@pytest.mark.parametrize(("takes", "sent"), [(0.1, 5), (0.8, 3), (9.0, 1)])
+async def test_all_deletions_of_a_write_have_one_deadline(
+    takes: float, sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unchanged(_: Settling, removal: Removal, *__: object) -> Mapping[bytes, bytes]:
+        return removal.victims
+
+    monkeypatch.setattr(Settling, "_unchanged", unchanged)
+    clock, late, verbs = ManualClock(), list[Exception](), SAMPLE.adapter
+    assert isinstance(verbs, MergesPoints)
+    points = verbs.parse(SAMPLE.write, SAMPLE.body, WriteNeeds(vector_name=None, keys=(), most=9, known=SAMPLE.known))
+    journal: Any = Rows()
+    feed: Any = SimpleNamespace(is_heard=False)
+    reads: Any = None
+    services = toys(clock=clock).services
+    settling = Settling(verbs, services, journal=journal, reads=reads, feed=feed, fell=late.append)
+    exchange: Any = Exchange(clock, takes)
+    policy: Any = SimpleNamespace(write=SimpleNamespace(deadline_seconds=SECONDS))
+    await settling._removed(Removal(verbs, points, VICTIMS), ROWS, exchange, policy)
+    assert len(exchange.sent) == sent
+    assert clock.now <= SECONDS
+    assert [type(each) for each in late] == ([] if sent == len(VICTIMS) else [TimeoutError])
