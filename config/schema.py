@@ -279,7 +279,7 @@ class LimitSettings(Model):
 
 class MemorySettings(Model):
     """The feature memory of one process. It keeps vectors and payload values from replies, so that later searches need not fetch them
-    again. docs/memory.md.
+    again. docs/architecture.md explains it.
     """
 
     bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(
