@@ -63,9 +63,15 @@ def test_every_link_to_a_section_leads_to_one(page: Path) -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
-    pages = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"}
-    assert set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == pages
+    index = README.partition("\n## Documentation\n")[2]
+    pages = {path.relative_to(ROOT).as_posix() for path in PAGES} - {"README.md"}
+    assert set(re.findall(r"\]\(([\w/-]+\.md)\)", index)) == pages
+
+
+def test_the_documents_stay_short() -> None:
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in ROOT.glob("docs/*.md")}
+    assert len(words) <= 17
+    assert sum(words.values()) <= 45_000
 
 
 def test_every_backend_is_shown_with_a_command_that_its_settings_accept() -> None:
