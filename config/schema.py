@@ -92,7 +92,7 @@ class TlsSettings(Model):
 
 
 class TracingSettings(Model):
-    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs `pip install 'vecsieve[otel]'`. Spans hold no data of requests.
+    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs the extra `otel`. Spans hold no data of requests.
     Credentials are not settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
     """
 
