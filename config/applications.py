@@ -39,7 +39,7 @@ class ApiSettings(Model):
 
 
 class WebhookSettings(Model):
-    """Sends the write gate's events to your receiver as signed JSON (Standard Webhooks). docs/writes.md."""
+    """Sends the write gate's events to your receiver as signed JSON (Standard Webhooks). docs/api.md."""
 
     url: OrNone[HookUrl] = setting(
         None,

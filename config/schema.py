@@ -92,7 +92,7 @@ class TlsSettings(Model):
 
 
 class TracingSettings(Model):
-    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs `pip install 'vecsieve[otel]'`. Spans hold no data of requests.
+    """Spans to an OpenTelemetry collector, as OTLP over HTTP; needs the extra `otel`. Spans hold no data of requests.
     Credentials are not settings: they are in `headers_file`, or in the variable OTEL_EXPORTER_OTLP_HEADERS.
     """
 
@@ -279,7 +279,7 @@ class LimitSettings(Model):
 
 class MemorySettings(Model):
     """The feature memory of one process. It keeps vectors and payload values from replies, so that later searches need not fetch them
-    again. docs/memory.md.
+    again. docs/architecture.md explains it.
     """
 
     bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(

@@ -61,6 +61,7 @@ from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+REPORT = ROOT / "build" / "proof.md"  # generated, so not committed: docs/reliability.md has the figures that matter
 Prove = Callable[[Scale], Awaitable[list[Finding]]]
 # The first line of a function's module is its section's title.
 SECTIONS: dict[str, Prove] = {
@@ -178,11 +179,11 @@ def commit() -> str:
 
 
 def main() -> int:
-    """The command line. Returns 1 when a criterion is unmet. Only a run of all sections replaces the page in docs."""
+    """The command line. Returns 1 when a criterion is unmet. Only a run of all sections writes the report to REPORT."""
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
     parser.add_argument("section", nargs="*", help=f"which to run, by their names' beginnings: {', '.join(SECTIONS)}")
     parser.add_argument("--quick", action="store_true", help="at most five minutes instead of thirty")
-    parser.add_argument("--out", type=Path, help="where the report goes; the whole's goes to docs/proof.md")
+    parser.add_argument("--out", type=Path, help="where the report goes; that of all sections goes to build/proof.md")
     asked = parser.parse_args()
     try:
         sections = chosen(asked.section)
@@ -192,8 +193,9 @@ def main() -> int:
     found = asyncio.run(proved(QUICK if asked.quick else WHOLE, sections))
     command = shlex.join(["python", "-m", "tests.prove", *(["--quick"] if asked.quick else []), *asked.section])
     page = report(found, command=command, commit=commit(), machine=shape, seconds=time.monotonic() - begun)
-    out = asked.out or (None if asked.section else ROOT / "docs" / "proof.md")
+    out = asked.out or (None if asked.section else REPORT)
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page, encoding="utf-8")
     print(page)
     return int(any(finding.met is False for section in found for finding in section.findings))

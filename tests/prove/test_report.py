@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from prove import run
 from prove.finding import QUICK, WHOLE, Finding, Scale, Section
 from prove.report import report
-from prove.run import BESIDE, SECTIONS, UNTIMED, chosen, commit, proved
+from prove.run import BESIDE, REPORT, ROOT, SECTIONS, UNTIMED, chosen, commit, proved
 
 MACHINE: dict[str, object] = dict.fromkeys(("date", "cores", "processor", "system", "python"), "x")
 
@@ -33,6 +36,25 @@ def test_the_head_tells_how_long_on_which_commit_and_what_repeats_it() -> None:
     assert "`python -m tests.prove L`, 7 s on x, commit abc." in told
     assert "## W: writes\n\n4 s, load average 2.50 at its start." in told
     assert "## Unmet" not in told
+
+
+def test_the_report_of_all_sections_is_an_artefact_that_git_ignores() -> None:
+    folder = REPORT.relative_to(ROOT).parts[0]
+    assert f"/{folder}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(("arguments", "is_written"), [([], True), (["L"], False)])
+def test_a_run_of_all_sections_writes_the_report(
+    arguments: list[str], is_written: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def nothing(*_: object) -> list[Section]:
+        return []
+
+    monkeypatch.setattr(run, "proved", nothing)
+    monkeypatch.setattr(run, "REPORT", tmp_path / "absent" / "proof.md")
+    monkeypatch.setattr(sys, "argv", ["prove", *arguments])
+    assert run.main() == 0
+    assert (tmp_path / "absent" / "proof.md").exists() == is_written
 
 
 def test_a_cell_cannot_break_its_table() -> None:

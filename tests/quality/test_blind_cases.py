@@ -1,6 +1,6 @@
 """Cases that were written without a look at the judge's code: no result that must stay is lost, and few copies stay.
 
-Each file was run once before anything was mended (docs/policies.md has those figures); since then it is a test like others.
+Each file was run once before anything was mended; since then it is a test like others.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from support.sources import ROOT, SOURCES, functions
 
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md", "README.md", "docs/policies.md")
 PATH = re.compile(r"`((?:adapters|config|deploy|docs|proxy|tests)/[\w./-]+)`")
-STEP = re.compile(r"^ *((?:search|selection|http|grpc|telemetry)/\w+(?:/\w+)?)(?:\.(\w+))?", re.MULTILINE)
+STEP = re.compile(r"^ *((?:search|selection|http|grpc|telemetry|writes)/\w+(?:/\w+)?)(?:\.(\w+))?", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES)

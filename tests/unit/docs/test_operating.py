@@ -39,6 +39,13 @@ def test_every_metric_it_names_exists() -> None:
     assert {name for name in named - whole if spec_of(name) is None and not OF_LIBRARIES.match(name)} == set()
 
 
+def test_every_metric_is_documented() -> None:
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    named = set(re.findall(r"\bvecsieve_[a-z_]+\b", pages))
+    names = {PREFIX + spec.name for spec in Metrics.declared()}
+    assert {name for name in names - named if not OF_LIBRARIES.match(name)} == set()
+
+
 def test_every_reason_is_explained_once() -> None:
     tables = section("Reasons").split("**Bypassed**")
     assert first_column(tables[0]) == [reason.value for reason in FailOpen]

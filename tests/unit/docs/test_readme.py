@@ -48,10 +48,30 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in named if not (page.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them from headings, and those that are written out."""
+    text = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#{1,4} (.+)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return made | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_to_a_section_leads_to_one(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
+
+
 def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
-    pages = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"}
-    assert set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == pages
+    index = README.partition("\n## Documentation\n")[2]
+    pages = {path.relative_to(ROOT).as_posix() for path in PAGES} - {"README.md"}
+    assert set(re.findall(r"\]\(([\w/-]+\.md)\)", index)) == pages
+
+
+def test_the_documents_stay_short() -> None:
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in ROOT.glob("docs/*.md")}
+    assert len(words) <= 17
+    assert sum(words.values()) <= 45_000
 
 
 def test_every_backend_is_shown_with_a_command_that_its_settings_accept() -> None:
