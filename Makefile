@@ -31,7 +31,7 @@ check: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m tests.bench
 
-# Faults, kills, restarts, overload and a soak, at most 30 minutes; writes build/proof.md. QUICK=--quick: five minutes.
+# Faults, kills, restarts, overload and a soak, more than an hour; writes build/proof.md. QUICK=--quick: shorter.
 prove: .venv/.installed
 	$(BIN)/python -m tests.prove $(QUICK)
 

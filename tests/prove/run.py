@@ -182,7 +182,7 @@ def main() -> int:
     """The command line. Returns 1 when a criterion is unmet. Only a run of all sections writes the report to REPORT."""
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
     parser.add_argument("section", nargs="*", help=f"which to run, by their names' beginnings: {', '.join(SECTIONS)}")
-    parser.add_argument("--quick", action="store_true", help="at most five minutes instead of thirty")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds")
     parser.add_argument("--out", type=Path, help="where the report goes; that of all sections goes to build/proof.md")
     asked = parser.parse_args()
     try:
