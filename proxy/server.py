@@ -16,6 +16,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load
 from vecsieve.config.problems import SettingsError
@@ -341,6 +342,7 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     def administrate(worker: Worker) -> int:
         return run_loop(_administrate(worker, source, settings, admin))
 
+    BACKENDS[settings.backend].parts()  # loads its package before the fork, so that the workers share its memory
     limits = settings.limits
     try:
         return run_workers(

@@ -24,6 +24,9 @@ from support.sources import (
     parsed,
     text_of,
 )
+from vecsieve.adapters.backends import BACKENDS
+from vecsieve.config.load import load
+from vecsieve.proxy.runtime.addresses import data_ports_of
 
 NUMERIC = {"numpy"}
 # An optional library that is pure itself (numpy and nothing else): the kernels may call it, inside functions.
@@ -168,12 +171,34 @@ NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy
 OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
 
 
-def test_serving_imports_neither_the_demo_nor_the_jobs_nor_the_tests_nor_an_optional_library() -> None:
-    program = "import sys, vecsieve.proxy.cli, vecsieve.proxy.server; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert "vecsieve.proxy.server" in loaded
-    assert [name for name in loaded if fits(name, NOT_FOR_SERVING | OPTIONAL)] == []
+# Loaded by what the settings switch on: the API, gRPC, a settings file, the bars of jobs.
+SWITCHED_ON = {"vecsieve.proxy.api", "grpc", "yaml", "rich"}
+# A process that serves, up to where it would wait for requests.
+SERVING = """
+import sys
+from vecsieve.proxy import cli, server
+
+async def loaded(self):
+    print(*sys.modules, file=sys.stderr)
+
+server.Instance.serve = loaded
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_serving_imports_nothing_of_other_commands_or_backends_and_nothing_that_is_switched_off(backend: str) -> None:
+    settings = load(file=None, environment={}, flags={"backend": backend})
+    ports = ["--listen", "--admin", *(["--grpc-listen"] if settings.grpc.listen else [])]
+    options = ["--backend", backend, *(word for option in ports for word in (option, "127.0.0.1:0"))]
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING, "serve", *options], capture_output=True, text=True, check=True
+    )
+    loaded = done.stderr.split()
+    assert f"vecsieve.adapters.{backend}" in loaded
+    others = {f"vecsieve.adapters.{name}" for name in BACKENDS.keys() - {backend}}
+    used = {"grpc"} if any(port.grpc is not None for port in data_ports_of(settings)) else set()
+    assert [name for name in loaded if fits(name, NOT_FOR_SERVING | OPTIONAL | others | (SWITCHED_ON - used))] == []
 
 
 BARE = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(PACKAGES)})(?:[.,\s]|$)", re.MULTILINE)

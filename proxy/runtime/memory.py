@@ -52,9 +52,10 @@ Mallopt = Callable[[int, int], int]
 
 
 def collect_seldom() -> None:
-    """Run full collections rarely from now on, and exempt all present objects. Called once, after the start."""
+    """Run collections from now on, full ones rarely, and exempt all present objects. Called once, after the start."""
     gc.collect()
     gc.freeze()  # before a fork this also avoids copying their pages
+    gc.enable()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, YOUNG_BEFORE_ALL)
 

@@ -6,15 +6,18 @@ import atexit
 import gc
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from pathlib import Path
 from unittest import mock
 
 import pytest
 import yaml
 
+from support.certificates import make_certificates
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.cli import COMMANDS, main
 
@@ -84,6 +87,24 @@ def test_a_port_of_an_index_that_is_none_is_told_as_a_setting(refused: Refused) 
     code, _out, err = refused("serve", "--backend", "pinecone", "--index-port", "80000=docs.example.com")
     assert code == 2
     assert err.startswith("pinecone.index_ports.80000: wanted a mapping from ports, 1 to 65535")
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_aiohttp_is_loaded_without_authorities_and_everything_later_has_them(is_given: bool, tmp_path: Path) -> None:
+    program = """
+import os, ssl
+from vecsieve.proxy.cli import _load_aiohttp
+_load_aiohttp()
+from aiohttp import connector
+print(os.environ.get("SSL_CERT_FILE"), len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), len(ssl.create_default_context().get_ca_certs()))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
+    if is_given:
+        environment["SSL_CERT_FILE"] = str(make_certificates(tmp_path).authority)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    named, of_client, later = done.stdout.split()
+    assert (named, of_client) == (environment.get("SSL_CERT_FILE", "None"), "0")
+    assert int(later) == (1 if is_given else len(ssl.create_default_context().get_ca_certs()))
 
 
 def test_help_names_every_command(refused: Refused) -> None:
