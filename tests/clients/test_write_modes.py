@@ -341,7 +341,7 @@ def test_of_two_writers_of_one_text_at_once_one_point_stays_or_both(
     engine: Engine, tmp_path: Path, transport: str, mode: str
 ) -> None:
     """Never neither: who is not stored is in the journal, and the other is stored."""
-    journal, name, rounds = tmp_path / "j.db", f"at_once_{mode}_{transport}", 40
+    journal, name, rounds = tmp_path / "j.db", f"at_once_{mode}_{transport}", 20
     made(engine, name)
     draw = random.Random(mode)
     vectors = [[draw.gauss(0.0, 1.0) for _ in range(SIZE)] for _ in range(rounds)]

@@ -70,7 +70,7 @@ def plain_pages(metric: Metric, mean: float, dimensions: int, cloud: str, *, kno
 def test_points_without_copies_are_never_merged(metric: Metric, mean: float, known: bool) -> None:
     for dimensions in DIMENSIONS:
         # Of many dimensions, which cost the most to draw, fewer pages: chance merges none there.
-        pages, excused = (20, 1) if dimensions < 100 else (5, 0)
+        pages, excused = (20, 1) if dimensions < 100 else (5, 0) if dimensions < 1000 else (1, 0)
         assert plain_pages(metric, mean, dimensions, "normal", known=known, pages=pages) >= pages - excused
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from support import stack
+from support.commands import forked_command
 
 COMMAND = (sys.executable, "-m", "vecsieve.proxy", "demo")
 
@@ -30,7 +31,7 @@ class Done:
 def run(*arguments: str) -> Done:
     """Run the demo to its end."""
     started = time.monotonic()
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=100)
+    done = forked_command("demo", *arguments)
     return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - started)
 
 

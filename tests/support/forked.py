@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -38,12 +39,13 @@ OWN_VARIABLES = ("VECSIEVE_", "PYTEST_", "PINECONE_API_KEY", "WEAVIATE_API_KEY")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the origin is asked for. ``program``: a key of `PROGRAMS`."""
+    """What the origin is asked for. ``program``: a key of `PROGRAMS`. ``descriptors``: soft and hard RLIMIT_NOFILE."""
 
     program: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     folder: str
+    descriptors: tuple[int, int] | None = None
 
 
 class Forked:
@@ -244,6 +246,8 @@ def _become(start: Start, descriptors: Sequence[int]) -> None:
         os.dup2(each, number)
         os.close(each)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if start.descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, start.descriptors)
     os.chdir(start.folder)
     os.environ.clear()
     os.environ.update(start.environment)

@@ -81,9 +81,11 @@ class Command:
         module: str | None,
         descriptors: tuple[int, int] | None,
     ) -> subprocess.Popen[bytes] | Forked:
-        if module is None and descriptors is None and origin().forks(variables):
+        if module is None and origin().forks(variables):
             printed = self._file.fileno()
-            return origin().start(Start("vecsieve", arguments, variables, str(Path.cwd())), printed, printed)
+            return origin().start(
+                Start("vecsieve", arguments, variables, str(Path.cwd()), descriptors), printed, printed
+            )
         if module is None:
             module = "support.unhurried" if arguments[0] == "serve" else "vecsieve.proxy"
             variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), variables.get("PYTHONPATH"))))
