@@ -37,7 +37,7 @@ from .collections.texts import NO_TEXT_NEEDS, TextNeeds
 from .errors import RejectedReplyError
 from .limits import Hold
 from .memory.fetches import VectorFetches
-from .memory.shelves import Asked, Decided, Remembered, Repeat
+from .memory.points import Repeat, Rows
 from .policy import ResolvedPolicy
 
 # Ten per decade, powers of two where they fit. 24 and 50 are the sizes used in the measurements.
@@ -92,15 +92,6 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     (search,) = searches
     size = room // BLOCK * BLOCK if search.pages else room
     return (size,) if size > search.offset + search.top_k else None
-
-
-def enough_of(repeat: Repeat | None, call: SearchCall, planned: Plan, policy: ResolvedPolicy) -> int | None:
-    """How many candidates to fetch instead of the plan, because the last answer to the same request depended on no more; None for the plan."""
-    enough = None if repeat is None else repeat.enough
-    if enough is None or enough.policy is not policy.selection or policy.tells_collapsed is not CollapsedIn.OFF:
-        return None  # the answer also reports the copies behind
-    (search,), (size,) = call.searches, planned
-    return enough.candidates if size is not None and search.offset + search.top_k <= enough.candidates < size else None
 
 
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
@@ -180,13 +171,11 @@ class Attempt:
     """The state of one call's widened searches. Mutable, because fallbacks answer from what was fetched.
 
     ``collection``: the name by which its texts are learned; "" for none.
-    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, what memory has of
-    its points, None if the reply has it; () for none. ``asked``: the key of the pool's selection in memory; ``decided``: the selection that
-    memory has for it. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
+    ``spare``: the same call with vectors, if ``call`` requests none; else None. ``is_by_texts``: texts alone decide about its pools. ``is_look``: whether its first pools show where the collection's texts are. ``recall``: how much memory had. ``known``: per search, the
+    rows that memory has of its points, None if the reply has them; () for none. ``lookups``: fetches vectors by id, None if not needed. ``candidate_bytes``: expected size of one candidate.
     ``reply_bytes``: size of the last reply. ``first``: candidates per search that the first request asks for, where pages of the
     collection reach deeper than the plan or less deep; () for the plan.
-    ``enough``: candidates on which the last answer to the same request depended, fetched instead of the plan; None for the plan.
-    ``is_missed``: those candidates have changed. ``stock``: the last reply, and ``stocked`` its sizes. ``is_grown``: a
+    ``stock``: the last reply, and ``stocked`` its sizes. ``is_grown``: a
     larger pool was requested than at first. ``is_divided``: the replies were the lists of a fusion, so their size is not that of one search; ``lists``: these lists.
     ``renewed``: the selections with new results in front; () if that is not requested.
 
@@ -195,7 +184,7 @@ class Attempt:
     the transport calls a success. ``is_raced``: the original may be sent beside the widened request; ``is_reserved``: the budget holds a
     read for it; ``is_late``: the time for it has come; ``is_hedged``: it was sent. ``room``: for replies; None when nothing is sent.
     ``deadline``: of the last widened request and its lookups, on the process's clock; 0 before the first. ``repeat``: the request's entry
-    in memory. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it. ``held``: reads
+    in memory. ``held``: reads
     that the budget reserves for what memory may lack. ``is_noted``: the answer itself lists the copies of its results. ``given``: digests
     of results of earlier turns of the session.
     """
@@ -207,18 +196,13 @@ class Attempt:
     is_look: bool = False
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
-    known_until: float | None = None
-    known: tuple[Remembered | None, ...] = ()
-    asked: Asked | None = None
-    decided: Decided | None = None
+    known: tuple[Rows | None, ...] = ()
     lookups: VectorFetches | None = None
     policy: ResolvedPolicy
     plan: Plan
     watch: Stopwatch
     candidate_bytes: int = 0
     first: tuple[int, ...] = ()
-    enough: int | None = None
-    is_missed: bool = False
     stock: Reply | None = None
     stocked: tuple[int, ...] = ()
     is_grown: bool = False
@@ -249,8 +233,6 @@ class Attempt:
     @property
     def first_sizes(self) -> tuple[int, ...]:
         """From how many candidates each page is selected at first."""
-        if self.enough is not None:
-            return (self.enough,)
         # 0, not the page's end: a page at rank 100,000 would fetch everything before it, vectors included.
         planned = tuple([0 if size is None else size for size in self.plan])
         return tuple(map(min, planned, self.first)) if self.first else planned

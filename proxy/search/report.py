@@ -158,8 +158,6 @@ def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bo
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One row per search of an improved answer."""
-    if attempt.decided is not None:
-        return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     searches = zip(attempt.call.searches, attempt.reply.pools, attempt.selections, strict=True)
     had_vectors = attempt.call.needs.vectors

@@ -36,7 +36,7 @@ from .collections.learned import named_in
 from .context.overrides import overridden
 from .errors import LostReplyError, PassedReplyError, RefusedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, TransportAnswer
-from .fetch import Attempt, enough_of, fitted, needs_of, plan
+from .fetch import Attempt, fitted, needs_of, plan
 from .hedge import Race
 from .limits import Hold
 from .policy import ResolvedPolicy, Rules
@@ -202,7 +202,7 @@ class SearchService:
                 read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
                 whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
                 lean, repeat, held, recall = None, None, None, self._searcher.recall
-                if recall is not None and not (policy.is_surrounded or is_by_texts):
+                if recall is not None and vectors and not policy.is_surrounded:
                     settled = policy.is_settled and not is_look
                     lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
                 if lean is not None and repeat is not None:
@@ -220,7 +220,6 @@ class SearchService:
             if held is not None:
                 held.release()
             return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
-        enough = None if lean is None else enough_of(repeat, call, planned, policy)
         room = int(min(services.held.reply_bytes, services.egress.remaining_bytes)) // each
         first = partial(services.depths.first, call, planned, policy)
         return Attempt(
@@ -235,8 +234,7 @@ class SearchService:
             plan=planned,
             watch=watch,
             candidate_bytes=each,
-            first=() if enough else first(cap=cap, room=room, is_by_texts=is_by_texts and not is_look),
-            enough=enough,
+            first=first(cap=cap, room=room, is_by_texts=is_by_texts and not is_look),
         )
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
@@ -396,15 +394,12 @@ class SearchService:
             return exchange.refusal() if attempt.refusal is None else exchange.answer(attempt.refusal, report), report
         finally:
             self._services.learned.learn(exchange.operation, attempt.reply)
-            if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
+            if not (attempt.is_grown or attempt.is_divided):
                 self._services.held.learn(exchange.operation, attempt.first or attempt.plan, attempt.received_bytes)
         report = report_of(
             exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=attempt.is_hedged
         )
-        observer = self._services.observer
-        if observer.needs_features(attempt):
-            self._searcher.complete(attempt)
-        observer.answered(attempt, report)
+        self._services.observer.answered(attempt, report)
         return exchange.answer(body, report), report
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, body: bytes, *, ending: Ending = SAME) -> bytes:

@@ -31,10 +31,6 @@ from .policy import RulesInForce
 class Observer(Protocol):
     """Keeps improved answers for the admin port. The answer does not depend on it."""
 
-    def needs_features(self, attempt: Attempt) -> bool:
-        """Whether it reads the rows and payload values of this search's pool, which then may have to be looked up in memory."""
-        ...
-
     def answered(self, attempt: Attempt, report: Report) -> None:
         """An improved answer is ready. Must return at once."""
         ...

@@ -1,0 +1,78 @@
+"""Pages are kept by all that decides them, and by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vecsieve.adapters.contract import Needs, Operation, Pool, Search, SearchCall
+from vecsieve.config.schema import Settings
+from vecsieve.proxy.search.fetch import Attempt
+from vecsieve.proxy.search.memory.pages import Pages, page_key
+from vecsieve.proxy.search.memory.points import Rows
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
+from vecsieve.proxy.search.searcher import untouched
+from vecsieve.proxy.selection.values import Metric
+from vecsieve.proxy.telemetry.tracing import Stopwatch
+
+POLICY = Policies(Settings()).resolve("qdrant", "c").with_texts(("text",))
+ROWS = np.eye(3, dtype=np.float32)
+POOL = Pool(scores=np.array([0.9, 0.8, 0.7]), vectors=ROWS, fields=((b'"a"',), (b'"b"',), (b'"c"',)))
+SEARCH = Search(top_k=2, offset=0, pages=False, query=np.ones(3, np.float32))
+KNOWN = Rows(ROWS, identity=b"123", metric=Metric.COSINE, until=1.0)
+
+
+def attempt(policy: ResolvedPolicy = POLICY, *, is_by_texts: bool, searches: int = 1) -> Attempt:
+    operation = Operation(backend="qdrant", name="query", collection="c")
+    call = SearchCall(operation=operation, searches=(SEARCH,) * searches, needs=Needs(), document=None)
+    plan = (50,) * searches
+    return Attempt(call=call, policy=policy, plan=plan, watch=Stopwatch(lambda: 0.0), is_by_texts=is_by_texts)
+
+
+def test_where_vectors_decide_a_page_depends_on_all_that_they_are_compared_by() -> None:
+    made = attempt(is_by_texts=False)
+    key = page_key(made, SEARCH, POOL, KNOWN, 1.0)
+    assert key is not None
+    assert key == page_key(made, SEARCH, POOL, replace(KNOWN, until=2.0), 1.0)
+    others = [
+        page_key(made, SEARCH, POOL, replace(KNOWN, identity=b"124"), 1.0),
+        page_key(made, SEARCH, POOL, replace(KNOWN, metric=None), 1.0),
+        page_key(made, SEARCH, POOL, KNOWN, 2.0),
+        page_key(made, SEARCH, replace(POOL, scores=np.array([0.9, 0.8, 0.6])), KNOWN, 1.0),
+        page_key(made, SEARCH, replace(POOL, fields=((b'"a"',), (b'"b"',), (b'"d"',))), KNOWN, 1.0),
+        page_key(made, SEARCH, replace(POOL, alone=(1,)), KNOWN, 1.0),
+        page_key(made, replace(SEARCH, query=np.zeros(3, np.float32)), POOL, KNOWN, 1.0),
+        page_key(made, replace(SEARCH, top_k=3), POOL, KNOWN, 1.0),
+    ]
+    assert None not in others
+    assert len({key, *others}) == len(others) + 1
+
+
+@pytest.mark.parametrize("is_by_texts", [True, False])
+def test_equal_payloads_that_are_read_otherwise_are_other_pages(is_by_texts: bool) -> None:
+    """Two rules may differ in nothing but the path of the text within one payload key."""
+    other = Policies(Settings()).resolve("qdrant", "c").with_texts(("text.body",))
+    assert other.selection == POLICY.selection
+    keys = [page_key(attempt(each, is_by_texts=is_by_texts), SEARCH, POOL, KNOWN, 1.0) for each in (POLICY, other)]
+    assert keys[0] is not None
+    assert keys[0] != keys[1]
+
+
+def test_pages_of_a_ranking_of_a_batch_and_of_rows_that_memory_lacks_are_not_kept() -> None:
+    made = attempt(is_by_texts=False)
+    assert page_key(made, SEARCH, POOL, None, None) is None
+    assert page_key(made, replace(SEARCH, pages=True), POOL, KNOWN, 1.0) is None
+    assert page_key(attempt(is_by_texts=False, searches=2), SEARCH, POOL, KNOWN, 1.0) is None
+
+
+@pytest.mark.parametrize(("is_repeated", "times"), [(False, 2), (True, 1)])
+def test_a_page_is_kept_when_it_is_made_again_or_its_request_was_answered_before(is_repeated: bool, times: int) -> None:
+    pages, page = Pages(), untouched(POOL)
+    key = page_key(attempt(is_by_texts=False), SEARCH, POOL, KNOWN, 1.0)
+    assert key is not None
+    for _ in range(times):
+        assert pages.get(key) is None
+        pages.made(key, page, is_repeated=is_repeated)
+    assert pages.get(key) is page
