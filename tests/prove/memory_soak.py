@@ -45,7 +45,9 @@ SETTINGS = {
     "VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0",
     "VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS": "60",  # a busy machine is no reason for a plain answer
     "VECSIEVE_MEMORY_TTL_SECONDS": str(TTL_SECONDS),
-    "VECSIEVE_POLICY_REWORDINGS": str(REWORDINGS),  # without them texts alone decide, and nobody asks memory for vectors
+    "VECSIEVE_POLICY_REWORDINGS": str(
+        REWORDINGS
+    ),  # without them texts alone decide, and nobody asks memory for vectors
 }
 # Below this, caches are still being filled.
 LONG_SECONDS = 300.0
