@@ -278,19 +278,18 @@ class LimitSettings(Model):
 
 
 class MemorySettings(Model):
-    """The feature memory of one process. It keeps vectors and payload values from replies, so that later searches need not fetch them
-    again. docs/architecture.md explains it.
+    """The feature memory of one process. It keeps vectors from replies, so that later searches need not fetch them again. Where texts
+    decide, no vectors are fetched, and it is not used. docs/architecture.md.
     """
 
     bytes: Annotated[int, Field(ge=0, le=2**40)] = setting(
         64 * 1024 * 1024,
-        "the largest size, or an eighth of the container's memory if that is less; 0: off. A point with a text of "
-        "100 words takes 3.4 kB with 384 dimensions and 5.7 kB with 1,536. When space is short, and beyond 64 MiB, its text is packed "
-        "and it takes 2.1 or 4.4 kB. So the default holds 23,000 or 12,700 points, in a sidecar of 512 MiB",
+        "the largest size, or an eighth of the container's memory if that is less; 0: off. A point takes 1.0 kB "
+        "with 384 dimensions and 3.3 kB with 1,536. So the default holds 68,000 or 20,000 points, in a sidecar of 512 MiB",
     )
     ttl_seconds: Seconds = setting(
         600.0,
-        "how long stored payload values are used, and vectors that no score can check, as in quantised or fused searches. A "
+        "how long stored vectors are used that no score can check, as in quantised or fused searches. A "
         "point that has neither a version nor such a score is not kept",
     )
 

@@ -22,7 +22,7 @@ from vecsieve.config.presets import PRESETS
 from vecsieve.config.values import Mode
 
 from ..runtime.loop import LongWork
-from ..search.candidates import Record, candidates_of, records_of
+from ..search.candidates import candidates_of, records_of
 from ..search.fetch import Attempt
 from ..search.policy import ResolvedPolicy
 from ..selection.paged import paging
@@ -184,11 +184,8 @@ class Sampled:
 
 
 class _Waiting(NamedTuple):
-    """``records``: the payload records of the feature memory; None if the pool has them itself."""
-
     search: Search
     pool: Pool
-    records: tuple[Record, ...] | None
     policy: ResolvedPolicy
     collection: str
     number: int
@@ -238,19 +235,15 @@ class Pools:
 
     def offer(self, attempt: Attempt, number: int) -> None:
         """Take the pools of an improved answer if there is room. Returns at once."""
-        has_lost_rows = attempt.asked is not None and not attempt.known
-        is_small = attempt.reply_bytes <= LARGEST_REPLY
-        if attempt.reply is None or has_lost_rows or not is_small or not self.is_due(attempt):
+        if attempt.reply is None or attempt.reply_bytes > LARGEST_REPLY or not self.is_due(attempt):
             return
         self._allowed -= 1.0
         rows = zip(attempt.call.searches, attempt.reply.pools, attempt.plan, strict=True)
-        for place, (search, pool, planned) in enumerate(rows):
+        for search, pool, planned in rows:
             if planned is not None and 1 < pool.size <= LARGEST_POOL:
-                known = attempt.known[place] if attempt.known else None
-                records = None if known is None else known.records
                 rows_own = replace(pool, vectors=pool.vectors.copy())  # the feature memory may reuse them
                 collection = attempt.call.operation.collection
-                self._waiting.append(_Waiting(search, rows_own, records, attempt.policy, collection, number))
+                self._waiting.append(_Waiting(search, rows_own, attempt.policy, collection, number))
                 if self._task is None or self._task.done():
                     self._task = asyncio.get_running_loop().create_task(self._take())
                 return  # one search represents a batch
@@ -291,10 +284,9 @@ class Pools:
     async def _take(self) -> None:
         """Take one pool after another, beside the loop."""
         while self._waiting:
-            search, pool, records, policy, collection, number = self._waiting.popleft()
+            search, pool, policy, collection, number = self._waiting.popleft()
             await asyncio.sleep(0)
-            if records is None:
-                records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+            records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
             candidates = candidates_of(pool, search, records, fields=policy.fields)
             offset = search.offset if search.pages else None
             steps = taking(candidates, top_k=search.top_k, policy=policy.selection, offset=offset)

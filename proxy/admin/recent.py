@@ -201,7 +201,7 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     pools = attempt.reply.pools
     searches = zip(attempt.call.searches, pools, attempt.selections, report.figures, attempt.plan, strict=True)
-    for place, (search, pool, selection, figures, planned) in enumerate(searches):
+    for search, pool, selection, figures, planned in searches:
         if planned is not None:
             yield Seen(
                 operation=attempt.call.operation,
@@ -213,16 +213,13 @@ def seen_of(attempt: Attempt, report: Report, *, texts: bool) -> Iterator[Seen]:
                 figures=figures,
                 outcome=report.outcome,
                 added_ms=round(report.added_seconds * 1000, 2),
-                texts=_texts(attempt, place, pool) if texts else None,
+                texts=_texts(attempt, pool) if texts else None,
             )
 
 
-def _texts(attempt: Attempt, place: int, pool: Pool) -> tuple[str | None, ...] | None:
+def _texts(attempt: Attempt, pool: Pool) -> tuple[str | None, ...] | None:
     """The starts of the texts that selection compared; None if the policy reads none."""
-    known, policy = attempt.known[place] if attempt.known else None, attempt.policy
-    records = None if known is None else known.records
-    if records is None:
-        records = records_of(pool, tenant_keys=policy.tenant_keys, fields=policy.fields)
+    records = records_of(pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
     texts = tuple(None if each.text is None else each.text.raw[:TEXT_CHARACTERS] for each in records)
     return texts if any(texts) else None
 
@@ -465,10 +462,6 @@ class Observed:
     recent: Recent
     pools: Pools
 
-    def needs_features(self, attempt: Attempt) -> bool:
-        return self.recent.texts or (not attempt.enough and self.pools.is_due(attempt))
-
     def answered(self, attempt: Attempt, report: Report) -> None:
         self.recent.take(attempt, report)
-        if not attempt.enough:
-            self.pools.offer(attempt, self.recent.last)
+        self.pools.offer(attempt, self.recent.last)

@@ -60,14 +60,6 @@ def collect_seldom() -> None:
     gc.set_threshold(young, middle, YOUNG_BEFORE_ALL)
 
 
-def exempt_present_objects() -> None:
-    """Collect objects that are not exempt yet, and exempt the rest from collections: for large long-lived data, such as the feature
-    memory's points (6 objects each). Objects that become cyclic garbage later are never collected: those of requests in flight now.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 def keep_freed_blocks(mallopt: Mallopt | None) -> None:
     """Raise glibc's thresholds and limit it to one arena, before there are threads. Does nothing without ``mallopt``."""
     if mallopt is None:

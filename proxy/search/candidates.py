@@ -6,7 +6,6 @@ not been requested.
 
 from __future__ import annotations
 
-import marshal
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from ..selection.reading.bounds import LONGEST, POOL_COST
 from ..selection.reading.text import TEXTS, UNREAD, Text, kept_text
 from ..selection.values import Candidates, Metadata, Metric
 from .collections.paths import read_pool
+from .memory.points import Rows
 from .policy import Fields, keys_of
 
 Column = tuple[bytes | None, ...]
@@ -247,46 +247,6 @@ class Record(NamedTuple):
     citations: int = 0
     tenant: tuple[bytes | None, ...] = ()
 
-    def says_the_same(self, other: Record) -> bool:
-        """Whether the values are equal, even if they are spelled differently."""
-        if self == other:
-            return True  # a remembered text is the same object
-        mine, others = (None if each is None else each.raw for each in (self.text, other.text))
-        spelled = self._replace(text=other.text, text_bytes=other.text_bytes, is_cut=other.is_cut)
-        return mine == others and spelled == other
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate memory use after a comparison: the text and its tokens."""
-        taken = 250 if self.text is None else 750 + self.text_bytes * 9 // 2
-        for each in (self.document, self.source):
-            if each is not None:
-                taken += len(each) + 60
-        return taken
-
-    def packed(self) -> bytes:
-        """A compact form from which the record can be restored without parsing its text. Only for records without a tenant."""
-        moment = None if self.updated is None else (int(self.updated[0]), self.updated[1])
-        text = None if self.text is None else self.text.essence
-        names = (self.document, self.source)
-        return marshal.dumps((text, self.text_bytes, names, (self.start, self.end, self.chunk), moment, self.citations))
-
-    @classmethod
-    def unpacked(cls, packed: bytes) -> Record:
-        """The record that ``packed`` encoded in this process."""
-        text, text_bytes, (document, source), (start, end, chunk), moment, citations = marshal.loads(packed)  # noqa: S302 - our own bytes
-        return cls(
-            text=None if text is None else Text.of_essence(text),
-            text_bytes=text_bytes,
-            document=document,
-            source=source,
-            start=start,
-            end=end,
-            chunk=chunk,
-            updated=None if moment is None else (Kind(moment[0]), moment[1]),
-            citations=citations,
-        )
-
 
 def candidates_of(
     pool: Pool,
@@ -295,23 +255,24 @@ def candidates_of(
     *,
     fields: Fields,
     allowance: Allowance | None = None,
-    metric: Metric | None = None,
-    squares: npt.NDArray[np.float32] | None = None,
+    rows: Rows | None = None,
 ) -> Candidates:
     """The candidates of a pool, with one record each. ``allowance``: bytes of CALL_BYTES that the call's other searches left; None for a
-    single search. ``metric``, ``squares``: as in Candidates; None: derived from the pool.
+    single search. ``rows``: what memory knows of the pool's vectors.
     """
     known = _metadata(records, fields, Allowance(CALL_BYTES) if allowance is None else allowance)
     has_tenants = bool(records and records[0].tenant)
     return Candidates(
         scores=pool.scores,
         vectors=pool.vectors,
-        metric=metric if metric is Metric.COSINE else metric_of(search.query, pool.vectors, pool.scores),
+        metric=Metric.COSINE
+        if rows is not None and rows.metric is Metric.COSINE
+        else metric_of(search.query, pool.vectors, pool.scores),
         query=search.query,
         tenants=_tenants(records, pool.alone) if has_tenants or pool.alone else None,
         text_lengths=None if known.texts is None else _lengths(known.texts),
         metadata=known,
-        squares=squares,
+        squares=None if rows is None else rows.squares,
     )
 
 

@@ -27,13 +27,13 @@ from vecsieve.adapters.contract import (
 from ..selection.paged import BLOCK
 from ..selection.policy import Short
 from ..selection.values import Selection
-from ..telemetry.labels import CollapsedIn, MemoryRecall
+from ..telemetry.labels import MemoryRecall
 from ..telemetry.tracing import Stopwatch
 from .collections.learned import Lru
 from .collections.texts import TextPlan
 from .governor import Grant
 from .memory.fetches import VectorFetches
-from .memory.shelves import Asked, Decided, Remembered, Repeat
+from .memory.points import Repeat, Rows
 from .policy import ResolvedPolicy
 
 # Ten per decade, powers of two where they fit. 24 and 50 are the sizes used in the measurements.
@@ -88,15 +88,6 @@ def fitted(searches: Sequence[Search], planned: tuple[int | None, ...], room: in
     (search,) = searches
     size = room // BLOCK * BLOCK if search.pages else room
     return (size,) if size > search.offset + search.top_k else None
-
-
-def enough_of(repeat: Repeat | None, call: SearchCall, planned: Plan, policy: ResolvedPolicy) -> int | None:
-    """How many candidates to fetch instead of the plan, because the last answer to the same request depended on no more; None for the plan."""
-    enough = None if repeat is None else repeat.enough
-    if enough is None or enough.policy is not policy.selection or policy.tells_collapsed is not CollapsedIn.OFF:
-        return None  # the answer also reports the copies behind
-    (search,), (size,) = call.searches, planned
-    return enough.candidates if size is not None and search.offset + search.top_k <= enough.candidates < size else None
 
 
 def may_grow(search: Search, policy: ResolvedPolicy) -> bool:
@@ -193,18 +184,11 @@ class Attempt:
     grant: Grant | None = None
     watch: Stopwatch
     given: frozenset[bytes] = frozenset()
-    # What memory has. ``recall``: how much it had. ``repeat``: the request's entry. ``known``: per search, what memory has of its points, None if
-    # the reply has it; () for none. ``known_until``: until when memory can recall all that was fetched; None if it cannot, or did not learn it.
-    # ``asked``: the key of the pool's selection; ``decided``: the selection that memory has for it. ``enough``: candidates on which the last
-    # answer to the same request depended, fetched instead of the plan; None for the plan. ``is_missed``: those candidates have changed.
+    # What memory has. ``recall``: how much it had. ``repeat``: the request's entry. ``known``: per search, the rows that memory has of its points,
+    # None if the reply has them; () for none.
     recall: MemoryRecall | None = None
     repeat: Repeat | None = None
-    known_until: float | None = None
-    known: tuple[Remembered | None, ...] = ()
-    asked: Asked | None = None
-    decided: Decided | None = None
-    enough: int | None = None
-    is_missed: bool = False
+    known: tuple[Rows | None, ...] = ()
     # What was fetched. ``reply``: the pools to answer from, of ``sizes``; ``exhausted``: whether the database has no more. ``stock``: the last
     # reply, and ``stocked`` its sizes. ``is_grown``: a larger pool was requested than at first. ``lists``: the lists of a divided fusion;
     # ``is_divided``: they were requested, so the bytes are not those of one search. ``lookups``: fetches vectors by id, None if not needed.
@@ -236,8 +220,6 @@ class Attempt:
     @property
     def first_sizes(self) -> tuple[int, ...]:
         """From how many candidates each page is selected at first."""
-        if self.enough is not None:
-            return (self.enough,)
         # 0, not the page's end: a page at rank 100,000 would fetch everything before it, vectors included.
         planned = tuple([0 if size is None else size for size in self.plan])
         return tuple(map(min, planned, self.first)) if self.first else planned

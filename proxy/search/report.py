@@ -163,8 +163,6 @@ def figures(
 
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One row per search of an improved answer."""
-    if attempt.decided is not None:
-        return (attempt.decided.figures,)
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
     made = partial(
         figures,

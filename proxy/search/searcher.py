@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
-from .candidates import CALL_BYTES, candidates_of, records_of
+from .candidates import CALL_BYTES, Record, candidates_of, records_of
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
@@ -41,9 +42,8 @@ from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
 from .fetch import Attempt, Fetch, Plan, next_size
 from .memory.fetches import SendVectorFetch, VectorFetches
-from .memory.lookups import Read, complete, learnt
 from .memory.pages import Pages, page_key
-from .memory.points import FeatureMemory
+from .memory.points import FeatureMemory, Rows
 from .memory.recall import Recall
 from .report import collapsed_notes
 
@@ -109,12 +109,20 @@ TURN_BYTES = 1 << 20
 LONG_POOL = 400
 
 
+class _Read(NamedTuple):
+    """What is compared: a ``pool`` with a record of each payload, and what memory knows of its ``rows``."""
+
+    pool: Pool
+    records: Sequence[Record]
+    rows: Rows | None
+
+
 class Searcher:
     """Runs calls of one adapter. ``scaling``, ``memory``, ``texts``: learned from earlier pools; ``work``: runs long steps beside the loop; its
     creator closes it. ``recall``: what memory has, None without one.
     """
 
-    __slots__ = ("_adapter", "_memory", "_pages", "_scaling", "_texts", "_work", "recall")
+    __slots__ = ("_adapter", "_pages", "_scaling", "_texts", "_work", "recall")
 
     def __init__(
         self,
@@ -124,9 +132,9 @@ class Searcher:
         work: LongWork | None = None,
         texts: CollectionTexts | None = None,
     ) -> None:
-        self._adapter, self._memory = adapter, memory
+        self._adapter = adapter
         self._texts = CollectionTexts() if texts is None else texts
-        self.recall = None if memory is None else Recall(adapter, memory, self._scaled)
+        self.recall = None if memory is None else Recall(memory)
         self._pages = Pages()
         self._work = LongWork() if work is None else work
         self._scaling = Scaling(None, None, lambda _profile, _event: None) if scaling is None else scaling
@@ -153,7 +161,7 @@ class Searcher:
         if look is not None and attempt.call.needs.lookups and isinstance(self._adapter, FetchesVectors):
             attempt.lookups = VectorFetches(self._adapter, look, attempt.watch)
         await self._round(attempt, fetch, attempt.first_sizes)
-        if attempt.decided is None and not attempt.is_by_texts and _is_blind(attempt):
+        if not attempt.is_by_texts and _is_blind(attempt):
             raise RejectedReplyError(FailOpen.NO_VECTORS)
         if any(selection.wanting or selection.framed for selection in attempt.shown):
             await self._grow(attempt, fetch, cap, reply_bytes)
@@ -180,22 +188,19 @@ class Searcher:
             [whole(pool) if planned is None else window(search, pool) for search, pool, planned in rows],
         )
 
-    def complete(self, attempt: Attempt) -> None:
-        """Look up rows and payload values of a pool that was selected from without them, for observers that keep or show them."""
-        if self._memory is not None:
-            complete(self._memory, attempt)
-
     def _trim(self, attempt: Attempt, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
         assert attempt.reply is not None  # noqa: S101 - a round has set it, or plain() has looked
         reply = attempt.reply if attempt.lookups is None else attempt.lookups.charged(attempt.reply)
         return self._adapter.trim(attempt.call, reply, keep)
 
     async def _round(self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...]) -> None:
-        asked = decided = None
-        if self.recall is None or attempt.spare is None or attempt.is_by_texts:
-            reply = await self._fetched(attempt, fetch, sizes)
-        else:
-            sizes, reply, asked, decided = await self.recall.fetched(attempt, fetch, sizes, self._fetched)
+        reply = await self._fetched(attempt, fetch, sizes)
+        if self.recall is not None and attempt.spare is not None and not attempt.is_by_texts:
+            whole = self.recall.recalled(attempt, reply)
+            if whole is None:
+                attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
+                whole = await self._fetched(attempt, fetch, sizes)
+            reply = whole
         reply = await self._with_texts(attempt, reply)
         if attempt.is_by_texts and _lacks_texts(attempt, reply):
             self._texts.lacking(attempt.collection)
@@ -203,18 +208,12 @@ class Searcher:
             if attempt.spare is not None:
                 reply = await self._with_vectors(attempt, reply, fetch, sizes)
         attempt.rounds += 1
-        attempt.asked, attempt.decided = asked, decided
         attempt.keep(_judged(reply, attempt.plan))
         attempt.sizes, attempt.selections = sizes, ()
         attempt.exhausted = tuple([pool.size < size for pool, size in zip(reply.pools, sizes, strict=True)])
-        if attempt.decided is None:
-            attempt.selections, attempt.renewed = await self._select(attempt), ()
-            if attempt.policy.demotes:
-                attempt.renewed = await renew(attempt, self._work, self._scaled)
-            if self.recall is not None:
-                self.recall.decide(attempt)
-        else:
-            attempt.selections = (attempt.decided.selection,)
+        attempt.selections, attempt.renewed = await self._select(attempt), ()
+        if attempt.policy.demotes:
+            attempt.renewed = await renew(attempt, self._work, self._scaled)
 
     async def _with_texts(self, attempt: Attempt, reply: Reply) -> Reply:
         """The reply with the fields that the policy reads, once the first pools have shown where the texts are."""
@@ -340,39 +339,36 @@ class Searcher:
             if planned is None:
                 selections.append(untouched(pool))
             else:
-                key = page_key(attempt, search, pool) if attempt.is_by_texts else None
+                known_rows = attempt.known[place] if attempt.known else None
+                scale = None if known_rows is None else self._scaled(attempt, pool)[1]
+                key = page_key(attempt, search, pool, known_rows, scale)
                 known = None if key is None else self._pages.get(key)
                 if known is None:
                     known = await self._select_one(attempt, place, allowance, exhausted=exhausted)
                     if key is not None:
-                        self._pages.made(key, known)
+                        self._pages.made(key, known, is_repeated=attempt.is_repeated)
                 selections.append(known)
         return tuple(selections)
 
-    async def _read(self, attempt: Attempt, place: int) -> Read:
-        """A search's pool with the rows to compare and its payload records."""
+    async def _read(self, attempt: Attempt, place: int) -> _Read:
+        """A search's pool with its payload records. A pool that came with vectors is learned, and has the rows that a later search will recall."""
         assert attempt.reply is not None  # noqa: S101 - the round that calls this has just set it
         pool, search = attempt.reply.pools[place], attempt.call.searches[place]
-        known = attempt.known[place] if attempt.known else None
-        if known is not None and known.records is not None:
-            return Read(pool, known.records, known.found.metric, known.found.squares)
+        rows = attempt.known[place] if attempt.known else None
         read = partial(records_of, pool, tenant_keys=attempt.policy.tenant_keys, fields=attempt.policy.fields)
         records = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
-        if known is not None:
-            return Read(pool, records, known.found.metric, known.found.squares)
-        if self._memory is not None and pool.size <= LONG_POOL:
-            return learnt(self._memory, attempt, search, pool, records)
-        return Read(pool, records)
+        if rows is None and self.recall is not None and pool.size <= LONG_POOL:
+            rows = self.recall.learnt(attempt, search, pool)
+            pool = pool if rows is None else replace(pool, vectors=rows.rows)
+        return _Read(pool, records, rows)
 
     async def _select_one(self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool) -> Selection:
         search, since = attempt.call.searches[place], attempt.watch.clock()
-        pool, records, metric, squares = await self._read(attempt, place)
-        candidates = candidates_of(
-            pool, search, records, fields=attempt.policy.fields, allowance=allowance, metric=metric, squares=squares
-        )
+        pool, records, rows = await self._read(attempt, place)
+        candidates = candidates_of(pool, search, records, fields=attempt.policy.fields, allowance=allowance, rows=rows)
         attempt.watch.add(Stage.DECODE, since)
         since = attempt.watch.clock()
-        chosen, scale = self._scaled(attempt, pool.compared_by, pool.vectors.shape[1])
+        chosen, scale = self._scaled(attempt, pool)
         if search.pages:
             top_k, offset = search.top_k, search.offset
             steps = paging(candidates, top_k=top_k, offset=offset, policy=chosen, exhausted=exhausted, scale=scale)
@@ -383,25 +379,22 @@ class Searcher:
         attempt.watch.add(Stage.SELECT, since)
         return selection
 
-    def _scaled(self, attempt: Attempt, vector: str | None, dimension: int) -> tuple[Policy, float | None]:
+    def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""
         policy = attempt.policy
         if not policy.is_profiled:
             return policy.selection, None
-        scale = self._scaling.of(attempt.collection, vector, policy.selection, dimension=dimension)
+        dimension = pool.vectors.shape[1]
+        scale = self._scaling.of(attempt.collection, pool.compared_by, policy.selection, dimension=dimension)
         return policy.selection, scale
 
     def _learn(self, attempt: Attempt) -> None:
         """Learn once per call, from the last pools, which contain the earlier ones."""
-        if self.recall is not None and attempt.repeat is not None:
-            self.recall.answered(attempt, attempt.repeat)
         assert attempt.reply is not None  # noqa: S101 - a round has set it
         collection = attempt.call.operation.collection
         for pool, selection, planned in zip(attempt.reply.pools, attempt.selections, attempt.plan, strict=True):
             if planned is not None:
                 vector, dimension = pool.compared_by, pool.vectors.shape[1]
-                if (asked := attempt.asked) is not None:  # its rows may not have been read
-                    vector, dimension = asked.key.vector, asked.key.dimension
                 self._scaling.observe(collection, vector, dimension=dimension, median=selection.median, size=pool.size)
 
 

@@ -40,7 +40,7 @@ from .context.overrides import overridden
 from .context.sessions import Sessions
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
-from .fetch import Attempt, Depths, enough_of, fitted, needs_of, plan
+from .fetch import Attempt, Depths, fitted, needs_of, plan
 from .governor import Governor, Grant
 from .hedge import Race
 from .limits import Admission, Turns
@@ -55,10 +55,6 @@ A = TypeVar("A", bound=TransportAnswer)
 
 class Observer(Protocol):
     """Keeps improved answers for the admin port. The answer does not depend on it."""
-
-    def needs_features(self, attempt: Attempt) -> bool:
-        """Whether it reads the rows and payload values of this search's pool, which then may have to be looked up in memory."""
-        ...
 
     def answered(self, attempt: Attempt, report: Report) -> None:
         """An improved answer is ready. Must return at once."""
@@ -260,7 +256,7 @@ class SearchService:
             read = partial(self._searcher.read, operation, exchange.plain, demotes=policy.demotes)
             whole = partial(read, needs if vectors else replace(needs, vectors=True, query=True))
             lean, repeat, recall = None, None, self._searcher.recall
-            if recall is not None and not (policy.is_surrounded or is_by_texts):
+            if recall is not None and vectors and not policy.is_surrounded:
                 settled = policy.is_settled and not texted.is_look
                 lean, repeat = recall.lean(operation, exchange.plain, needs, read, is_settled=settled)
             if lean is not None and repeat is not None:
@@ -279,8 +275,9 @@ class SearchService:
         if planned is None:
             grant.close()
             return Bypass.WINDOW_TOO_LARGE if wanted is None else Bypass.REPLY_TOO_LARGE
-        enough = None if lean is None else enough_of(repeat, call, planned, policy)
-        attempt = Attempt(
+        is_settled = is_by_texts and not texted.is_look
+        first = partial(services.depths.first, call, planned, policy)
+        return Attempt(
             call=call,
             collection=collection,
             spare=whole if lean is not None or not vectors else None,
@@ -291,14 +288,8 @@ class SearchService:
             plan=planned,
             grant=grant,
             watch=watch,
-            enough=enough,
+            first=first(cap=cap, room=governor.room(each), is_by_texts=is_settled),
         )
-        if not enough:
-            is_settled = is_by_texts and not texted.is_look
-            attempt.first = services.depths.first(
-                call, planned, policy, cap=cap, room=governor.room(each), is_by_texts=is_settled
-            )
-        return attempt
 
     async def best_answer(self, exchange: Exchange[A], attempt: Attempt) -> tuple[A, Report]:
         """The best answer to a prepared search, and its report: the improved one or the original's, whichever is usable first; if neither
@@ -421,13 +412,10 @@ class SearchService:
             return exchange.refusal() if grant.refusal is None else exchange.answer(grant.refusal, report), report
         finally:
             governor.learned.learn(exchange.operation, attempt.reply)
-            if not (attempt.is_grown or attempt.is_divided or attempt.enough or attempt.is_missed):
+            if not (attempt.is_grown or attempt.is_divided):
                 governor.held.learn(exchange.operation, attempt.first or attempt.plan, grant.received_bytes)
         report = report_of(exchange.operation, attempt, outcome=outcome, rows=rows_of(attempt), hedged=grant.is_hedged)
-        observer = self._services.observer
-        if observer.needs_features(attempt):
-            self._searcher.complete(attempt)
-        observer.answered(attempt, report)
+        self._services.observer.answered(attempt, report)
         return exchange.answer(body, report), report
 
     async def _fetch(self, exchange: Exchange[A], attempt: Attempt, grant: Grant, body: bytes) -> bytes:

@@ -32,7 +32,7 @@ TRAFFIC = {
 POLICIES = {"no texts": "bare", "classical": "classical"}
 RULES = "rules: [{collection: 'classical-*', preset: classical}]\n"
 SIDES: Mapping[str, Mapping[str, str]] = {"with": {}, "without": {"VECSIEVE_MEMORY_BYTES": "0"}}
-WARM_ROUNDS, WARM_SEARCHES = 4, 2_000  # of every question; of questions by Zipf's law
+WARM_ROUNDS, WARM_SEARCHES = 10, 2_500  # of every question; of questions by Zipf's law
 
 
 class Round(NamedTuple):

@@ -18,8 +18,7 @@ from support.emulated import call, index
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.grpc import PATH, PineconeGrpc
 from vecsieve.adapters.pinecone.rest import PineconeRest
-from vecsieve.proxy.search.memory.points import FeatureMemory
-from vecsieve.proxy.search.memory.shelves import Key, Points, Recalled
+from vecsieve.proxy.search.memory.points import FeatureMemory, Key, Points
 
 DIMENSION = 24
 HOST = "idx-abc123.svc.emulator.test"
@@ -111,13 +110,13 @@ def test_what_one_transport_brought_the_other_recalls(first: Any, second: Any) -
     asked = {"vector": VECTOR, "topK": 5}
     adapter, parsed, body = first(made, asked, Needs())
     (brought,) = adapter.parse_reply(parsed, body).pools
-    key, query = Key(b"", "", DIMENSION, None), np.array(VECTOR, np.float32)
-    rows = memory.learn("c", key, Points(brought.ids, query, brought.scores), brought.vectors, None).rows
+    key, query = Key(b"", "", DIMENSION), np.array(VECTOR, np.float32)
+    rows = memory.learn("c", key, Points(brought.ids, query, brought.scores, is_versioned=False), brought.vectors).rows
     adapter, parsed, body = second(made, asked, Needs(vectors=False))
     reply = adapter.parse_reply(parsed, body)
     (bare,) = reply.pools
     assert bare.unusable == bare.size
-    found = memory.recall("c", key, Points(bare.ids, query, bare.scores))
-    assert isinstance(found, Recalled)
+    found = memory.recall("c", key, Points(bare.ids, query, bare.scores, is_versioned=False))
+    assert found is not None
     assert found.rows.tobytes() == rows.tobytes()
     assert len(adapter.trim(parsed, reply, [np.arange(3)])) < len(body)

@@ -127,7 +127,7 @@ class Shown:
         return found
 
 
-Scaled = Callable[[Attempt, str | None, int], tuple[Policy, float | None]]
+Scaled = Callable[[Attempt, Pool], tuple[Policy, float | None]]
 """The policy of a collection, and the distance at which its threshold is evaluated."""
 
 
@@ -146,7 +146,7 @@ async def renew(attempt: Attempt, work: LongWork, scaled: Scaled) -> tuple[Selec
         if planned is not None and not search.pages:
             given, repeated = (_known(records, names, digests) for digests in (attempt.given, shown.digests))
             if policy.is_across and shown.rows and pool.size:
-                own = scaled(attempt, pool.compared_by, pool.vectors.shape[1])[0]
+                own = scaled(attempt, pool)[0]
                 steps = _copies(shown, search, pool, records, selection, policy, own)
                 repeated |= await work.finished(steps, is_long=pool.size + len(shown.rows) > COMPARED)
             held = held_of(

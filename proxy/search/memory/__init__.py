@@ -1,9 +1,8 @@
-"""The feature memory: what earlier replies contained need not be sent again.
+"""The feature memory: vectors that earlier replies contained need not be sent again, and pages need not be made again.
 
-points   vectors and payload values of points, and the decisions about whole pools
-shelves  where points lie: rows and payload values by slot; what memory is asked, and what it answers
-lookups  what memory has of a pool: recalled and learnt; requests that repeat an earlier one
-recall   a search with memory: its lean request, its reply, and what the next such request needs
+points   vectors of points by id and version, and what proves them
+shelves  where they lie: rows by slot
+recall   a search with memory: its lean request, the reply completed, and requests that repeat an earlier one
 fetches  vectors that a reply lacks, fetched by id
-pages    pages by what their results say
+pages    pages by what decides them
 """

@@ -1,35 +1,64 @@
 """Pages by what their results say. Where texts decide, a page depends on the values of its candidates, on the policy, and on which of these values the
-policy takes for texts and tenants; so none can be stale.
+policy takes for texts and tenants. Where vectors decide, it depends on their rows, scores and the query as well. So none can be stale.
 
-A page is kept when it is made for the second time: of questions most are never repeated, and those that are come often.
+A page is kept when it is made for the second time, or for a request that was answered before: of questions most are never repeated, and those
+that are come often.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from vecsieve.adapters.contract import Pool, Search
 
 from ...selection.policy import Policy
 from ...selection.reading.memo import Memo
-from ...selection.values import Selection
+from ...selection.values import Metric, Selection
 from ..collections.learned import Lru
 from ..fetch import Attempt
 from ..policy import Fields
+from .points import Rows
 
-# Some six hundred pages, at sixteen candidates of a kilobyte.
+# Some six hundred pages, at sixteen candidates of a kilobyte; three thousand of fifty candidates without texts.
 PAGES_BYTES = 12 << 20
 # Pages that were made once. A wrong entry keeps a page too early.
 MADE_ONCE = 1 << 14
 
-Values = tuple[tuple[bytes | None, ...], ...]
-PageKey = tuple[int, Policy, Fields, tuple[str, ...], Values, tuple[int, ...]]
+
+class _ByVectors(NamedTuple):
+    rows: bytes
+    scores: bytes
+    query: bytes
+    metric: Metric | None
+    scale: float | None
 
 
-def page_key(attempt: Attempt, search: Search, pool: Pool) -> PageKey | None:
-    """On what a page depends that texts decide; None for one that depends on more. Searches of a batch share a budget of texts."""
-    if search.pages or len(attempt.plan) > 1 or not attempt.policy.is_by_rank:
+class PageKey(NamedTuple):
+    """``values``: of the payloads, read as ``fields`` and ``tenant_keys`` say. ``vectors``: None where texts decide."""
+
+    top_k: int
+    policy: Policy
+    fields: Fields
+    tenant_keys: tuple[str, ...]
+    values: tuple[tuple[bytes | None, ...], ...]
+    alone: tuple[int, ...]
+    vectors: _ByVectors | None
+
+
+def page_key(attempt: Attempt, search: Search, pool: Pool, rows: Rows | None, scale: float | None) -> PageKey | None:
+    """On what a page depends; None for one that depends on more. Searches of a batch share a budget of texts. ``rows``: that memory has of the pool;
+    ``scale``: of distances.
+    """
+    policy, by = attempt.policy, None
+    if search.pages or len(attempt.plan) > 1 or policy.demotes:
         return None
-    policy = attempt.policy
-    return search.top_k, policy.selection, policy.fields, policy.tenant_keys, pool.fields, pool.alone
+    if not attempt.is_by_texts:
+        if rows is None or search.query is None:
+            return None
+        by = _ByVectors(rows.identity, pool.scores.tobytes(), search.query.tobytes(), rows.metric, scale)
+    elif not policy.is_by_rank:
+        return None
+    return PageKey(search.top_k, policy.selection, policy.fields, policy.tenant_keys, pool.fields, pool.alone, by)
 
 
 class Pages:
@@ -45,15 +74,17 @@ class Pages:
         """The page of this key, if it is kept."""
         return self._held.get(key)
 
-    def made(self, key: PageKey, page: Selection) -> None:
-        """A page was made. Nobody changes it from now on."""
+    def made(self, key: PageKey, page: Selection, *, is_repeated: bool = False) -> None:
+        """A page was made. Nobody changes it from now on. ``is_repeated``: its request was answered before."""
         digest = hash(key)
-        if digest in self._once:
+        if is_repeated or digest in self._once:
             self._held.keep(key, page)
         else:
             self._once.hold(digest, None)
 
 
-def _size(key: PageKey, _: Selection) -> int:
-    """The values of the key, and some 200 bytes a candidate for the objects around them."""
-    return 1500 + sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key[4]])
+def _size(key: PageKey, page: Selection) -> int:
+    """The values of the key, some 200 bytes a candidate for the objects around them, and the selection's arrays."""
+    by = 0 if key.vectors is None else 200 + len(key.vectors.rows) + len(key.vectors.scores) + len(key.vectors.query)
+    values = sum([200 + sum([0 if value is None else len(value) for value in row]) for row in key.values if row])
+    return 1500 + by + values + 80 * len(page.labels)

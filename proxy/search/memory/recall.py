@@ -1,154 +1,119 @@
-"""What memory has of a search: its lean request, the reply completed from memory, the decision about a whole pool, and what the next such request
-needs.
-"""
+"""What memory has of a search: its request without vectors, the reply completed with rows, and requests that repeat an earlier one."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
-import numpy as np
+from vecsieve.adapters.contract import Needs, Operation, Pool, Reply, Search, SearchCall
 
-from vecsieve.adapters.contract import Adapter, Needs, Operation, Reply, SearchCall
-
-from ...selection.policy import Policy
 from ...telemetry.labels import MemoryRecall
-from ..fetch import Attempt, Fetch
-from ..report import figures
-from .lookups import (
-    Repeats,
-    arranged,
-    asked_of,
-    begins_with,
-    candidates_needed,
-    identified,
-    lean_needs,
-    recalled,
-    settled_order,
-)
-from .points import FeatureMemory
-from .shelves import Asked, Decided, Enough, Key, Repeat
+from ..collections.learned import Lru
+from ..fetch import Attempt
+from .points import FeatureMemory, Key, Points, Repeat, Rows
 
-Scaled = Callable[[Attempt, str | None, int], tuple[Policy, float | None]]
-"""The policy of a collection, and the distance at which its threshold is evaluated."""
-Fetched = Callable[[Attempt, Fetch, tuple[int, ...]], Awaitable[Reply]]
-"""Fetches a reply with so many candidates."""
+UNNAMED = ""  # the unnamed vector of a collection
+REQUESTS = 8192
+_NEVER = float("-inf")
+
+
+class _Answered(NamedTuple):
+    """``quiet_ended``: the collection's value at that time. ``until``: when the points become too old; minus infinity if memory lacked points of a
+    request that it had answered before: they are new every time.
+    """
+
+    quiet_ended: float
+    until: float
 
 
 class Recall:
-    """Memory, as the searches of one adapter use it."""
+    """The feature memory, as searches use it. If queries follow Zipf's law, most searches repeat an earlier one, and memory has its points even
+    where it lacks those of most other searches.
+    """
 
-    __slots__ = ("_adapter", "_memory", "_repeats", "_scaled")
+    __slots__ = ("_memory", "_requests")
 
-    def __init__(self, adapter: Adapter, memory: FeatureMemory, scaled: Scaled) -> None:
-        self._adapter, self._memory, self._scaled = adapter, memory, scaled
-        self._repeats = Repeats(memory)
+    def __init__(self, memory: FeatureMemory) -> None:
+        self._memory = memory
+        self._requests = Lru[tuple[str, int], _Answered](REQUESTS)
 
     def lean(
         self,
         operation: Operation,
         body: bytes,
         needs: Needs,
-        parse: Callable[[Needs], SearchCall],
+        read: Callable[[Needs], SearchCall],
         *,
         is_settled: bool = True,
     ) -> tuple[SearchCall | None, Repeat]:
-        """The same call without what memory probably has; None if everything must be fetched. Raises UnsupportedError. ``is_settled``: whether the
-        fields that it reads are known.
+        """The same call without vectors, if memory probably has them; else None. Raises UnsupportedError. ``is_settled``: whether the collection's
+        texts are known; else its vectors show them.
         """
-        repeat = self._repeats.of(operation.collection, body)
-        if repeat.is_old or not is_settled or not (repeat.is_known or self._memory.is_promising(operation.collection)):
+        repeat = Repeat(hash(body), is_known=False)
+        had = self._answered(operation.collection, repeat)
+        if had is not None and not self._memory.is_past(had.until):
+            repeat = repeat._replace(is_known=True)
+        if not is_settled or not (repeat.is_known or self._memory.is_promising(operation.collection)):
             return None, repeat
-        needs = lean_needs(self._memory, operation.collection, needs)
-        lean = self._repeats.parsed(operation, body, needs) if repeat.is_known else None
-        if lean is None:
-            lean = parse(needs)
-            if repeat.is_known:
-                self._repeats.keep(body, needs, lean)
-        # For a search by anything but a dense vector, rows mean nothing in another pool. Payload values that a client excludes are not
-        # compared just because another client's search fetched them.
-        may_recall = all(each.query is not None and (needs.values or not each.is_cut) for each in lean.searches)
-        return (lean if may_recall else None), repeat
+        lean = read(replace(needs, vectors=False))
+        # For a search by anything but a dense vector, rows mean nothing in another pool.
+        return (lean if all(each.query is not None for each in lean.searches) else None), repeat
 
-    async def fetched(
-        self, attempt: Attempt, fetch: Fetch, sizes: tuple[int, ...], fetched: Fetched
-    ) -> tuple[tuple[int, ...], Reply, Asked | None, Decided | None]:
-        """The reply to a lean request, completed; how many candidates it has, and the remembered selection from it. ``sizes``: candidates of a lean
-        request. ``fetched``: fetches a reply.
-        """
-        assert attempt.spare is not None  # noqa: S101 - a lean request has one
-        reply = await fetched(attempt, fetch, sizes)
-        asked, decided = self._decided(attempt, reply)
-        if decided is None and attempt.enough is not None:
-            part, attempt.enough = reply.pools[0], None
-            reply = await fetched(attempt, fetch, sizes := attempt.first_sizes)
-            attempt.is_missed = not begins_with(reply.pools[0], part)
-            asked, decided = self._decided(attempt, reply)
-        if decided is None:
-            whole = recalled(self._memory, attempt, reply)
-            if whole is None:
-                attempt.call, attempt.spare, attempt.stock, attempt.known = attempt.spare(), None, None, ()
-                asked, whole = None, await fetched(attempt, fetch, sizes)
-            reply = whole
-        return sizes, reply, asked, decided
+    def recalled(self, attempt: Attempt, reply: Reply) -> Reply | None:
+        """The reply with the rows that memory has for it; None if memory lacks any. Sets ``attempt.known``."""
+        pools = list(reply.pools)
+        known: list[Rows | None] = []
+        collection, counts = attempt.call.operation.collection, not (attempt.rounds or attempt.is_repeated)
+        rows = zip(attempt.call.searches, reply.pools, attempt.plan, strict=True)
+        for place, (search, pool, planned) in enumerate(rows):
+            found = None
+            if planned is not None and pool.size:
+                named = _named(search, pool)
+                found = None if named is None else self._memory.recall(collection, *named, counts=counts)
+                if found is None or named is None:
+                    attempt.recall = MemoryRecall.NONE
+                    self._hold(attempt, _NEVER if attempt.is_repeated else None)
+                    return None
+                pools[place] = replace(pool, vectors=found.rows, unusable=0, compared_by=named[0].vector)
+            known.append(found)
+        attempt.recall, attempt.known = MemoryRecall.WHOLE, tuple(known)
+        self._hold(
+            attempt, min([each.until for each in known if each is not None and each.until is not None], default=None)
+        )
+        return replace(reply, pools=tuple(pools))
 
-    def _decided(self, attempt: Attempt, reply: Reply) -> tuple[Asked | None, Decided | None]:
-        """The key of the selection from a lean reply, and the remembered selection with this key. It needs no rows and no payload values."""
-        is_part = attempt.enough is not None
-        order = settled_order(reply.pools[0], reply.pools[0].size) if is_part else []
-        is_settled = order == list(range(len(order)))
-        known = reply if is_settled else replace(reply, pools=(identified(reply.pools[0], order),))
-        asked = asked_of(attempt, known, self._rest)
-        if asked is None:
-            return None, None
-        counts = not (attempt.rounds or attempt.is_repeated)
-        decided = self._memory.decided(attempt.call.operation.collection, asked, counts=counts, is_part=is_part)
-        if decided is not None:
-            attempt.recall, attempt.known_until = MemoryRecall.WHOLE, decided.until
-            if not is_settled:
-                decided = arranged(decided, np.argsort(order))
-        return asked, decided
+    def learnt(self, attempt: Attempt, search: Search, pool: Pool) -> Rows | None:
+        """Store a pool that came with vectors; its rows as a later search will recall them. None if it cannot be stored."""
+        named = _named(search, pool)
+        if named is None or pool.unusable == pool.size:
+            return None
+        counts = attempt.rounds == 1 and not attempt.is_repeated
+        now = self._memory.learn(attempt.call.operation.collection, *named, pool.vectors, counts=counts)
+        self._hold(attempt, now.until)
+        return now
 
-    def decide(self, attempt: Attempt) -> None:
-        """Remember a selection that depends on its key only."""
-        asked = attempt.asked
-        known = attempt.known[0] if len(attempt.known) == 1 else None
-        if asked is None or known is None or known.records is None or attempt.reply is None:
+    def _hold(self, attempt: Attempt, until: float | None) -> None:
+        """Note that memory has the points of a request until then; None if it has not. What it lacked once is not tried again."""
+        repeat, operation = attempt.repeat, attempt.call.operation
+        if repeat is None or until is None or attempt.rounds > 1 or len(attempt.call.searches) > 1:
             return
-        (search,), (pool,), (selection,) = attempt.call.searches, attempt.reply.pools, attempt.selections
-        if asked.rest != self._rest(attempt, asked.key):
-            return  # the scale changed while a lookup was in progress
-        policy, found = attempt.policy.selection, known.found
-        attempt.decided = Decided(selection, figures(search, pool, selection), policy, found.slots, found.until)
-        self._memory.decide(attempt.call.operation.collection, asked, attempt.decided)
+        at, had = self._memory.quiet_ended(operation.collection), self._answered(operation.collection, repeat)
+        if at is not None and (had is None or had.until != _NEVER):
+            self._requests.hold((operation.collection, repeat.digest), _Answered(at, until))
 
-    def answered(self, attempt: Attempt, repeat: Repeat) -> None:
-        """Learn from an answer what the next such request needs."""
-        lacked = attempt.is_repeated and attempt.recall is MemoryRecall.NONE
-        has_until = None if lacked else attempt.known_until
-        self._repeats.answered(repeat, has_until=has_until, enough=self._enough(attempt), is_missed=attempt.is_missed)
+    def _answered(self, collection: str, repeat: Repeat) -> _Answered | None:
+        """The entry of a request since the collection was forgotten."""
+        had = self._requests.get((collection, repeat.digest))
+        return had if had is not None and had.quiet_ended == self._memory.quiet_ended(collection) else None
 
-    def _enough(self, attempt: Attempt) -> Enough | None:
-        """How many candidates the next such request needs. Known once the same pool was found again, as ``attempt.known`` shows."""
-        if attempt.enough is not None and attempt.repeat is not None:
-            return attempt.repeat.enough
-        asked, decided = attempt.asked, attempt.decided
-        if asked is None or decided is None or attempt.known or attempt.rounds > 1:
-            return None
-        query = attempt.call.searches[0].query
-        if query is None or attempt.reply is None:
-            return None
-        (pool,) = attempt.reply.pools
-        needed = candidates_needed(decided.selection, pool.scores, decided.policy)
-        if needed is None:
-            return None
-        order = settled_order(pool, needed)
-        part = Asked.of(asked.key, identified(pool, order), query, asked.rest)
-        self._memory.decide(attempt.call.operation.collection, part, arranged(decided, order), is_part=True)
-        return Enough(needed, decided.policy)
 
-    def _rest(self, attempt: Attempt, key: Key) -> Hashable | None:
-        """What a selection depends on besides the pool; None if the policy is made for the collection only."""
-        policy = attempt.policy.selection
-        chosen, scale = self._scaled(attempt, key.vector, key.dimension)
-        return (attempt.call.searches[0].top_k, id(policy), scale) if chosen is policy else None
+def _named(search: Search, pool: Pool) -> tuple[Key, Points] | None:
+    """The pool's points as memory identifies them; None if it cannot."""
+    if search.query is None or not pool.size or len(pool.ids) != pool.size:
+        return None
+    names = pool.ids
+    if pool.versions:
+        names = tuple([b"%s@%s" % pair for pair in zip(pool.ids, pool.versions, strict=True)])
+    key = Key(search.partition, pool.compared_by or UNNAMED, len(search.query))
+    return key, Points(names, search.query, pool.scores, bool(pool.versions))

@@ -88,9 +88,6 @@ class Passage:
         return glue.join(shown).rstrip(",;") + (" …" if is_longer else "")
 
 
-Essence = tuple[str, int]
-
-
 class Text:
     """One text. ``raw``: as in the database. Outlined and read when first needed, and kept with it."""
 
@@ -127,18 +124,6 @@ class Text:
         if self._readings is None:
             self._readings = read(self.raw)
         return self._readings
-
-    @property
-    def essence(self) -> Essence:
-        """What is kept of it beside a point: the text and its cost."""
-        return self.raw, self.known_cost
-
-    @classmethod
-    def of_essence(cls, essence: Essence) -> Text:
-        """Restore a Text from its essence. Returns a cached one if there is one."""
-        found = text_of(essence[0])
-        found.known_cost = essence[1]
-        return found
 
     @property
     def nbytes(self) -> int:

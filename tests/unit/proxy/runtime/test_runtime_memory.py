@@ -8,7 +8,6 @@ import gc
 import platform
 import subprocess
 import sys
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +29,6 @@ from vecsieve.proxy.runtime.memory import (
     Trimming,
     cgroup_limit_bytes,
     collect_seldom,
-    exempt_present_objects,
     glibc_mallopt,
     glibc_trim,
     keep_freed_blocks,
@@ -278,23 +276,3 @@ def test_garbage_that_was_not_young_is_collected_in_the_end() -> None:
             for each in kept:
                 each.append(each)
         assert sum(found) > 0
-
-
-def test_what_is_exempt_is_in_no_later_walk_and_garbage_is_collected_before() -> None:
-    with collections_of_all():
-        held = [[number] for number in range(1000)]
-        garbage: list[object] = []
-        garbage.append(garbage)
-        collected = weakref.ref(Marked(garbage))
-        exempt_present_objects()
-        assert gc.get_freeze_count() > len(held)
-        assert not any(each is held for each in gc.get_objects())
-        assert collected() is None
-
-
-class Marked:
-    """A cycle that a weak reference can watch."""
-
-    def __init__(self, held: list[object]) -> None:
-        self.held = held
-        self.itself = self

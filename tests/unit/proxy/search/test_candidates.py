@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.payloads import PATHS, SEARCH, candidates, fields, from_pool, raw_pool
 from support.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
-from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES, Record, moment
+from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES
 from vecsieve.proxy.search.policy import Fields, keys_of
-from vecsieve.proxy.selection.reading.text import UNREAD, Text, text_of
+from vecsieve.proxy.selection.reading.text import UNREAD
 from vecsieve.proxy.selection.values import Candidates, Metadata
 
 NOTHING = fields()
@@ -296,37 +296,3 @@ def test_hostile_texts_are_read_whole_or_not_at_all(texts: list[str]) -> None:
     """Invariant: each text is the payload's own or unknown; nothing raises."""
     found = raw(candidates([{"text": text} for text in texts], TEXT).metadata) or (None,) * len(texts)
     assert all(each is None or each == text for each, text in zip(found, texts, strict=True))
-
-
-RECORDS = st.builds(
-    Record,
-    text=st.none() | st.text(max_size=40).map(text_of),
-    text_bytes=st.integers(0, 500),
-    is_cut=st.just(False),
-    tenant=st.just(()),
-    document=st.none() | st.text(max_size=9),
-    source=st.none() | st.text(max_size=9),
-    start=st.none() | st.floats(0, 9),
-    end=st.none() | st.floats(0, 9),
-    chunk=st.none() | st.floats(0, 9),
-    updated=st.sampled_from([None, moment(b"7"), moment(b'"2024-05-01"'), moment(b'"1.2.0-beta.1"')]),
-    citations=st.integers(0, 3),
-)
-
-
-@given(RECORDS)
-def test_a_packed_record_is_made_again_as_it_was(record: Record) -> None:
-    """Invariant: unpacked(packed(x)) says the same as x, in equal values."""
-    again = Record.unpacked(record.packed())
-    assert again.says_the_same(record)
-    assert again._replace(text=record.text) == record
-    assert (again.text is None) == (record.text is None)
-
-
-@pytest.mark.parametrize("words", [30, 100, 1000])
-def test_a_record_says_about_how_much_it_takes_once_its_text_was_compared(words: int) -> None:
-    raw = " ".join(f"word{number}" for number in range(words))
-    record = Record(text=Text(raw), text_bytes=len(raw) + 2)
-    assert record.text is not None
-    record.text.passages()
-    assert 0.75 * record.nbytes < 250 + record.text.nbytes < 1.25 * record.nbytes

@@ -7,12 +7,10 @@ import numpy.typing as npt
 import pytest
 
 from support.clocks import ManualClock
-from vecsieve.proxy.search.candidates import Record
-from vecsieve.proxy.search.memory.points import WINDOW, FeatureMemory
-from vecsieve.proxy.search.memory.shelves import Key, Points, Recalled
+from vecsieve.proxy.search.memory.points import WINDOW, FeatureMemory, Key, Points
 
 DIMENSION = 96
-KEY = Key(b"", "", DIMENSION, None)
+KEY = Key(b"", "", DIMENSION)
 TTL_SECONDS = 600.0
 Matrix = npt.NDArray[np.float32]
 
@@ -33,7 +31,9 @@ def steps(count: int, rng: np.random.Generator) -> Matrix:
 
 
 def asked_by_products(rows: Matrix, query: Matrix) -> Points:
-    return Points([b"%d" % row for row in range(len(rows))], query, (rows @ query).astype(np.float64))
+    return Points(
+        [b"%d" % row for row in range(len(rows))], query, (rows @ query).astype(np.float64), is_versioned=False
+    )
 
 
 def test_scores_that_come_in_steps_prove_nothing(memory: FeatureMemory, clock: ManualClock) -> None:
@@ -41,16 +41,16 @@ def test_scores_that_come_in_steps_prove_nothing(memory: FeatureMemory, clock: M
     rng = np.random.default_rng(0)
     rows, query = steps(40, rng), steps(1, rng)[0]
     asked = asked_by_products(rows, query)
-    assert memory.learn("c", KEY, asked, rows, None).until is None
+    assert memory.learn("c", KEY, asked, rows).until is None
     assert memory.recall("c", KEY, asked) is None
     for _ in range(WINDOW):
-        memory.learn("c", KEY, asked, rows, None)
+        memory.learn("c", KEY, asked, rows)
     assert not memory.is_promising("c"), "a search without vectors would be sent twice each time"
-    versioned = [Record()] * 40
-    memory.learn("v", KEY, asked, rows, versioned)
-    assert isinstance(memory.recall("v", KEY, asked), Recalled)
+    versioned = asked._replace(is_versioned=True)
+    memory.learn("v", KEY, versioned, rows)
+    assert memory.recall("v", KEY, versioned) is not None
     clock.advance(TTL_SECONDS + 1)
-    assert memory.recall("v", KEY, asked) is None
+    assert memory.recall("v", KEY, versioned) is None
 
 
 @pytest.mark.parametrize("far", [30.0, 1000.0])
@@ -64,10 +64,10 @@ def test_a_far_candidate_does_not_hide_a_vector_that_changed(memory: FeatureMemo
 
     def asked(which: list[int]) -> Points:
         apart = np.linalg.norm(rows[which].astype(np.float64) - query, axis=1)
-        return Points([b"%d" % each for each in which], query, apart)
+        return Points([b"%d" % each for each in which], query, apart, is_versioned=False)
 
     near, mixed = list(range(50)), [*range(20), 59]
-    memory.learn("c", KEY, asked(near), rows[near], None)
-    memory.learn("c", KEY, asked(mixed), rows[mixed], None)
+    memory.learn("c", KEY, asked(near), rows[near])
+    memory.learn("c", KEY, asked(mixed), rows[mixed])
     rows[place] = np.random.default_rng(place).standard_normal(DIMENSION)
-    assert not isinstance(memory.recall("c", KEY, asked(mixed)), Recalled)
+    assert memory.recall("c", KEY, asked(mixed)) is None

@@ -1,4 +1,4 @@
-"""Where points lie: what is taken is counted, what is packed comes back as it was, and the longest unused leave."""
+"""Where points lie: what is taken is counted, and the longest unused leave."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.search.candidates import Kind, Record
 from vecsieve.proxy.search.memory.shelves import POINT_BYTES, Shelf, is_coarse, packed
-from vecsieve.proxy.selection.reading.text import text_of
 
 DIMENSION = 8
 
@@ -18,99 +16,40 @@ def shelf(capacity: int = 64) -> Shelf:
     return Shelf(DIMENSION, capacity, is_exact=False)
 
 
-def record(number: int) -> Record:
-    return Record(
-        text=text_of(f"a text of point {number}"), text_bytes=20, source=f"Title {number}", updated=(Kind.NUMBER, 2.0)
-    )
-
-
 def filled(made: Shelf, count: int, *, start: int = 0) -> dict[bytes, int]:
-    """So many points of an owner, each with its payload values and its number as the stamp."""
+    """So many points of an owner, each with its number as the stamp."""
     owner: dict[bytes, int] = {}
     for number in range(start, start + count):
         slot = made.take(owner, b"%d" % number)
         assert slot is not None
         made.stamps[slot] = number
-        made.keep([slot], [record(number)])
     return owner
 
 
-def counted(made: Shelf) -> tuple[int, int, int]:
+def counted(made: Shelf) -> tuple[int, int]:
     """Points and bytes by a look at each slot."""
     held = [slot for slot, owner in enumerate(made.owners) if owner is not None]
-    read = [slot for slot in held if isinstance(made.records[slot], Record)]
-    return len(held), int(made.sizes[held].sum()), int(made.sizes[read].sum())
+    return len(held), sum([made.row_bytes + len(made.names[slot]) for slot in held])
 
 
-STEPS = st.lists(st.sampled_from(["take", "drop", "pack", "recall", "evict", "learn again"]), max_size=40)
-
-
-@given(steps=STEPS, seed=st.integers(0, 9))
+@given(steps=st.lists(st.sampled_from(["take", "drop", "evict"]), max_size=40), seed=st.integers(0, 9))
 def test_points_and_bytes_are_those_of_the_slots(steps: list[str], seed: int) -> None:
-    """Invariant: after any steps the counts are the sums over the slots, and each name leads to its own payload values."""
+    """Invariant: after any steps the counts are the sums over the slots, and each name leads to its own slot."""
     made, draw, number = shelf(16), np.random.default_rng(seed), 0
     owner: dict[bytes, int] = {}
     for step in steps:
-        slots = list(owner.values())
         if step == "take":
             slot = made.take(owner, b"%d" % number)
             if slot is not None:
-                made.keep([slot], [record(number)] if number % 3 else None)
                 made.stamps[slot] = number
             number += 1
-        elif step == "drop" and slots:
-            name = draw.choice(sorted(owner))
-            made.drop(owner.pop(name))
-        elif step == "pack":
-            made.pack(3)
-        elif step == "recall" and slots:
-            made.recall(slots, unpacks=True)
-        elif step == "learn again":
-            made.keep(slots, [record(int(name)) for name in owner])
+        elif step == "drop" and owner:
+            made.drop(owner.pop(draw.choice(sorted(owner))))
         elif step == "evict":
             made.evict()
-        assert counted(made) == (made.points, made.held_bytes, made.read_bytes)
+        assert counted(made) == (made.points, made.held_bytes)
         assert made.points == len(owner) == len(set(owner.values()))
-        assert set(made.read) <= set(owner.values())
-    for name, slot in owner.items():
-        found = made.recall([slot], unpacks=True)
-        assert found is None or found[0].says_the_same(record(int(name)))
-
-
-def test_packed_payload_values_are_recalled_as_they_were_and_take_less() -> None:
-    made = shelf()
-    slots = list(filled(made, 10).values())
-    before = made.recall(slots, unpacks=False)
-    assert before is not None
-    read = [each.text.passages() for each in before if each.text is not None]
-    assert read
-    held = made.held_bytes
-    assert made.pack(4) == 4
-    assert made.pack(100) == 6
-    assert made.read_bytes == 0
-    assert made.held_bytes < 0.6 * held
-    assert made.recall(slots, unpacks=False) is None
-    assert made.recall(slots, unpacks=True) == before
-    assert made.held_bytes == made.read_bytes == held
-
-
-def test_payload_values_without_a_text_stay_as_they_are() -> None:
-    made, owner = shelf(), dict[bytes, int]()
-    slot = made.take(owner, b"1")
-    assert slot is not None
-    made.keep([slot], [Record(source="a title")])
-    assert made.pack(10) == 0
-    assert made.recall([slot], unpacks=False) == (Record(source="a title"),)
-
-
-def test_the_first_that_were_read_are_packed_first() -> None:
-    made = shelf()
-    slots = list(filled(made, 4).values())
-    made.pack(2)
-    assert [isinstance(made.records[slot], bytes) for slot in slots] == [True, True, False, False]
-    made.recall(slots[:1], unpacks=True)
-    made.pack(2)
-    assert [isinstance(made.records[slot], bytes) for slot in slots] == [False, True, True, True]
+        assert all(made.names[slot] == name for name, slot in owner.items())
 
 
 def test_a_full_shelf_has_no_slot_until_the_longest_unused_point_has_left() -> None:
@@ -126,11 +65,10 @@ def test_an_empty_shelf_evicts_nothing() -> None:
     assert shelf().evict() == 0
 
 
-def test_a_point_without_payload_values_takes_its_row_its_name_and_the_rest() -> None:
+def test_a_point_takes_its_row_its_name_and_the_rest() -> None:
     made, owner = shelf(), dict[bytes, int]()
     slot = made.take(owner, b"name")
     assert slot is not None
-    made.keep([slot], None)
     assert made.held_bytes == 2 * DIMENSION + len(b"name") + POINT_BYTES
     made.drop(owner.pop(b"name"))
     assert made.held_bytes == made.points == 0

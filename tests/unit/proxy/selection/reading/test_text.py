@@ -91,15 +91,6 @@ def test_the_same_text_is_the_same_object_until_it_is_forgotten() -> None:
     assert text_of("The mill stands.") is not one
 
 
-def test_a_text_is_restored_from_its_essence() -> None:
-    text = text_of("The mill stands, caf\u00e9 and all.")
-    cost = text.cost()
-    forget()
-    restored = Text.of_essence(text.essence)
-    assert (restored.raw, restored.known_cost) == (text.raw, cost)
-    assert restored.nbytes > len(text.raw)
-
-
 def test_an_unread_text_is_never_read() -> None:
     assert UNREAD.cost() < 0
 
