@@ -44,6 +44,7 @@ def test_no_step_needs_a_shell() -> None:
 
 
 def test_the_base_is_pinned_by_version_and_both_stages_use_it() -> None:
+    """And it is an official image, whose interpreter is built with optimisation."""
     (base,) = [rest for word, rest in STEPS if word == "ARG"]
     assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+\.\d+-slim-[a-z]+", base)
     assert [rest for word, rest in STEPS if word == "FROM"] == ["${PYTHON_IMAGE} AS build", "${PYTHON_IMAGE}"]

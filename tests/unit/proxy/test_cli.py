@@ -6,16 +6,20 @@ import atexit
 import gc
 import json
 import os
+import platform
 import ssl
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import yaml
+from aiohttp import http_parser
 
 from support.certificates import make_certificates
 from vecsieve.config.schema import Settings
@@ -155,8 +159,39 @@ def test_evaluating_what_is_not_there_ends_with_what_was_wanted(refused: Refused
     assert err == "nowhere: wanted a folder of labelled sets, each with queries.jsonl; saw no such folder\n"
 
 
-def test_the_version_is_told(refused: Refused) -> None:
-    assert refused("--version") == (0, f"vecsieve {metadata.version('vecsieve')}\n", "")
+@pytest.mark.parametrize(
+    ("arguments", "build"),
+    [
+        ("'--enable-shared' '--enable-optimizations' '--with-lto'", "optimised"),
+        ("'--enable-shared'", "not optimised (--enable-optimizations), which takes a quarter more time"),
+        (None, "not optimised (--enable-optimizations), which takes a quarter more time"),
+    ],
+)
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_the_version_is_told_with_what_decides_the_speed(
+    arguments: str | None, build: str, is_complete: bool, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {name: metadata.version(name) for name in ("vecsieve", "aiohttp", "uvloop", "pysimdjson")}
+    monkeypatch.setattr(sysconfig, "get_config_var", {"CONFIG_ARGS": arguments}.get)
+    if not is_complete:
+        monkeypatch.setattr(metadata, "version", partial(version_without, {"uvloop", "pysimdjson"}))
+        monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
+        versions |= dict.fromkeys(("uvloop", "pysimdjson"), "not installed")
+    code, out, err = refused("--version")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"vecsieve {versions['vecsieve']}",
+        f"Python {platform.python_version()}, {build}",
+        f"aiohttp {versions['aiohttp']}, parser in {'C' if is_complete else 'Python'}",
+        f"uvloop {versions['uvloop']}",
+        f"pysimdjson {versions['pysimdjson']}",
+    ]
+
+
+def version_without(absent: set[str], name: str, real: Callable[[str], str] = metadata.version) -> str:
+    if name in absent:
+        raise metadata.PackageNotFoundError(name)
+    return real(name)
 
 
 def test_the_shell_can_complete(refused: Refused) -> None:
