@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from support.memory_source import families
@@ -51,5 +52,14 @@ def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
 
 
 def report(points: list[Point] | None = None, **chosen: object) -> Report:
-    """The report of ``points``, the planted ones without; ``chosen``: of ``asked``."""
-    return analyze(SearchedSource(planted() if points is None else points), asked(**chosen), bar=no_bar)  # type: ignore[arg-type]  # - passed through
+    """The report of ``points``, the planted ones without, which are analysed once; ``chosen``: of ``asked``."""
+    return _of_planted(**chosen) if points is None else _analysed(points, **chosen)
+
+
+def _analysed(points: list[Point], **chosen: object) -> Report:
+    return analyze(SearchedSource(points), asked(**chosen), bar=no_bar)  # type: ignore[arg-type]  # - passed through
+
+
+@cache
+def _of_planted(**chosen: object) -> Report:
+    return _analysed(planted(), **chosen)

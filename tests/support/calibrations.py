@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 
 from support.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.survey import Findings, borderline, proposed, spread, survey
@@ -22,8 +24,16 @@ def calibration(
     collection: str = "docs",
     payloads: Sequence[Mapping[str, object]] | None = None,
 ) -> Findings:
-    """Forty families of ``copies`` members."""
+    """Forty families of ``copies`` members; those without payloads are calibrated once."""
+    found = _of_vectors(copies, noise) if payloads is None else calibrated(copies, noise, payloads)
+    return replace(found, collection=collection)
+
+
+def calibrated(copies: int, noise: float = 0.004, payloads: Sequence[Mapping[str, object]] | None = None) -> Findings:
     source = MemorySource(points(families(40, copies, noise=noise), payloads))
     seen = survey(source, spread(source, 2000, lambda _: None), fields=("text",), step=quiet)
     proposal = proposed(seen)
-    return Findings(collection=collection, survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))
+    return Findings(collection="docs", survey=seen, proposal=proposal, pairs=borderline(seen.pools, proposal.cut))
+
+
+_of_vectors = cache(calibrated)

@@ -142,9 +142,9 @@ def chunked(parts: Iterator[bytes]) -> bytes:
 @pytest.mark.parametrize("largest", [7, 600, 5_000, 300_000])
 async def test_a_body_in_chunks_arrives_whole_however_it_was_fed(largest: int) -> None:
     content = bytes(range(256)) * 8192
-    sizes = [1 + (number * 7919) % largest for number in range(len(content))]
     parts, at = [], 0
-    for size in sizes:
+    for number in range(len(content)):
+        size = 1 + (number * 7919) % largest
         parts.append(content[at : at + size])
         at += size
         if at >= len(content) or len(parts) == 60_000:

@@ -151,7 +151,7 @@ def test_a_page_says_how_its_pairs_were_found() -> None:
 
 
 def test_the_same_report_is_the_same_page() -> None:
-    assert page(report()) == page(report())
+    assert page(report()) == page(report(planted()))
 
 
 # Charts are well-formed pictures of what they are given.

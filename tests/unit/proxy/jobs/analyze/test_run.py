@@ -88,24 +88,24 @@ def test_an_empty_collection_is_told_of() -> None:
         report([])
 
 
-def many() -> list[Point]:
-    payloads = [{"text": f"This is text number {place // 3}.", "source": f"s{place % 7}"} for place in range(360)]
-    return points(families(120, 3), payloads)
+def many(count: int = 360) -> list[Point]:
+    payloads = [{"text": f"This is text number {place // 3}.", "source": f"s{place % 7}"} for place in range(count)]
+    return points(families(count // 3, 3), payloads)
 
 
 @cache
 def of_one_run() -> bytes:
-    return as_json(report(many()))
+    return as_json(report(many(180)))
 
 
 @pytest.mark.parametrize("requests", range(7))
 def test_an_interruption_at_any_read_is_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
-    monkeypatch.setattr(reading, "PAGE", 150)
+    monkeypatch.setattr(reading, "PAGE", 75)
     with pytest.raises(SourceError, match="went away"):
-        analyze(SearchedSource(many(), fails_after=requests), asked(work=tmp_path), bar=no_bar)
-    source = SearchedSource(many())
+        analyze(SearchedSource(many(180), fails_after=requests), asked(work=tmp_path), bar=no_bar)
+    source = SearchedSource(many(180))
     assert as_json(analyze(source, asked(work=tmp_path), bar=no_bar)) == of_one_run()
     # Three reads for the sample, which is kept as a whole, three for the pages, and one for the examples.
     assert source.calls.count("read") == 7 - (requests if requests >= 3 else 0)

@@ -6,7 +6,7 @@ import json
 
 import orjson
 
-from support.calibrations import calibration
+from support.calibrations import calibrated, calibration
 from vecsieve.proxy.jobs.calibrate.survey import as_json, profile_of
 from vecsieve.proxy.search.collections.profiles import decoded, encoded
 
@@ -30,7 +30,7 @@ def test_the_profile_is_one_the_proxy_reads() -> None:
 
 
 def test_the_same_collection_gives_the_same_bytes() -> None:
-    assert encoded(profile_of(calibration(copies=2))) == encoded(profile_of(calibration(copies=2)))
+    assert encoded(profile_of(calibration(copies=2))) == encoded(profile_of(calibrated(copies=2)))
 
 
 def test_plain_values_are_json_and_hold_the_profile_the_density_and_the_pairs() -> None:
