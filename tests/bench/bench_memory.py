@@ -53,7 +53,7 @@ def bench_memory(effort: Effort, sides: Mapping[str, Mapping[str, str]] = SIDES)
             start = partial(vecsieve, upstream, "--config", str(Path(settings.name)))
             proxies = {name: running.enter_context(start(variables=more)) for name, more in sides.items()}
             rows = [row(name, measured(script(prefix, name), proxies, upstream, effort), proxies) for name in TRAFFIC]
-        yield Section("memory", f"{policy}, 50 × {DIMENSIONS}, 8 connections, {' / '.join(sides)}", rows)
+        yield Section(f"memory, {policy}", f"50 × {DIMENSIONS}, 8 connections, {' / '.join(sides)}", rows)
 
 
 def script(prefix: str, traffic: str) -> Script:
