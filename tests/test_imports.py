@@ -58,7 +58,6 @@ LAZY = {
     "chromadb",
     "daft",
     "duckdb",
-    "google",
     "httpx",
     "opentelemetry",
     "pinecone",
