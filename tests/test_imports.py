@@ -61,7 +61,6 @@ LAZY = {
     "chromadb",
     "daft",
     "duckdb",
-    "google",
     "httpx",
     "opentelemetry",
     "pinecone",

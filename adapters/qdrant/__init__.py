@@ -7,6 +7,7 @@ rest_reply    lists, points and vectors of a reply
 rest_fusion   a fusion divided into a batch of searches, and fused again
 rest          the REST adapter; a reply without vectors, in one pass; the client's answer; all points of a collection
 rest_write    upserts, for the write gate
+grpc_schema   the messages over gRPC, as far as they are read
 grpc_request  parses and widens a search
 grpc_reply    lists, points, vectors and pools of a reply
 grpc          the gRPC adapter; the client's answer; a fusion divided and fused again

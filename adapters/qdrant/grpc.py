@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..base import GrpcAdapter, Keep, own
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
@@ -21,34 +22,19 @@ from ..wire.protobuf import (
     VARINT,
     Field,
     copied,
-    encoded,
-    entries,
     fields,
-    key_of,
     length_field,
     message_spans,
     only,
-    replaced,
     unsigned,
     value_at,
-    without,
 )
+from ..wire.schema import parsed
 from ..wire.vectors import packed_floats
 from . import calls, grpc_reply, grpc_request
-from .grpc_reply import (
-    ENTRIES,
-    NAMED,
-    PAYLOAD,
-    RESULT,
-    SCORE,
-    UNNAMED,
-    VECTORS,
-    Place,
-    Point,
-    Ranked,
-    ReplyDocument,
-)
+from .grpc_reply import ReplyDocument
 from .grpc_request import LAYOUTS, Document, Payload, Plan
+from .grpc_schema import HIT, REPLY
 from .ranking import Kind
 from .rest_fusion import DEFAULT_K
 from .rest_request import QUERY_LIMIT
@@ -73,7 +59,6 @@ _K, _WEIGHTS = 1, 2
 # Query, nearest, and a text, an image or an object, which refer to no stored point.
 _INFERRED = ((_VARIANT, 1, 5), (_VARIANT, 1, 6), (_VARIANT, 1, 7))
 _CONJUNCTIONS = frozenset({2, 3})  # must, must_not
-_SCORE_TAG = encoded(SCORE << 3 | FIXED32)
 _METHODS = {0: Method.RRF, 1: Method.DBSF}
 
 
@@ -201,72 +186,62 @@ def _finite(value: float) -> float:
     return value
 
 
-_NO_VECTORS = length_field(VECTORS, length_field(NAMED, b""))
+def cut(plan: Plan, body: bytes, kept: Iterable[int]) -> bytes:
+    """A list's message with the kept points, each without what was added."""
+    reply = parsed(REPLY, body)
+    hits = reply.result
+    shown = [hits[index] for index in kept]
+    if plan.payload.asked or (plan.fetches and plan.wanted is not True):
+        shown = [_restored(plan, hit) for hit in shown]
+    hits[:] = shown
+    answer: bytes = reply.SerializeToString()
+    return answer
 
 
-def _kept(data: bytes, plan: Plan, ranked: Ranked, kept: list[int]) -> bytes:
-    """A list's message: its k-th kept point replaces its k-th point."""
-    points = ranked.points.each
-    shown = [_restored(data, plan, points[index]) for index in kept]
-    if ranked.points.is_together and points:
-        return b"".join((*shown, data[points[-1].place[2] : ranked.span[1]]))
-    return replaced(data, ranked.span, [(start, end) for (start, _, end), _, _ in points], shown)
+def _restored(plan: Plan, point: bytes) -> bytes:
+    hit = parsed(HIT, point)
+    if plan.payload.is_forced:
+        hit.ClearField("payload")
+    elif plan.payload.asked:
+        _remove(hit.payload, lambda key: key in plan.payload.asked)
+    if plan.wanted is False:
+        hit.ClearField("vectors")
+    elif plan.wanted is not True and hit.HasField("vectors"):
+        _select(hit.vectors, plan.wanted)
+    shown: bytes = hit.SerializeToString()
+    return shown
 
 
-def _restored(data: bytes, plan: Plan, point: Point) -> bytes:
-    """A point without what was added."""
-    payload, (start, value, end) = plan.payload, point.place
-    if not payload.asked:
-        if plan.wanted is True or point.vectors is None:
-            return data[start:end]
-        if plan.wanted is False:
-            cut, _, behind = point.vectors
-            return length_field(RESULT, data[value:cut] + data[behind:end])
-    added = {key.encode() for key in payload.asked}
-    pieces: list[bytes] = []
-    at = value
-    for member in fields(data, (value, end)):
-        if member.number == VECTORS:
-            shown = _vectors(data, member, plan.wanted)
-        elif member.number == PAYLOAD and (payload.is_forced or (added and key_of(data, member.span) in added)):
-            shown = b""
-        else:
-            continue
-        pieces += (data[at : member.start], shown)
-        at = member.end
-    pieces.append(data[at:end])
-    return _framed(data, point.place, b"".join(pieces))
+def _remove(entries: Any, is_added: Callable[[str], bool]) -> None:
+    """Take entries out of a map."""
+    for index in reversed(range(len(entries))):
+        if is_added(entries[index].key.decode(errors="replace")):
+            del entries[index]
 
 
-def _vectors(data: bytes, field: Field, wanted: bool | tuple[str, ...]) -> bytes:
-    """A point's vectors, reduced to ``wanted``."""
-    whole = data[field.start : field.end]
-    if isinstance(wanted, bool):
-        return whole if wanted else b""
-    found = fields(data, field.span)
-    alone, several = only(found, UNNAMED, LENGTH), only(found, NAMED, LENGTH)
-    if several is None:
-        return whole if alone is None or "" in wanted else _NO_VECTORS
-    shown = {name.encode() for name in wanted}
-    inside = [inner for inner in fields(data, several.span) if inner.number == ENTRIES]
-    each = list(zip(entries(data, message_spans(inside, ENTRIES)), inside, strict=True))
-    dropped = [inner for (name, _), inner in each if name not in shown]
-    if not dropped:
-        return whole
-    left = [(name, span) for (name, span), _ in each if name in shown]
-    if not left:
-        return _NO_VECTORS
-    if len(left) == 1 and left[0][0] == b"":
-        start, end = left[0][1]
-        return length_field(VECTORS, length_field(UNNAMED, data[start:end]))
-    kept = length_field(NAMED, without(data, several.span, dropped))
-    return length_field(VECTORS, data[field.value : several.start] + kept + data[several.end : field.end])
+def _select(vectors: Any, wanted: tuple[str, ...]) -> None:
+    """Reduce a point's vectors to ``wanted``: the unnamed vector alone is shown bare."""
+    if not vectors.HasField("vectors"):
+        if vectors.vector and "" not in wanted:
+            vectors.ClearField("vector")
+            vectors.vectors.SetInParent()
+        return
+    entries = vectors.vectors.vectors
+    before = len(entries)
+    _remove(entries, lambda name: name not in wanted)
+    if len(entries) == 1 < before and not entries[0].key:
+        vectors.vector[:] = entries[0].value
+        vectors.ClearField("vectors")
 
 
-def _framed(data: bytes, place: Place, inside: bytes) -> bytes:
-    """A result with this content; upstream's bytes if it is unchanged."""
-    start, value, end = place
-    return data[start:end] if inside == data[value:end] else length_field(RESULT, inside)
+def _scored(point: bytes, score: float) -> bytes:
+    hit = parsed(HIT, point)
+    if score:
+        hit.score = score
+    else:
+        hit.ClearField("score")
+    scored: bytes = hit.SerializeToString()
+    return scored
 
 
 class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
@@ -288,31 +263,20 @@ class QdrantGrpc(GrpcAdapter[Document, ReplyDocument]):
             raise UndividedError(Undivided.MEMBER) from None
 
     def fused(self, _: Divided, replies: Sequence[Reply], ranked: Fused) -> bytes:
-        """As in the contract. Servers omit a score of 0, and write the others after the payload."""
+        """As in the contract. Servers omit a score of 0."""
         (reply,) = replies
-        document = own(reply.document, ReplyDocument)
-        data = document.data
-        pieces: list[bytes] = []
-        for index, row, score in ranked:
-            start, end = document.lists[index].points.each[row].place[1:]
-            found = fields(data, (start, end))
-            old = only(found, SCORE, FIXED32)
-            behind = next((field.start for field in found if field.number > SCORE), end)
-            cut, until = (behind, behind) if old is None else (old.start, old.end)
-            shown = _SCORE_TAG + struct.pack("<f", score) if score else b""
-            pieces.append(length_field(RESULT, data[start:cut] + shown + data[until:end]))
-        outside = [field for field in fields(data) if field.number != RESULT]
-        return b"".join((*pieces, copied(data, outside, {field.number for field in outside})))
+        answer = parsed(REPLY, own(reply.document, ReplyDocument).data)
+        hits = [parsed(REPLY, each).result for each in answer.result]
+        answer.result[:] = [_scored(hits[index][row], float(score)) for index, row, score in ranked]
+        fused: bytes = answer.SerializeToString()
+        return fused
 
     def cut_reply(self, request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         """The client's answer: of list i the points ``keep[i]`` in that order."""
-        data = reply.data
-        pieces: list[bytes] = []
-        at = 0
-        for plan, ranked, kept in zip(request.plans, reply.lists, keep, strict=True):
-            inside = _kept(data, plan, ranked, kept.tolist())
-            if ranked.item is None:
-                return inside
-            pieces += (data[at : ranked.item.start], _framed(data, ranked.item[2:], inside))
-            at = ranked.item.end
-        return b"".join(pieces) + data[at:]
+        if request.items is None:
+            return cut(request.plans[0], reply.data, keep[0].tolist())
+        answer = parsed(REPLY, reply.data)
+        for plan, kept in zip(request.plans, keep, strict=True):
+            answer.result[plan.index] = cut(plan, answer.result[plan.index], kept.tolist())
+        whole: bytes = answer.SerializeToString()
+        return whole

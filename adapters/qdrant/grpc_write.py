@@ -13,6 +13,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -47,60 +48,56 @@ from ..wire.protobuf import (
     varint,
 )
 from ..wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
-from ..wire.vectors import matrix, packed_floats, row, unsigned_numbers
+from ..wire.schema import has_unknown, packed_floats, parsed
+from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
 from .grpc_reply import (
-    ENTRIES,
-    NAMED,
-    UNNAMED,
-    Place,
     compare,
     dense,
     fields_of,
+    id_json,
+    kind_of,
     named,
-    read_points,
-    results,
+    parsed_reply,
+    points_of,
+    scores_of,
+    sparse,
+    vector_of,
 )
-from .ranking import forced
+from .grpc_schema import REPLY
+from .grpc_schema import VECTORS as VECTORS_MESSAGE
+from .ranking import Kind, forced
 from .rest_write import compared
 
-# Vector: its old fields, and since 1.17 one of three messages; in those the numbers, or a multivector's rows, and a sparse one's indices.
-_DATA, _INDICES, _COUNT, _DENSE, _SPARSE, _MULTI = 1, 2, 3, 101, 102, 103
-_VALUES, _SPARSE_INDICES = 1, 2
-_OLD = frozenset({_DATA, _INDICES, _COUNT})
+# What a vector may have to be JSON: its old fields together, or one of the messages since 1.17.
+_FORMS = ({"data"}, {"data", "indices"}, {"data", "vectors_count"}, {"dense"}, {"sparse"}, {"multi_dense"}, set[str]())
+# In the old form, in which vectors are written: of Vector, and of SparseIndices.
+_DATA, _INDICES, _COUNT = 1, 2, 3
+UNNAMED, NAMED, ENTRIES = 1, 2, 1  # Vectors, NamedVectors
 
 
-def vectors_json(data: bytes, span: Span | None) -> bytes:
+def vectors_json(vectors: Any) -> bytes:
     """Of one point: the unnamed vector, or an object of named ones. Raises ValueError for one that the database must compute."""
-    each = {name: _vector(data, inner) for name, inner in named(data, span).items()}
+    each = {name: _vector(vector) for name, vector in named(vectors).items()}
     return orjson.dumps(each[""] if each.keys() == {""} else each, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _vector(data: bytes, span: Span) -> object:
-    found = fields(data, span)
-    numbers = {field.number for field in found}
-    if numbers <= _OLD:
-        return _old(data, found)
-    ((number, inside),) = [(field.number, fields(data, field.span)) for field in found]
-    if number == _DENSE:
-        return _floats(data, inside, _VALUES)
-    if number == _SPARSE:
-        return {"indices": unsigned_numbers(data, inside, _SPARSE_INDICES), "values": _floats(data, inside, _VALUES)}
-    if number == _MULTI:
-        return [_floats(data, fields(data, each.span), _VALUES) for each in inside if each.number == _VALUES]
-    raise ValueError(f"vector at byte {span[0]} has field {number}, which is of no known kind")
+def _vector(vector: Any) -> object:
+    if {field.name for field, _ in vector.ListFields()} not in _FORMS or has_unknown(vector):
+        raise ValueError("a vector of no known kind")
+    kind, message = kind_of(vector)
+    if kind is Kind.SPARSE:
+        indices, values = sparse(vector)
+        return {"indices": np.array(indices, np.int64), "values": _finite(np.array(values, np.float32))}
+    if kind is Kind.DENSE:
+        return _finite(row(packed_floats(message)))
+    if vector.HasField("multi_dense"):
+        return [_finite(row(packed_floats(each))) for each in message.vectors]
+    return _finite(row(packed_floats(vector))).reshape(vector.vectors_count, -1)
 
 
-def _old(data: bytes, found: list[Field]) -> object:
-    values, indices, count = _floats(data, found, _DATA), only(found, _INDICES, LENGTH), only(found, _COUNT, 0)
-    if indices is not None:
-        return {"indices": unsigned_numbers(data, fields(data, indices.span), _DATA), "values": values}
-    return values if count is None else values.reshape(unsigned(data, count), -1)
-
-
-def _floats(data: bytes, found: list[Field], number: int) -> npt.NDArray[np.float32]:
-    values = row(packed_floats(data, found, number))
+def _finite(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     if not np.isfinite(values).all():
         raise ValueError("JSON has no such number")
     return values
@@ -173,8 +170,9 @@ def _dense(data: bytes, point: Found) -> dict[str, bytes]:
     vectors = message(point, VECTORS)
     if vectors is None:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    floats = {name: dense(data, span) for name, span in named(data, vectors.span).items()}
-    return {name: each for name, each in floats.items() if each}
+    each = named(parsed(VECTORS_MESSAGE, data[vectors.value : vectors.end]))
+    floats = {name: dense(vector) for name, vector in each.items()}
+    return {name: packed for name, packed in floats.items() if packed}
 
 
 def id_of(data: bytes, field: Field | None) -> bytes:
@@ -201,10 +199,6 @@ def _filter(tenant: Tenant) -> bytes:
     return length_field(_WHERE, b"".join(conditions)) if conditions else b""
 
 
-def _named(data: bytes, place: Place | None, name: str) -> Span | None:
-    return None if place is None else named(data, place[1:]).get(name)
-
-
 # GetCollectionInfoResponse: result, config, params, vectors_config; in it the unnamed vector, or a map of named ones.
 _CONFIG = (1, 7, 1, 5)
 _ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
@@ -212,9 +206,10 @@ _ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
 
 def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[Span]) -> bytes:
     """Raises ValueError."""
+    inside = b"" if vectors is None else data[slice(*vectors)]
     return b'{"id":%s,"vector":%s,"payload":%s}' % (
         identifier,
-        vectors_json(data, vectors),
+        vectors_json(parsed(VECTORS_MESSAGE, inside)),
         object_json(data, payload, QDRANT),
     )
 
@@ -357,18 +352,16 @@ class QdrantGrpcWrites(GrpcWrites):
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         """Raises ValueError."""
         (body,) = bodies
-        lists = results(body, (0, len(body)))
+        lists = [points_of(each) for each in parsed_reply(REPLY, body, root="batch").result]
         if len(lists) != len(inquiry.which):
             raise ValueError(f"{len(lists)} lists, wanted {len(inquiry.which)}")
-        needs = Needs(payload_fields=points.keys)
-        each = [read_points(body, item.span) for item in lists]
-        vectors = [point.vectors for near in each for point in near.each]
+        near = [point for points in lists for point in points]
         return Neighbours(
-            of=np.repeat(np.array(inquiry.which, np.intp), [len(near.each) for near in each]),
-            ids=tuple([identifier for near in each for identifier in near.ids]),
-            scores=np.concatenate([near.scores for near in each]),
-            vectors=compare(body, [_named(body, place, points.vector_name) for place in vectors]),
-            fields=tuple([row for near in each for row in fields_of(body, near, needs)[0]]),
+            of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
+            ids=tuple([id_json(point.id) for point in near]),
+            scores=scores_of(near),
+            vectors=compare([vector_of(point.vectors, points.vector_name) for point in near]),
+            fields=fields_of(near, Needs(payload_fields=points.keys))[0],
         )
 
     def is_cosine(self, body: bytes, vector_name: str) -> bool:

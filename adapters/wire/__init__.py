@@ -5,5 +5,6 @@ json_requests    typed members of a request
 json_vectors     arrays of numbers to numpy; vectors set aside before the structure of a reply is parsed; arrays cut
 protobuf         spans of the fields of a message; the fields of a request by number; limits on their count
 protobuf_values  JSON-like values in protobuf as canonical JSON
+schema           partial schemas of messages, for protobuf's own parser
 vectors          packed numbers to numpy, sparse rows as one matrix, which vectors are usable
 """

@@ -283,11 +283,6 @@ def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
     return found
 
 
-def key_of(data: bytes, span: Span) -> bytes:
-    """The key of the entry that fills ``span``. Raises ValueError."""
-    return entries(data, (span,))[0][0]
-
-
 def message_spans(found: Iterable[Field], number: int) -> list[Span]:
     """The spans of the messages in the fields of that number. Raises ValueError for another wire type."""
     those = [field for field in found if field.number == number]

@@ -9,6 +9,7 @@ import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
+from typing import Any
 
 import orjson
 
@@ -72,11 +73,13 @@ _MAX_DEPTH = 100
 class Wanted:
     """The wanted keys of a map, in this order. ``optional``: further ones, None beyond the allowances. One instance serves one reply."""
 
-    __slots__ = ("_nested", "_optional", "_plain", "keys", "known")
+    __slots__ = ("_nested", "_optional", "_plain", "keys", "known", "names")
 
     def __init__(self, names: Iterable[str], optional: Iterable[str] = ()) -> None:
         more = [name.encode(errors="surrogatepass") for name in optional]
         self.keys = (*[name.encode(errors="surrogatepass") for name in names], *more)
+        # As a parsed map has them; a lone surrogate no message has.
+        self.names = tuple([(_text(key), key) for key in self.keys])
         self.known = frozenset(self.keys)
         self._optional = frozenset(more)
         self._plain, self._nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
@@ -99,6 +102,36 @@ class Wanted:
     def is_cut(self) -> bool:
         """Whether a value was not covered."""
         return self._plain.left_bytes < 0 or self._nested.left_bytes < 0
+
+
+def _text(key: bytes) -> str | None:
+    """A key as a parsed map has it; None for a lone surrogate, which no message has."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def chosen_of(values: Mapping[str, Any], wanted: Wanted, schema: Schema) -> tuple[bytes | None, ...]:
+    """The JSON of each wanted key of a parsed map, None if absent. ``values``: messages of which only the text is parsed, which most are.
+    Raises ValueError.
+    """
+    found: list[bytes | None] = []
+    for name, key in wanted.names:
+        value = None if name is None else values.get(name)
+        spelled = None
+        if value is not None:
+            text = value.string_value
+            if text:
+                if wanted.covers(key, len(text), is_nested=False):
+                    spelled = spelled_text(text.decode())
+            else:
+                whole = value.SerializeToString()
+                is_nested = bool(whole) and schema.get(whole[0]) in _NESTED
+                if wanted.covers(key, len(whole), is_nested=is_nested):
+                    spelled = as_json(whole, (0, len(whole)), schema)
+        found.append(spelled)
+    return tuple(found)
 
 
 def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) -> tuple[bytes | None, ...]:
@@ -138,8 +171,7 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
 
 def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
     """The JSON of a map. ``spans``: of its entries; the last one of a key counts. Raises ValueError, also for numbers without a JSON form."""
-    found = {key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)}
-    return json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _spelled({key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)})
 
 
 def objects_json(data: bytes, each: Iterable[Sequence[Span]], schema: Schema) -> tuple[bytes | None, ...]:
@@ -153,6 +185,26 @@ def objects_json(data: bytes, each: Iterable[Sequence[Span]], schema: Schema) ->
         except ValueError:
             found.append(None)
     return tuple(found)
+
+
+def objects_of_json(each: Iterable[Sequence[tuple[bytes, bytes]]], schema: Schema) -> tuple[bytes | None, ...]:
+    """The same of keys and values that are split already."""
+    allowance = Allowance(NESTED_BYTES)
+    found: list[bytes | None] = []
+    for pairs in each:
+        is_read = allowance.covers(sum(len(key) + len(value) for key, value in pairs))
+        try:
+            values = {
+                key.decode(): _value(value, (0, len(value)), schema, _MAX_DEPTH) for key, value in pairs if is_read
+            }
+            found.append(_spelled(values) if is_read else None)
+        except ValueError:
+            found.append(None)
+    return tuple(found)
+
+
+def _spelled(values: Mapping[str, object]) -> bytes:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def map_message(values: Mapping[str, object], schema: Schema) -> bytes:

@@ -93,10 +93,9 @@ def test_each_search_of_a_batch_has_its_own_list() -> None:
     "body",
     [
         b"\xff",
-        b"\x08\x01",
         field(1, b""),
         field(1, field(1, b"")),
-        field(1, field(1, b"\x08\x01") + field(6, b"\x08\x01")),
+        field(1, field(1, b"\x08\x01") + field(6, b"\x08")),
         field(1, field(1, b"\x08\x01"))[:-1],
         TIME[:-1],
     ],

@@ -74,9 +74,9 @@ def selecting(*names: str) -> Any:
         (UNNAMED, selecting("b"), NOTHING),
         (named("", "a"), selecting(""), UNNAMED),
         (named("", "a", "b"), selecting("", "b"), named("", "b")),
-        # Fields that nobody knows stay where they are.
-        (field(6, LATER + field(2, entry("a") + entry("b") + LATER) + LATER), selecting("b"),
-         field(6, LATER + field(2, entry("b") + LATER) + LATER)),
+        # Fields that nobody knows stay in their message, behind those that are known.
+        (field(6, LATER + field(2, entry("a") + LATER + entry("b")) + LATER), selecting("b"),
+         field(6, field(2, entry("b") + LATER) + LATER * 2)),
     ],
 )  # fmt: skip
 def test_vectors_are_shown_as_the_server_shows_them(vectors: bytes, selector: Any, left: bytes) -> None:
@@ -117,22 +117,32 @@ def points(*numbers: int, vectors: bytes = UNNAMED) -> list[bytes]:
     return [field(1, field(1, b"\x08" + bytes([number])) + SCORE + vectors) for number in numbers]
 
 
-def test_kept_points_take_the_first_places_and_all_that_stands_between_stays() -> None:
+def test_kept_points_take_the_first_places_and_all_other_fields_stay() -> None:
     one, two, three = points(1, 2, 3)
     body = LATER + one + TIME + two + three + b"\x1a\x00"
+    behind = LATER + TIME + b"\x1a\x00"
     wanted = grpc.WithVectorsSelector(enable=True)
-    assert trimmed(body, 0, 1, 2, with_vectors=wanted) == body
-    assert trimmed(body, 2, 0, with_vectors=wanted) == LATER + three + TIME + one + b"\x1a\x00"
-    assert trimmed(body, with_vectors=wanted) == LATER + TIME + b"\x1a\x00"
+    assert trimmed(body, 0, 1, 2, with_vectors=wanted) == one + two + three + behind
+    assert trimmed(body, 2, 0, with_vectors=wanted) == three + one + behind
+    assert trimmed(body, with_vectors=wanted) == behind
     assert trimmed(TIME, with_vectors=wanted) == TIME
 
 
-def test_a_point_that_had_nothing_of_ours_keeps_its_very_frame() -> None:
-    """A length may be written longer than it must be; only what changes is framed anew."""
-    inside = ID + SCORE
-    odd = b"\x0a" + bytes([len(inside) | 0x80, 0]) + inside
-    assert trimmed(odd + TIME, 0) == odd + TIME
-    assert trimmed(b"\x0a" + bytes([len(inside + NOTHING) | 0x80, 0]) + inside + NOTHING, 0) == field(1, inside)
+def test_a_point_that_had_nothing_of_ours_is_opaque() -> None:
+    """Only what is taken out of is written again; a field that nobody knows may stand before the others."""
+    odd = LATER + b"\x1d\x00\x00\x80\x3f" + ID + SCORE
+    wanted = grpc.WithVectorsSelector(enable=True)
+    assert trimmed(field(1, odd) + TIME, 0, with_vectors=wanted) == field(1, odd) + TIME
+    assert trimmed(field(1, odd + NOTHING), 0) == field(1, ID + SCORE + LATER)
+
+
+def test_what_is_set_twice_in_a_point_is_taken_out_twice_or_stays_twice() -> None:
+    shards = field(7, field(1, b"s")) + field(7, b"\x10\x05")
+    payloads = payload("x", "text", "x", "text")
+    selector = grpc.WithPayloadSelector(include=grpc.PayloadIncludeSelector(fields=["x"]))
+    needs = Needs(vector_name="a", optional_fields=("text",))
+    left = shown(ID + ID + payloads + UNNAMED * 2 + shards, None, needs=needs, with_payload=selector)
+    assert left == ID + ID + payload("x", "x") + shards
 
 
 def test_lists_of_a_batch_that_are_not_ours_stay_byte_for_byte() -> None:
@@ -142,8 +152,8 @@ def test_lists_of_a_batch_that_are_not_ours_stay_byte_for_byte() -> None:
     operation = Operation(backend="qdrant", name="query_batch", collection="c")
     call = ADAPTER.parse_request(operation, request, Needs())
     full, bare = points(1, 2), points(1, 2, vectors=b"")
-    lists = [field(1, b"".join(each)) for each in (full, [*full, TIME], bare, bare)]
-    body = LATER + lists[0] + lists[1] + TIME + lists[2] + lists[3]
+    lists = [field(1, b"".join(each)) for each in ([LATER, *full], [*full, TIME], bare, bare)]
+    body = b"".join(lists) + TIME
     reply = ADAPTER.parse_reply(call, body)
     answer = ADAPTER.trim(call, reply, [np.array([1]), np.array([0, 1])])
-    assert answer == LATER + lists[0] + field(1, bare[1] + TIME) + TIME + lists[2] + lists[3]
+    assert answer == lists[0] + field(1, bare[1] + TIME) + lists[2] + lists[3] + TIME

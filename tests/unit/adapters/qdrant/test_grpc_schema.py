@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 from qdrant_client import grpc
 
-from vecsieve.adapters.qdrant import grpc_reply as points
-from vecsieve.adapters.qdrant import grpc_reply as vectors
 from vecsieve.adapters.qdrant import grpc_request as query
 from vecsieve.adapters.qdrant import grpc_request as selectors
 from vecsieve.adapters.qdrant.grpc_request import BATCH, LAYOUTS
-from vecsieve.adapters.wire.protobuf import VARINT, Shape
+from vecsieve.adapters.qdrant.grpc_schema import MESSAGES
+from vecsieve.adapters.wire.protobuf import Shape
 
-MESSAGES = {
+SEARCHES = {
     "query": grpc.QueryPoints,
     "search": grpc.SearchPoints,
     "recommend": grpc.RecommendPoints,
@@ -27,7 +27,7 @@ MESSAGES = {
 # What is read with certainty as something else: a text query ranks by words, its `using` names a payload field.
 LEFT_ALONE = {"Query": {"text"}}
 SHAPES: list[tuple[Any, Shape]] = [
-    *((MESSAGES[name], layout.shape) for name, layout in LAYOUTS.items()),
+    *((SEARCHES[name], layout.shape) for name, layout in LAYOUTS.items()),
     (grpc.QueryBatchPoints, BATCH),
     (grpc.SearchBatchPoints, BATCH),
     (grpc.RecommendBatchPoints, BATCH),
@@ -65,7 +65,7 @@ def test_what_may_stand_twice_is_what_the_schema_repeats(message: Any, shape: Sh
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_what_is_widened_is_called_so(name: str) -> None:
-    layout, found = LAYOUTS[name], numbers(MESSAGES[name])
+    layout, found = LAYOUTS[name], numbers(SEARCHES[name])
     changed = [found[field] for field in ("limit", "offset", "with_vectors", "with_payload")]
     assert changed == [layout.limit, layout.offset, layout.vectors, layout.payload]
 
@@ -106,35 +106,54 @@ def test_each_kind_of_query_is_what_its_name_says() -> None:
     assert shown == {"dense": "DENSE", "sparse": "SPARSE", "multi_dense": "MULTI", **references}
 
 
-def test_the_fields_of_a_reply_are_called_so() -> None:
-    found = numbers(grpc.ScoredPoint)
-    assert [found[name] for name in ("id", "payload", "score", "vectors")] == [
-        points.ID,
-        points.PAYLOAD,
-        points.SCORE,
-        points.VECTORS,
-    ]
-    for reply in (grpc.QueryResponse, grpc.SearchResponse, grpc.RecommendResponse, grpc.DiscoverResponse):
-        assert numbers(reply)["result"] == points.RESULT
-    for batch in (grpc.QueryBatchResponse, grpc.SearchBatchResponse, grpc.BatchResult):
-        assert numbers(batch)["result"] == points.RESULT
-    ids = {name: number << 3 | (VARINT if name == "num" else 2) for name, number in numbers(grpc.PointId).items()}
-    assert ids == {"num": points._NUMBER, "uuid": points._UUID}
+# The messages of the adapter's schema that are read from, or written to, these messages.
+COUNTERPARTS: dict[str, list[Any]] = {
+    "Vector": [grpc.Vector, grpc.VectorOutput],
+    "Indices": [grpc.SparseIndices],
+    "Dense": [grpc.DenseVector],
+    "Sparse": [grpc.SparseVector],
+    "Multi": [grpc.MultiDenseVector],
+    "Vectors": [grpc.Vectors, grpc.VectorsOutput],
+    "NamedVectors": [grpc.NamedVectors, grpc.NamedVectorsOutput],
+    "Reply": [
+        *(grpc.QueryResponse, grpc.SearchResponse, grpc.RecommendResponse, grpc.DiscoverResponse),
+        *(grpc.QueryBatchResponse, grpc.SearchBatchResponse, grpc.RecommendBatchResponse, grpc.DiscoverBatchResponse),
+        grpc.BatchResult,
+    ],
+    "List": [grpc.QueryResponse, grpc.SearchResponse, grpc.RecommendResponse, grpc.DiscoverResponse, grpc.BatchResult],
+    "Point": [grpc.ScoredPoint],
+    "Value": [grpc.Value],
+    "Id": [grpc.PointId],
+    "Hit": [grpc.ScoredPoint],
+    "HitVectors": [grpc.VectorsOutput],
+    "HitNamed": [grpc.NamedVectorsOutput],
+}
+# Kinds that have one form on the wire: opaque bytes are texts, bytes or messages.
+_OF_LENGTH = {"string", "bytes", "message"}
+_VARINTS = {"enum", "bool", "uint32", "int32", "int64", "uint64"}
 
 
-def test_the_fields_of_a_vector_are_called_so() -> None:
-    assert numbers(grpc.VectorsOutput) == {"vector": vectors.UNNAMED, "vectors": vectors.NAMED}
-    assert numbers(grpc.NamedVectorsOutput) == {"vectors": vectors.ENTRIES}
-    found = numbers(grpc.VectorOutput)
-    assert [found[name] for name in ("data", "indices", "vectors_count")] == [
-        vectors._DATA,
-        vectors._INDICES,
-        vectors._COUNT,
-    ]
-    kinds = {"dense": "DENSE", "sparse": "SPARSE", "multi_dense": "MULTI"}
-    assert {found[name]: kind for name, kind in kinds.items()} == {
-        number: kind.name for number, kind in vectors._KINDS.items()
-    }
-    assert numbers(grpc.DenseVector)["data"] == numbers(grpc.MultiDenseVector)["vectors"] == vectors._VALUES
-    assert numbers(grpc.SparseVector) == {"values": vectors._VALUES, "indices": vectors._SPARSE_INDICES}
-    assert numbers(grpc.SparseIndices)["data"] == vectors._DATA
+def kind_of(field: Any) -> str:
+    names = {"TYPE_" + kind.upper(): kind for kind in (*_OF_LENGTH, *_VARINTS, "float", "double")}
+    return next(names[name] for name in names if getattr(FieldDescriptor, name) == field.type)
+
+
+@pytest.mark.parametrize(("name", "message"), [(name, each) for name in COUNTERPARTS for each in COUNTERPARTS[name]])
+def test_the_schema_is_a_part_of_the_clients(name: str, message: Any) -> None:
+    theirs = message.DESCRIPTOR.fields_by_number
+    for field in MESSAGES[name].DESCRIPTOR.fields:
+        other = theirs[field.number]
+        assert field.name == other.name
+        assert field.is_packed == other.is_packed
+        mine, its = kind_of(field), kind_of(other)
+        assert mine == its or {mine, its} <= _VARINTS or (mine == "bytes" and its in _OF_LENGTH)
+        # What is opaque may be kept in several parts.
+        assert field.is_repeated == other.is_repeated or (mine == "bytes" and its == "message")
+
+
+def test_every_message_of_the_schema_is_compared() -> None:
+    assert MESSAGES.keys() - COUNTERPARTS.keys() == {"Entry"}
+
+
+def test_a_hit_names_all_fields_of_a_point_which_keep_their_order_then() -> None:
+    assert numbers(MESSAGES["Hit"]) == numbers(grpc.ScoredPoint)

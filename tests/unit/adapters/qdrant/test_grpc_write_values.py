@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 from qdrant_client.conversions.conversion import payload_to_grpc
 
+from vecsieve.adapters.qdrant.grpc_schema import VECTORS
 from vecsieve.adapters.qdrant.grpc_write import condition, vectors_json, vectors_message
 from vecsieve.adapters.wire.protobuf import length_field, messages_in
 from vecsieve.adapters.wire.protobuf_values import QDRANT, entry, object_json
@@ -30,8 +31,7 @@ VALUE = st.recursive(
 
 
 def shown(vectors: Any) -> Any:
-    data = vectors.SerializeToString()
-    return json.loads(vectors_json(data, (0, len(data))))
+    return json.loads(vectors_json(VECTORS.FromString(vectors.SerializeToString())))
 
 
 @given(DENSE)

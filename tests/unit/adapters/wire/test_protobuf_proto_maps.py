@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from vecsieve.adapters.wire.protobuf import (
     entries,
     fields,
-    key_of,
     length_field,
     message_spans,
     messages_in,
@@ -62,7 +61,7 @@ def test_of_several_entries_each_is_read_and_other_fields_are_left_out() -> None
     first, second = (length_field(1, key) + length_field(2, b"v") for key in (b"a", b"b"))
     data = length_field(5, first) + number_field(6, 1) + length_field(5, second)
     spans = message_spans(fields(data), 5)
-    assert [key for key, _ in entries(data, spans)] == [key_of(data, span) for span in spans] == [b"a", b"b"]
+    assert [key for key, _ in entries(data, spans)] == [b"a", b"b"]
 
 
 PIECES = st.one_of(

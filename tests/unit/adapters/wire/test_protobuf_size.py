@@ -161,13 +161,18 @@ def result(backend: str, count: int) -> bytes:
     return length_field(2, length_field(2, length_field(1, b"a")) + length_field(1, own))
 
 
+# Entries of 7 bytes. A reply that protobuf's own parser reads is counted from a megabyte on.
+MOST_ENTRIES = {"qdrant": 2**20 // 7}
+
+
 @pytest.mark.parametrize("backend", REQUESTS)
 @pytest.mark.parametrize(("results", "more"), [(1, 1), (2, 100)])
 def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: int, more: int) -> None:
-    each = REPLY_FIELDS // results - 10
+    most = MOST_ENTRIES.get(backend, REPLY_FIELDS)
+    each = most // results - 10
     whole = result(backend, each) * results
     assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
     with pytest.raises(MalformedReplyError):
         replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
     with pytest.raises(MalformedReplyError):
-        replied(backend, *REQUESTS[backend], result(backend, REPLY_FIELDS + 1))
+        replied(backend, *REQUESTS[backend], result(backend, most + 1))

@@ -1,0 +1,93 @@
+"""Partial schemas of protobuf messages, compiled when they are imported, for protobuf's own parser.
+
+A schema names only the fields that are read or changed. All others survive as unknown fields, behind the named ones, when a message is
+written again. A message inside another may be declared as ``bytes*``: opaque, and kept whole where it is set twice, because concatenated
+messages are merged messages (https://protobuf.dev/programming-guides/encoding/#last-one-wins).
+
+Texts are declared as ``bytes``: the parser neither checks nor refuses them, and who reads one decodes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from .protobuf import LENGTH, varint
+
+_NUMBERS = {
+    "float": FieldDescriptorProto.TYPE_FLOAT,
+    "double": FieldDescriptorProto.TYPE_DOUBLE,
+    "uint32": FieldDescriptorProto.TYPE_UINT32,
+    "uint64": FieldDescriptorProto.TYPE_UINT64,
+    "bool": FieldDescriptorProto.TYPE_BOOL,
+}
+_SCALARS = {"bytes": FieldDescriptorProto.TYPE_BYTES, **_NUMBERS}
+_KEY, _VALUE = 1, 2
+# Of one byte.
+_TAGS = [bytes((number << 3 | LENGTH,)) for number in range(16)]
+
+
+def compiled(package: str, table: Mapping[str, str]) -> Mapping[str, Any]:
+    """The message types of a table: name -> fields, separated by commas: number, name, kind. A kind is a scalar, a message of the table, or
+    ``map:`` with the kind of its values; its keys are texts. ``*`` behind it: repeated.
+    """
+    # proto2: a number that is set to zero is written as one.
+    file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
+    for name, fields in table.items():
+        message = file.message_type.add(name=name)
+        for field in fields.split(", "):
+            number, label, kind = field.split(" ")
+            _add(message, int(number), label, kind, package)
+    pool = DescriptorPool()  # of its own: the official clients register the whole messages in the default one
+    pool.AddSerializedFile(file.SerializeToString())
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in table}
+
+
+def _add(message: DescriptorProto, number: int, name: str, kind: str, package: str) -> None:
+    base = kind.removesuffix("*").removeprefix("map:")
+    is_map = kind.startswith("map:")
+    label = FieldDescriptorProto.LABEL_REPEATED if is_map or kind.endswith("*") else FieldDescriptorProto.LABEL_OPTIONAL
+    field = message.field.add(name=name, number=number, label=label)
+    if is_map:
+        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+        entry.options.map_entry = True
+        once = FieldDescriptorProto.LABEL_OPTIONAL
+        entry.field.add(name="key", number=_KEY, label=once, type=FieldDescriptorProto.TYPE_STRING)
+        _add(entry, _VALUE, "value", base, package)
+        field.type = FieldDescriptorProto.TYPE_MESSAGE
+        field.type_name = f".{package}.{message.name}.{entry.name}"
+    elif base in _SCALARS:
+        field.type = _SCALARS[base]
+        if base in _NUMBERS and kind.endswith("*"):
+            field.options.packed = True
+    else:
+        field.type = FieldDescriptorProto.TYPE_MESSAGE
+        field.type_name = f".{package}.{base}"
+
+
+def parsed(kind: Any, data: bytes) -> Any:
+    """The message of that type. Raises ValueError."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+
+
+def has_unknown(message: Any) -> bool:
+    """Whether the message has a field that its schema does not name, or names with another wire type."""
+    return bool(len(UnknownFieldSet(message)))
+
+
+def packed_floats(message: Any, *, number: int = 1) -> bytes:
+    """The floats of a message's first field, four bytes each, however they came: written again, they are one field that begins it."""
+    written: bytes = message.SerializeToString()
+    if written[:1] != _TAGS[number]:
+        return b""
+    size, start = varint(written, 1, len(written))
+    return written[start : start + size]
