@@ -16,12 +16,12 @@ import orjson
 
 from ..contract import Bounds, MalformedReplyError, Needs, Pool, UnsupportedError
 from ..wire.json_vectors import stack
-from ..wire.protobuf import REPLY_FIELDS, Messages, check_size
+from ..wire.protobuf import REPLY_FIELDS, Messages, check_size, length_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, objects_of_json
 from ..wire.schema import packed_floats, parsed
 from ..wire.vectors import SparseRow, matrix, union_matrix, without_vector
 from .grpc_request import Document, Plan
-from .grpc_schema import HIT, LIST, REPLY
+from .grpc_schema import HIT, LIST, REPLY, VECTORS
 from .ranking import Kind, Shape, best
 
 # A larger reply is counted before it is parsed, because a message in it may take fifty times its bytes.
@@ -98,8 +98,10 @@ def vector_of(vectors: Any, name: str) -> Any | None:
 
 
 def named(vectors: Any) -> dict[str, Any]:
-    """A point's vectors by name. Raises ValueError for a name that is no UTF-8."""
+    """A point's vectors by name. Raises ValueError, also for a name that is no UTF-8."""
     if vectors.HasField("vector"):
+        if vectors.HasField("vectors"):
+            raise ValueError("vectors are both one and named ones")
         return {"": vectors.vector}
     return dict(vectors.vectors.vectors)
 
@@ -154,6 +156,29 @@ def compare(vectors: Sequence[Any | None]) -> npt.NDArray[np.float32]:
     return stack([None] * len(vectors))
 
 
+def vectors_of(points: Sequence[Any], name: str) -> npt.NDArray[np.float32]:
+    """The points' vectors of that name, as `compare` has them. Raises ValueError."""
+    written = [point.vectors for point in points]
+    alike = written_alike(written, name)
+    return compare([vector_of(parsed(VECTORS, each), name) for each in written]) if alike is None else alike
+
+
+def written_alike(written: Sequence[bytes], name: str) -> npt.NDArray[np.float32] | None:
+    """(n, d) of dense vectors whose messages have the length of the first, and its bytes before the numbers, which end it; else None.
+
+    Those bytes are all tags and lengths, so the numbers are found without parsing each message, in a third of the time.
+    """
+    first = written[0] if written else b""
+    vectors = named(parsed(VECTORS, first))
+    packed = dense(vectors[name]) if vectors.keys() == {name} else b""
+    if not packed or not first.endswith(length_field(1, packed)):
+        return None
+    size, lead = len(first), first.removesuffix(packed)
+    if any(len(each) != size or not each.startswith(lead) for each in written):
+        return None
+    return matrix([each[len(lead) :] for each in written])
+
+
 def _sparse_row(vector: Any) -> SparseRow | None:
     """None where there are no indices, or another number of values; for a vector of another kind as well."""
     if kind_of(vector)[0] is not Kind.SPARSE:
@@ -185,8 +210,8 @@ def lists(request: Document, body: bytes) -> list[bytes]:
     if request.items is None:
         return [body]
     results = parsed_reply(REPLY, body, root="batch").result
-    if len(results) != len(request.items):
-        raise ValueError(f"{len(results)} results, wanted {len(request.items)}")
+    if len(results) != request.items:
+        raise ValueError(f"{len(results)} results, wanted {request.items}")
     return [results[plan.index] for plan in request.plans]
 
 
@@ -219,7 +244,7 @@ def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArra
     """The name of the vector to compare by, and (n, d) the vectors. Raises ValueError."""
     name = plan.name
     if name is None:
-        name = find_best([named(point.vectors) for point in points], plan.prefers)
+        name = find_best([named(parsed(VECTORS, point.vectors)) for point in points], plan.prefers)
     if name is None or not (plan.fetches or plan.wanted):
         return name, np.empty((len(points), 0), np.float32)
-    return name, compare([vector_of(point.vectors, name) for point in points])
+    return name, vectors_of(points, name)

@@ -21,7 +21,7 @@ _REPLIES = {
     "Reply": "1 result bytes*",
     # A list whose points are read.
     "List": "1 result Point*",
-    "Point": "1 id Id, 2 payload map:Value, 3 score float, 5 version uint64, 6 vectors Vectors, 7 shard_key bytes",
+    "Point": "1 id Id, 2 payload map:Value, 3 score float, 5 version uint64, 6 vectors bytes, 7 shard_key bytes",
     "Value": "4 string_value bytes",
     "Id": "1 num uint64, 2 uuid bytes",
     # A point whose payload keys, vectors or score are taken out or replaced. All fields are named: they keep their places.
@@ -31,10 +31,58 @@ _REPLIES = {
     "HitNamed": "1 vectors Entry*",
 }
 
+_REQUESTS = {
+    "Query": (
+        "1 collection_name bytes*, 2 prefetch Prefetch*, 3 query Variant, 4 using bytes, 5 filter bytes*, 6 params bytes*, "
+        "7 score_threshold float, 8 limit uint64, 9 offset uint64, 10 with_vectors WithVectors, 11 with_payload WithPayload, "
+        "12 read_consistency bytes*, 13 shard_key_selector bytes*, 14 lookup_from bytes*, 15 timeout uint64"
+    ),
+    "Prefetch": (
+        "1 prefetch Prefetch*, 2 query Variant, 3 using bytes, 4 filter bytes*, 5 params bytes*, 6 score_threshold float, "
+        "7 limit uint64, 8 lookup_from bytes*"
+    ),
+    "Variant": (
+        "1 nearest Input, 2 recommend bytes*, 3 discover bytes*, 4 context bytes*, 5 order_by bytes*, 6 fusion uint32, "
+        "7 sample uint32, 8 formula bytes*, 9 nearest_with_mmr bytes*, 10 rrf Rrf, 11 relevance_feedback bytes*"
+    ),
+    "Input": (
+        "1 id bytes*, 2 dense Dense, 3 sparse bytes*, 4 multi_dense bytes*, 5 document bytes*, 6 image bytes*, 7 object bytes*"
+    ),
+    "Rrf": "1 k uint32, 2 weights float*",
+    "Filter": "2 must bytes*, 3 must_not bytes*",
+    "Search": (
+        "1 collection_name bytes*, 2 vector float*, 3 filter bytes*, 4 limit uint64, 6 with_payload WithPayload, 7 params bytes*, "
+        "8 score_threshold float, 9 offset uint64, 10 vector_name bytes, 11 with_vectors WithVectors, "
+        "12 read_consistency bytes*, 13 timeout uint64, 14 shard_key_selector bytes*, 15 sparse_indices bytes*"
+    ),
+    # The numbers alone, which begin the message then.
+    "SearchVector": "2 vector float*",
+    "Recommend": (
+        "1 collection_name bytes*, 2 positive bytes*, 3 negative bytes*, 4 filter bytes*, 5 limit uint64, "
+        "7 with_payload WithPayload, 8 params bytes*, 9 score_threshold float, 10 offset uint64, 11 using bytes, "
+        "12 with_vectors WithVectors, 13 lookup_from bytes*, 14 read_consistency bytes*, 16 strategy uint32, "
+        "17 positive_vectors bytes*, 18 negative_vectors bytes*, 19 timeout uint64, 20 shard_key_selector bytes*"
+    ),
+    "Discover": (
+        "1 collection_name bytes*, 2 target bytes*, 3 context bytes*, 4 filter bytes*, 5 limit uint64, "
+        "6 with_payload WithPayload, 7 params bytes*, 8 offset uint64, 9 using bytes, 10 with_vectors WithVectors, "
+        "11 lookup_from bytes*, 12 read_consistency bytes*, 13 timeout uint64, 14 shard_key_selector bytes*"
+    ),
+    # The batch of any of these.
+    "Batch": "1 collection_name bytes*, 2 searches bytes*, 3 read_consistency bytes*, 4 timeout uint64",
+    "WithVectors": "1 enable bool, 2 include Names",
+    "WithPayload": "1 enable bool, 2 include Names, 3 exclude Names",
+    # VectorsSelector.names, PayloadIncludeSelector.fields, PayloadExcludeSelector.fields.
+    "Names": "1 names bytes*",
+}
+
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
-MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES)
+MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS)
 
 REPLY: Any = MESSAGES["Reply"]
 LIST: Any = MESSAGES["List"]
 HIT: Any = MESSAGES["Hit"]
 VECTORS: Any = MESSAGES["Vectors"]
+SEARCHES = {name: MESSAGES[name.title()] for name in ("query", "search", "recommend", "discover")}
+SEARCH_VECTOR: Any = MESSAGES["SearchVector"]
+QUERY, BATCH, FILTER = (MESSAGES[name] for name in ("Query", "Batch", "Filter"))

@@ -53,7 +53,6 @@ from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
 from .grpc_reply import (
-    compare,
     dense,
     fields_of,
     id_json,
@@ -63,7 +62,7 @@ from .grpc_reply import (
     points_of,
     scores_of,
     sparse,
-    vector_of,
+    vectors_of,
 )
 from .grpc_schema import REPLY
 from .grpc_schema import VECTORS as VECTORS_MESSAGE
@@ -360,7 +359,7 @@ class QdrantGrpcWrites(GrpcWrites):
             of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
             ids=tuple([id_json(point.id) for point in near]),
             scores=scores_of(near),
-            vectors=compare([vector_of(point.vectors, points.vector_name) for point in near]),
+            vectors=vectors_of(near, points.vector_name),
             fields=fields_of(near, Needs(payload_fields=points.keys))[0],
         )
 

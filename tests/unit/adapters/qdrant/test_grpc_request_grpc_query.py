@@ -7,9 +7,8 @@ from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.qdrant.grpc_request import LAYOUTS
+from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, read
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking
-from vecsieve.adapters.wire.protobuf import read
 
 NESTING = 4
 DENSE = grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0]))
@@ -21,7 +20,7 @@ BY_ID = grpc.VectorInput(id=grpc.PointId(num=3))
 def ranked(name: str, message: Any) -> Ranking:
     data = message if isinstance(message, bytes) else message.SerializeToString()
     layout = LAYOUTS[name]
-    return layout.ranking(data, (0, len(data)), read(data, (0, len(data)), layout.shape), NESTING)
+    return layout.ranking(read(layout.kind, data), NESTING)
 
 
 def refusal(name: str, message: Any) -> Reason:
@@ -57,13 +56,6 @@ def nearest(inner: Any) -> Any:
 def test_a_query_tells_its_kind_and_names_its_vector(variant: Any, kind: Kind) -> None:
     assert (ranked("query", query(variant)).kind, ranked("query", query(variant)).name) == (kind, "")
     assert ranked("query", query(variant, using="größe")).name == "größe"
-
-
-def test_a_dense_query_stands_where_its_numbers_are() -> None:
-    data = query(nearest(DENSE)).SerializeToString()
-    span = ranked("query", data).dense
-    assert span is not None
-    assert data[span[0] : span[1]] == DENSE.dense.SerializeToString()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +128,7 @@ def test_a_field_of_a_prefetch_that_nobody_knows_leaves_the_search_alone() -> No
 
 def test_a_search_is_dense_or_sparse() -> None:
     dense = grpc.SearchPoints(vector=[1.0, 2.0], vector_name="a").SerializeToString()
-    assert ranked("search", dense) == Ranking(Kind.DENSE, "a", (0, len(dense)))
+    assert ranked("search", dense) == Ranking(Kind.DENSE, "a")
     sparse = grpc.SearchPoints(vector=[1.0], sparse_indices=grpc.SparseIndices(data=[3]), vector_name="s")
     assert ranked("search", sparse) == Ranking(Kind.SPARSE, "s")
     assert refusal("search", grpc.SearchPoints(vector_name="a")) is Reason.UNSUPPORTED_FIELD

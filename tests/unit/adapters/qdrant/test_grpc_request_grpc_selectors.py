@@ -8,17 +8,22 @@ from qdrant_client import grpc
 from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import Payload, plan_payload, read_vectors, widen_payload, widen_vectors
-from vecsieve.adapters.wire.protobuf import Field, fields
+from vecsieve.adapters.qdrant.grpc_schema import QUERY
+from vecsieve.adapters.wire.schema import parsed
 
-NUMBER = 10
+VECTORS, PAYLOAD = 10, 11
 
 
-def placed(selector: Any) -> tuple[bytes, Field | None]:
-    """A message that holds the selector, and its field there."""
+def search(number: int, selector: Any) -> Any:
+    """A search with that selector."""
     if selector is None:
-        return b"", None
-    data = field(NUMBER, selector if isinstance(selector, bytes) else selector.SerializeToString())
-    return data, fields(data)[0]
+        return QUERY()
+    return parsed(QUERY, field(number, selector if isinstance(selector, bytes) else selector.SerializeToString()))
+
+
+def wide(message: Any, added: dict[str, Any]) -> Any:
+    """The same search with an addition appended, as the server reads it."""
+    return grpc.QueryPoints.FromString(message.SerializeToString() + QUERY(**added).SerializeToString())
 
 
 def vectors(value: bool | list[str]) -> Any:
@@ -47,7 +52,7 @@ def excluding(*keys: str) -> Any:
     ],
 )
 def test_the_vectors_a_client_selects(selector: Any, wanted: bool | tuple[str, ...]) -> None:
-    assert read_vectors(*placed(selector)) == wanted
+    assert read_vectors(search(VECTORS, selector).with_vectors) == wanted
 
 
 @pytest.mark.parametrize(
@@ -58,12 +63,11 @@ def test_the_vectors_a_client_selects(selector: Any, wanted: bool | tuple[str, .
         (b"\x10\x01", Reason.UNSUPPORTED_FIELD),
         (field(3, b""), Reason.UNSUPPORTED_FIELD),
         (b"\x08\x01" + field(2, b""), Reason.AMBIGUOUS_FIELD),
-        (field(2, b"") * 2, Reason.AMBIGUOUS_FIELD),
     ],
 )
 def test_a_selection_that_is_not_understood_is_left_alone(selector: bytes, reason: Reason) -> None:
     with pytest.raises(UnsupportedError) as refused:
-        read_vectors(*placed(selector))
+        read_vectors(search(VECTORS, selector).with_vectors)
     assert refused.value.reason is reason
 
 
@@ -84,14 +88,12 @@ def test_a_selection_that_is_not_understood_is_left_alone(selector: bytes, reaso
     ],
 )
 def test_what_is_added_and_what_the_client_said_are_merged_to_both(client: Any, name: str | None, merged: Any) -> None:
-    data, found = placed(client)
-    wide = data + widen_vectors(NUMBER, read_vectors(data, found), name)
-    assert grpc.QueryPoints.FromString(wide).with_vectors == merged
+    message = search(VECTORS, client)
+    assert wide(message, widen_vectors(read_vectors(message.with_vectors), name)).with_vectors == merged
 
 
 def test_nothing_is_added_where_nothing_is_missing() -> None:
-    assert widen_vectors(NUMBER, True, "a") == b""
-    assert widen_vectors(NUMBER, ("a",), "a") == b""
+    assert widen_vectors(True, "a") == widen_vectors(("a",), "a") == {}
 
 
 @pytest.mark.parametrize(
@@ -115,14 +117,16 @@ def test_nothing_is_added_where_nothing_is_missing() -> None:
 def test_payload_keys_are_added_to_what_the_client_selects(
     client: Any, fields_wanted: tuple[str, ...], optional: tuple[str, ...], planned: Payload, merged: Any
 ) -> None:
-    data, found = placed(client)
-    plan = plan_payload(data, found, fields_wanted, optional)
+    message = search(PAYLOAD, client)
+    plan = plan_payload(message, fields_wanted, optional)
     assert plan == planned
-    # 10 is with_payload's number in no request; Search has it at 6.
-    wide = grpc.SearchPoints.FromString(
-        (b"" if found is None else field(6, data[found.value : found.end])) + widen_payload(6, plan)
-    )
-    assert wide.with_payload == merged if merged is not None else not wide.HasField("with_payload")
+    found = wide(message, widen_payload(plan))
+    assert found.with_payload == merged if merged is not None else not found.HasField("with_payload")
+
+
+def test_a_selection_that_came_in_two_parts_is_merged() -> None:
+    two = field(2, field(1, b"a")) + field(2, field(1, b"b"))
+    assert read_vectors(search(VECTORS, two).with_vectors) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -137,5 +141,5 @@ def test_payload_keys_are_added_to_what_the_client_selects(
 )
 def test_a_field_that_could_not_be_had_and_taken_out_again_refuses_the_search(client: Any, reason: Reason) -> None:
     with pytest.raises(UnsupportedError) as refused:
-        plan_payload(*placed(client), ("a",), ())
+        plan_payload(search(PAYLOAD, client), ("a",), ())
     assert refused.value.reason is reason
