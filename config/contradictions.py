@@ -280,8 +280,9 @@ def of_rules(rules: tuple[RuleSettings, ...]) -> Iterator[Contradiction]:
             wanted = f"a pattern that matches {alternatives(backends)}"
             yield contradiction((*at, "backend"), shown(rule.backend), wanted)
         hiding = [each for each in known.near(rule.collection) if _hides(rules[each], rule)]
-        known.add(rule.collection, index)
-        if hiding:
+        if not hiding:  # what a hidden rule hides, the earlier one hides as well
+            known.add(rule.collection, index)
+        else:
             earlier = min(hiding)
             wanted = f"a rule that can be reached: rules[{earlier}] matches all that it matches"
             seen = f"backend {shown(rule.backend)}, collection {shown(rule.collection)}"

@@ -291,26 +291,36 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
 
 def pruned(tree: Mapping[str, object], findings: tuple[Finding, ...]) -> dict[str, object]:
     """The tree without its invalid members, so that the rest can be validated."""
-    for finding in findings:
-        if not finding.stands:
-            tree = _without(tree, finding.path)
-    return dict(tree)
+    return _without(tree, [finding.path for finding in findings if not finding.stands])
 
 
-def _without(tree: Mapping[str, object], path: Path) -> dict[str, object]:
-    """A copy without the value at ``path``. An item of `rules` becomes an empty rule, so that later ones keep their number."""
-    if not path or path[0] not in tree:
-        return dict(tree)
-    head, *rest = path
-    value = tree[str(head)]
-    if rest and isinstance(value, Mapping):
-        return {**tree, str(head): _without(value, tuple(rest))}
-    if rest and isinstance(rest[0], int) and isinstance(value, tuple) and head == "rules":
-        return {**tree, "rules": tuple(_item(item, rest, index) for index, item in enumerate(value))}
-    return {key: item for key, item in tree.items() if key != head}
+def _without(tree: Mapping[str, object], paths: Iterable[Path]) -> dict[str, object]:
+    """A copy without the values at ``paths``. An item of `rules` becomes an empty rule, so that later ones keep their number. In one walk, because a
+    file may have thousands of faults.
+    """
+    below = _by_head(paths)
+    kept: dict[str, object] = {}
+    for key, value in tree.items():
+        rests = below.get(key)
+        if rests is None:
+            kept[key] = value
+        elif all(rests) and isinstance(value, Mapping):
+            kept[key] = _without(value, rests)
+        elif all(rests) and isinstance(value, tuple) and key == "rules":
+            of_items = _by_head(rests)
+            kept[key] = tuple([_item(item, of_items.get(index)) for index, item in enumerate(value)])
+    return kept
 
 
-def _item(item: object, rest: list[str | int], index: int) -> object:
-    if index != rest[0]:
+def _by_head(paths: Iterable[Path]) -> dict[str | int, list[Path]]:
+    """The paths without their first part, by it."""
+    found: dict[str | int, list[Path]] = {}
+    for head, *rest in filter(None, paths):
+        found.setdefault(head, []).append(tuple(rest))
+    return found
+
+
+def _item(item: object, paths: list[Path] | None) -> object:
+    if paths is None:
         return item
-    return _without(item, tuple(rest[1:])) if len(rest) > 1 and isinstance(item, Mapping) else {}
+    return _without(item, paths) if all(paths) and isinstance(item, Mapping) else {}

@@ -20,7 +20,7 @@ from .contradictions import of_policy, of_rules, of_settings, of_write
 from .fields import Leaf, closest, leaves, pruned, validated
 from .policy import PolicySettings, even
 from .presets import composed, merged, own_members
-from .problems import Contradiction, Finding, Path, Problem, SettingsError, dotted, shown
+from .problems import Contradiction, Finding, Path, Places, Problem, SettingsError, dotted, shown
 from .schema import Settings
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -49,10 +49,11 @@ def judged(tree: Mapping[str, object], known: tuple[Finding, ...]) -> tuple[Sett
         policy, found = _salvaged(PolicySettings, composed(settings.policy, rule), at=at)
         wrong += found
         used.append(_Used(at, own_members(rule), policy))
+    faults = Places(each.path for each in wrong)
     sound = [
         contradiction.finding
         for contradiction in _contradictions(settings, used)
-        if not any(each.touches(path) for each in wrong for path in contradiction.places)
+        if not any(map(faults.touch, contradiction.places))
     ]
     return settings, (*wrong, *sound)
 

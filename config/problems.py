@@ -58,9 +58,19 @@ class Finding:
     words: str = ""
     hint: str = ""
 
-    def touches(self, path: Path) -> bool:
-        shorter = min(len(path), len(self.path))
-        return path[:shorter] == self.path[:shorter]
+
+class Places:
+    """Paths, of which there may be thousands."""
+
+    __slots__ = ("_above", "_paths")
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = frozenset(paths)
+        self._above = frozenset(path[:length] for path in self._paths for length in range(len(path) + 1))
+
+    def touch(self, path: Path) -> bool:
+        """Whether one of them is this path, or within it, or has it within."""
+        return path in self._above or any(path[:length] in self._paths for length in range(len(path)))
 
 
 class SettingsError(Exception):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,8 +145,12 @@ def read(text: str) -> Document:
 
 def _composed(text: str) -> yaml.Node | None:
     if _Parser is not None:
-        with suppress(yaml.YAMLError, ValueError, OverflowError):
+        try:
             return _FastLoader(text).get_single_node()
+        except NotYamlError:
+            raise  # its bounds; reading again would take longest where they are exceeded
+        except (yaml.YAMLError, ValueError, OverflowError):
+            pass
     try:
         return _CoreLoader(text).get_single_node()
     except yaml.reader.ReaderError as error:

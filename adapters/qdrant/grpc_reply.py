@@ -18,7 +18,7 @@ from ..contract import Bounds, MalformedReplyError, Needs, Pool, UnsupportedErro
 from ..wire.json_vectors import stack
 from ..wire.protobuf import REPLY_FIELDS, Messages, check_size, length_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, objects_of_json
-from ..wire.schema import packed_floats, parsed
+from ..wire.schema import has_other_type, packed_floats, parsed
 from ..wire.vectors import SparseRow, matrix, union_matrix, without_vector
 from .grpc_request import Document, Plan
 from .grpc_schema import HIT, LIST, REPLY, VECTORS
@@ -26,6 +26,7 @@ from .ranking import Kind, Shape, best
 
 # A larger reply is counted before it is parsed, because a message in it may take fifty times its bytes.
 _UNCOUNTED_BYTES = 1 << 20
+RESULT = 1  # the field of results, in a reply and in a list
 _COUNTED: Messages = {"batch": {1: "list"}, "list": {1: "point"}, "point": {}}
 _BOUNDS = Bounds(searches=0, parts=2 * REPLY_FIELDS, nesting=0)
 
@@ -37,7 +38,10 @@ def parsed_reply(kind: Any, body: bytes, *, root: str = "list") -> Any:
             check_size(body, root, _COUNTED, _BOUNDS)
         except UnsupportedError:
             raise ValueError("a reply with too many fields") from None
-    return parsed(kind, body)
+    message = parsed(kind, body)
+    if has_other_type(message, RESULT):
+        raise ValueError("results of another shape")
+    return message
 
 
 def points_of(body: bytes) -> Sequence[Any]:

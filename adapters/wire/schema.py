@@ -79,6 +79,12 @@ def parsed(kind: Any, data: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
+def has_other_type(message: Any, number: int) -> bool:
+    """Whether a field of this number came with another wire type than its schema has: the parser takes it for an unknown one."""
+    unknown = UnknownFieldSet(message)
+    return any(unknown[place].field_number == number for place in range(len(unknown)))
+
+
 def has_unknown(message: Any) -> bool:
     """Whether the message has a field that its schema does not name, or names with another wire type."""
     return bool(len(UnknownFieldSet(message)))

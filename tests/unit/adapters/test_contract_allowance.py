@@ -19,7 +19,7 @@ from vecsieve.adapters.wire import protobuf_values
 
 NEEDS = Needs(optional_fields=("text",))
 ROOM = 1 << 16
-LARGE = "漢" * (ROOM // 15)  # a fifth of what is read here
+LARGE = "漢" * (ROOM // 15 + 1)  # a little more than a fifth of what is read here
 COUNT = 8
 
 

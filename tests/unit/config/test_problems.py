@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from vecsieve.config.problems import (
     LONGEST_VALUE,
     MASK,
-    Finding,
     Path,
+    Places,
     Problem,
     SettingsError,
     dotted,
@@ -102,12 +102,14 @@ def test_secrets_are_masked_however_deep_and_whatever_their_type() -> None:
 
 
 def test_findings_touch_what_lies_above_and_below_them() -> None:
-    finding = Finding(("policy", "fetch"), "5", "a mapping")
-    assert finding.touches(("policy", "fetch", "floor"))
-    assert finding.touches(("policy",))
-    assert finding.touches(("policy", "fetch"))
-    assert not finding.touches(("policy", "mmr"))
-    assert not finding.touches(("rules", 0))
+    faults = Places([("policy", "fetch"), ("listen",)])
+    assert faults.touch(("policy", "fetch", "floor"))
+    assert faults.touch(("policy",))
+    assert faults.touch(("policy", "fetch"))
+    assert not faults.touch(("policy", "mmr"))
+    assert not faults.touch(("rules", 0))
+    assert Places([()]).touch(("rules", 0)), "the whole file"
+    assert not Places([]).touch(("rules", 0))
 
 
 @given(
