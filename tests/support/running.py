@@ -19,6 +19,7 @@ from vecsieve.proxy.telemetry.metrics import Metrics
 # No answer of a test may depend on a machine that stalls for seconds: only tests about hedges take the product's own.
 UNHURRIED = HedgeTimes(attempt_least=60.0, hedge_least=30.0, hedge_most=60.0)
 UNHURRIED_ATTEMPT_SECONDS = 60.0
+UNHURRIED_WRITE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -61,6 +62,9 @@ async def running(upstream: str, /, **settings: object) -> AsyncIterator[Running
         limits = settings.get("limits", {})
         assert isinstance(limits, dict)
         settings["limits"] = {"attempt_timeout_seconds": UNHURRIED_ATTEMPT_SECONDS, **limits}
+    policy = settings.get("policy")
+    if isinstance(policy, dict) and isinstance(write := policy.get("write"), dict):
+        settings["policy"] = {**policy, "write": {"deadline_seconds": UNHURRIED_WRITE_SECONDS, **write}}
     own = settings.pop("upstream", {})
     assert isinstance(own, dict)
     log: list[Access] = []

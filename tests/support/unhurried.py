@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from support.running import UNHURRIED, UNHURRIED_ATTEMPT_SECONDS
+from support.running import UNHURRIED, UNHURRIED_ATTEMPT_SECONDS, UNHURRIED_WRITE_SECONDS
 from vecsieve.proxy import server
 from vecsieve.proxy.cli import main
 from vecsieve.proxy.process.assembly import Process
@@ -18,6 +18,7 @@ def be_patient() -> None:
     """For the rest of this process."""
     setattr(server, "Process", partial(Process, hedge_times=UNHURRIED))  # noqa: B010 - an assignment is what mypy refuses
     os.environ.setdefault("VECSIEVE_LIMITS_ATTEMPT_TIMEOUT_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
+    os.environ.setdefault("VECSIEVE_POLICY_WRITE_DEADLINE_SECONDS", str(UNHURRIED_WRITE_SECONDS))
     # Searches pass through while a turn of the loop takes longer.
     os.environ.setdefault("VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
 
