@@ -193,12 +193,18 @@ def _load() -> None:
     for name in (
         "servers.qdrant.server",
         "support.unhurried",
+        "vecsieve.config.yaml_core",
+        "vecsieve.proxy.api.listener",
+        "vecsieve.proxy.api.routes",
         "vecsieve.proxy.demo.embedded.rest",
+        "vecsieve.proxy.grpc.side",
         "vecsieve.proxy.jobs.check",
         "vecsieve.proxy.jobs.undo",
         "vecsieve.proxy.server",
     ):
         import_module(name)
+    for backend in import_module("vecsieve.adapters.backends").BACKENDS.values():
+        backend.parts()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "what forks must have no second thread"
 
 
