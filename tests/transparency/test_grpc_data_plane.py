@@ -163,7 +163,7 @@ MMR = pb.Query(
         (search(1), "single_result"),
         (search(query=MMR), "ordering_chosen"),
         (search(query=None), "ordering_chosen"),
-        (search() + b"\x40\x05", "ambiguous_field"),
+        (search() + b"\x0a\x01d", "ambiguous_field"),
         (search(500), "window_too_large"),
     ],
 )
@@ -174,6 +174,12 @@ async def test_what_is_left_alone_reaches_upstream_byte_for_byte_and_says_why(me
         assert ("x-vecsieve", f"bypass={reason}") in answer.initial
         assert messages(database) == [message]
         assert proxy.count("bypass_total", backend="qdrant", reason=reason) == 1
+
+
+async def test_of_a_number_that_is_set_twice_the_last_counts_as_for_every_reader_of_protobuf() -> None:
+    async with in_front() as (_, proxy):
+        twice, once = [await query(proxy.port, message) for message in (search() + b"\x40\x02", search(2))]
+    assert ids(twice) == ids(once) == [0, 2]
 
 
 async def test_policies_go_by_the_collection_in_the_message_and_a_reload_replaces_them() -> None:
