@@ -222,8 +222,7 @@ class Upstream:
         head = request_head(
             method, raw_target, headers, authority=at.authority, length=content_length, is_chunked=is_chunked
         )
-        is_writing = is_write(method, is_search=is_search)
-        pool = self._writes if is_writing else self._reads
+        pool = self._writes if (is_writing := is_write(method, is_search=is_search)) else self._reads
         failed = self._failed if origin is None else self._failed_elsewhere
         deadline_at = None if deadline_seconds is None else asyncio.get_running_loop().time() + deadline_seconds
         connection = pool.idle(at, is_search=is_search)

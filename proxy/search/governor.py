@@ -64,8 +64,8 @@ class Governor:
 class Grant:
     """The cost of one search. The state of its requests is here, so that a fallback can answer from what has come.
 
-    ``searches``: of the call. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer from. ``held``: reads that the budget reserves for what memory may
-    lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
+    ``searches``: of the call. ``candidate_bytes``: expected size of one candidate. ``has_pool``: whether there is a reply to answer
+    from. ``held``: reads that the budget reserves for what memory may lack. ``received_bytes``: body bytes of all replies, refused ones included. ``deadline``: of the last widened request and its lookups, by the
     clock; 0 before the first. ``reason``: why the answer is plain; None if it is not. ``refusal``: a quota refusal that the transport calls a
     success. ``is_declined``: a widened request was refused as a client error of unknown cause, perhaps its size. ``is_hedged``: the original was
     sent beside it.
