@@ -28,12 +28,12 @@ from vecsieve.adapters import contract
 
 ROOT = Path(contract.__file__).resolve().parent.parent
 ROOMS = tuple(str(ROOT / package) + "/" for package in ("adapters", "config", "proxy"))
-# Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class.
-MOST_FILES = 60
+# Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class, and so has what a search may cost.
+MOST_FILES = 59
 
 
 @pytest.mark.parametrize("asked_before", [0, 1, 2], ids=["never seen", "points known", "pool known"])
-async def test_a_search_goes_through_at_most_58_of_our_files(asked_before: int) -> None:
+async def test_a_search_goes_through_at_most_59_of_our_files(asked_before: int) -> None:
     called: Counter[str] = Counter()
 
     def seen(frame: FrameType, event: str, _argument: object) -> None:
