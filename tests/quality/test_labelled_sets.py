@@ -17,8 +17,8 @@ from vecsieve.proxy.jobs.evaluate.rendering import Terms
 from vecsieve.proxy.jobs.evaluate.searching import contenders
 from vecsieve.proxy.jobs.evaluate.summary import Headline, SetSummary, Summary, Wrong, summarised
 
-# 10,000 searches by four policies are minutes of one core, so a change is judged by every eighth of them. The deep profile takes all.
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 8
+# 10,000 searches by four policies are minutes of one core, so a change is judged by every fifth of them. The deep profile takes all.
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 5
 pytestmark = [NEEDS_EVAL_DATA, pytest.mark.timeout(600)]
 
 TERMS = Terms(top_k=8, every=EVERY, pool=None, draws=0, seed=0)
@@ -47,7 +47,7 @@ def sets(summaries: Mapping[str, Summary], policy: str) -> dict[str, SetSummary]
 
 
 def cut(found: Iterable[SetSummary]) -> float:
-    """The share of all strict repeats that is gone. One set has four of them in every eighth query: a mean of the sets would hang on it."""
+    """The share of all strict repeats that is gone. One set has four of them in every fifth query: a mean of the sets would hang on it."""
     known = [(each.plain_strict, each.strict_cut.value) for each in found if each.strict_cut is not None]
     return sum(repeats * share for repeats, share in known) / sum(repeats for repeats, _ in known)
 
