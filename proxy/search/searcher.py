@@ -35,6 +35,7 @@ from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, Record, candidates_of, records_of
+from .collections.paths import Statements
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, read_pools, with_fields
 from .context.answer import surround
@@ -320,7 +321,7 @@ class Searcher:
         for place, (search, selection, exhausted) in enumerate(rows):
             if search.pages and selection.wanting and not exhausted:
                 await asyncio.sleep(0)
-                settled.append(await self._select_one(attempt, place, allowance, exhausted=True))
+                settled.append((await self._select_one(attempt, place, allowance, exhausted=True))[0])
             else:
                 settled.append(selection)
         was, attempt.selections = attempt.selections, tuple(settled)
@@ -344,8 +345,8 @@ class Searcher:
                 key = page_key(attempt, search, pool, known_rows, scale)
                 known = None if key is None else self._pages.get(key)
                 if known is None:
-                    known = await self._select_one(attempt, place, allowance, exhausted=exhausted)
-                    if key is not None:
+                    known, is_by_payloads = await self._select_one(attempt, place, allowance, exhausted=exhausted)
+                    if key is not None and not is_by_payloads:  # of which the key knows no more than the texts
                         self._pages.made(key, known, is_repeated=attempt.is_repeated)
                 selections.append(known)
         return tuple(selections)
@@ -362,7 +363,10 @@ class Searcher:
             pool = pool if rows is None else replace(pool, vectors=rows.rows)
         return _Read(pool, records, rows)
 
-    async def _select_one(self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool) -> Selection:
+    async def _select_one(
+        self, attempt: Attempt, place: int, allowance: Allowance, *, exhausted: bool
+    ) -> tuple[Selection, bool]:
+        """The selection from a pool, and whether it depends on what its payloads say besides texts."""
         search, since = attempt.call.searches[place], attempt.watch.clock()
         pool, records, rows = await self._read(attempt, place)
         candidates = candidates_of(pool, search, records, fields=attempt.policy.fields, allowance=allowance, rows=rows)
@@ -377,7 +381,7 @@ class Searcher:
             steps = selecting(candidates, top_k=search.top_k, policy=chosen, scale=scale, whole=whole)
         selection = await self._work.finished(steps, is_long=not search.pages and pool.size > LONG_POOL)
         attempt.watch.add(Stage.SELECT, since)
-        return selection
+        return selection, isinstance(candidates.adds, Statements) and candidates.adds.is_read
 
     def _scaled(self, attempt: Attempt, pool: Pool) -> tuple[Policy, float | None]:
         """The policy, and the distance at which its threshold is evaluated. A threshold that the request named is not changed."""

@@ -27,7 +27,7 @@ from .distances import (
 from .geometry import SCALE_FROM, Mask
 from .judging.rewordings import Rewordings
 from .judging.walk import Reword, Walk, Walked
-from .policy import Certain, Distance, Fixed, Linkage, Policy, Threshold
+from .policy import Certain, Distance, Fixed, Linkage, Policy, Strategy, Threshold
 from .values import PROVEN, Candidates, FloatMatrix, Indices, Link, Metric, Steps, best_ranked
 
 NOBODY = np.empty(0, np.intp)
@@ -212,7 +212,7 @@ def group(candidates: Candidates, policy: Policy, top_k: int | None, scale: floa
     if vectors.is_certain:
         near = neighbourhoods(distance[:, :SCALE_FROM])
         bare = bare_bounds(near, near, vectors.measured.largest)
-    clustered = set_apart(vectors.to_cluster(distance, bare), candidates, policy, walk.found)
+    clustered = set_apart(vectors.to_cluster(distance, bare), candidates, policy, walk.found, vectors)
     labels = cluster(clustered, vectors.cuts, vectors.linkage, slack=vectors.measured.slack)
     return _grouped(candidates, policy, walk.found, vectors, (labels, clustered))
 
@@ -240,11 +240,13 @@ def set_apart(
     candidates: Candidates,
     policy: Policy,
     walked: Walked,
+    vectors: ByVectors,
     rows: slice | None = None,
     columns: Indices | slice | None = None,
 ) -> FloatMatrix:
-    """``distance`` (n, m) with pairs that vectors must not merge infinitely far apart: of two texts, two tenants, a source that is always kept, and
-    candidates that left by their texts. ``rows``, ``columns``: which candidates they are; None: all.
+    """``distance`` (n, m) with pairs that vectors must not merge infinitely far apart: of two texts, two tenants, a source that is always kept,
+    candidates that left by their texts, and nearly equal vectors whose payloads say different things: an embedding model has one vector for many
+    symbols. ``rows``, ``columns``: which candidates they are; None: all.
     """
     rows = slice(0, candidates.size) if rows is None else rows
     columns = rows if columns is None else columns
@@ -261,7 +263,32 @@ def set_apart(
         held = np.array([source in policy.keep_sources for source in sources], np.bool_)
         found[held[rows]] = np.inf
         found[:, held[columns]] = np.inf
+    if policy.texts is not None and policy.threshold is None and candidates.adds is not None:
+        _keep_apart(found, candidates, policy, vectors, rows, columns)
     return found
+
+
+def _keep_apart(
+    distance: FloatMatrix,
+    candidates: Candidates,
+    policy: Policy,
+    vectors: ByVectors,
+    rows: slice,
+    columns: Indices | slice,
+) -> None:
+    """Pairs in ``distance`` (n, m) of nearly equal vectors of which the lower-ranked says something more, besides texts, become infinitely far apart.
+    If the lower-ranked may represent both, they must say the same.
+    """
+    each = np.arange(candidates.size, dtype=np.intp)
+    near = np.nonzero(distance <= vectors.cuts[0] + vectors.measured.slack)
+    pairs = each[rows][near[0]], each[columns][near[1]]
+    above, below = np.minimum(*pairs), np.maximum(*pairs)
+    if candidates.adds is None or not (above != below).any():
+        return
+    apart = candidates.adds(below, above)
+    if policy.representative is not Strategy.RANK:
+        apart |= candidates.adds(above, below)
+    distance[near[0][apart], near[1][apart]] = np.inf
 
 
 def _grouped(

@@ -203,8 +203,8 @@ def _block(
     return _Block(
         start,
         stop,
-        set_apart(vectors.to_cluster(inside, among), candidates, policy, walked, rows),
-        set_apart(vectors.to_cluster(back, to_emitted), candidates, policy, walked, rows, emitted),
+        set_apart(vectors.to_cluster(inside, among), candidates, policy, walked, vectors, rows),
+        set_apart(vectors.to_cluster(back, to_emitted), candidates, policy, walked, vectors, rows, emitted),
     )
 
 

@@ -5,7 +5,7 @@ Shapes: n candidates in backend order, d dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sized
+from collections.abc import Callable, Generator, Sized
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TypeAlias, TypeVar
@@ -49,6 +49,9 @@ class Metadata:
 
 _PER_CANDIDATE = ("vectors", "tenants", "squares", "text_lengths")
 
+Adds = Callable[[Indices, Indices], npt.NDArray[np.bool_]]
+"""Given candidates (n,) and as many others, whether each says something, besides its text, that the other one does not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
@@ -57,7 +60,8 @@ class Candidates:
     ``scores``: (n,) float64, NaN if missing. ``vectors``: (n, d) float32; a row that is not finite or is zero is unusable: its candidate is
     a singleton. ``query``: (d,) float32 or None. ``tenants``: (n,) int64 or None: only equal numbers may share a cluster. ``text_lengths``:
     (n,) int64, -1 if unknown, or None. ``metric``: by which the pool was ranked. ``squares``: (n,) float32, the squared lengths of exactly
-    these rows, so that a copy's distance is 0; None if not computed.
+    these rows, so that a copy's distance is 0; None if not computed. ``adds``: asked only of pairs that nearly equal vectors would merge; None:
+    nothing more is known of any candidate.
     """
 
     scores: FloatVector
@@ -68,6 +72,7 @@ class Candidates:
     text_lengths: npt.NDArray[np.int64] | None = None
     metadata: Metadata = Metadata()
     squares: FloatMatrix | None = None
+    adds: Adds | None = None
 
     def __post_init__(self) -> None:
         """Reject what no kernel can read. Raises ValueError with the value seen and the value wanted."""

@@ -48,3 +48,12 @@ def test_no_result_that_must_stay_is_lost_through_the_proxy() -> None:
     lost = {f"{each.layout}: {each.case.kind}, {each.case.name}" for each in losses(seen)}
     assert not lost
     assert not [f"{each.layout}: {each.case.name}" for each in seen if each.lacking and not each.case.copies]
+
+
+@NEEDS_CASES
+def test_no_result_is_lost_while_only_short_texts_were_seen_under_an_unknown_key() -> None:
+    """Every seventh case: no pool is then long enough to show that `passage` is a text, and an uncased model has one vector for two symbols."""
+    path = cases()
+    assert path is not None
+    file = read_cases(path)
+    assert losses(judged(replace(file, cases=file.cases[::7]), ["passage"])) == []

@@ -63,7 +63,7 @@ def _rows(rng: Rng, copies: int, *, words: bool) -> list[dict[str, Any]]:
         for copy in range(copies):
             number = int(rng.permutation(100)[0]) + 100 * (family * copies + copy)
             noisy = {name: floats(row + 1e-3 * rng.normal(size=DIMENSION)) for name, row in vectors.items()}
-            note = None if number % 3 == 0 else f"é{number}"
+            note = None if family % 3 == 0 else f"é{family}"
             rows.append(
                 {"id": f'k"{number}é' if words else number, "note": note, "family": family, "tag": copy, **noisy}
             )

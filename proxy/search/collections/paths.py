@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from statistics import median
 
 import numpy as np
@@ -47,6 +48,8 @@ KNOWN_FACTOR = 3
 _PROSE_SHARE = 0.8
 _PROSE_LENGTH, _PROSE_WORDS = 16, 3
 _LOOKED_AT = 2000  # characters of a value
+_LONGEST_DATE = 40
+_UNREAD = -1
 _UNSPACED_LETTERS = 8
 
 # File names, paths, links, media types, identifiers, digests and encoded bytes.
@@ -55,6 +58,10 @@ _NAME = re.compile(
 )
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+# Keys whose values tell which copy a payload is, not what it says.
+_NAMES_A_COPY = re.compile(
+    r"(?i)(?:.*[_-])?(?:id|uuid|hash|digest|checksum|etag|url|uri|path|file|file_?name|source|author)|.*[a-z]Id"
+)
 # Never a text, however long: what other settings read.
 _NO_TEXT_NAMES = frozenset(
     {"title", "name", "heading", "file_name", "filename", "url", "uri", "path", "source", "author"}
@@ -102,6 +109,77 @@ def _objects(pool: Pool, keys: Sequence[str]) -> Iterator[Mapping[str, object]]:
         return
     for row in pool.fields[:MOST_ROWS]:
         yield {key: _value(raw, allowance) for key, raw in zip(keys, row, strict=True) if raw is not None}
+
+
+class Statements:
+    """What the payloads of a pool say besides numbers, dates, identifiers and names of files, as far as the reply has it. Payloads are read when
+    they are needed; one that cannot be read says what no other one says.
+    """
+
+    __slots__ = ("_left", "_numbers", "_pool", "_rows", "_said")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._rows = np.full(pool.size, _UNREAD, np.intp)
+        self._numbers: dict[frozenset[tuple[str, str]], int] = {}
+        self._said: list[frozenset[tuple[str, str]]] = []
+        self._left = Allowance(POOL_BYTES)
+
+    def __call__(self, rows: npt.NDArray[np.intp], others: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        """(n,) whether each of ``rows`` (n,) says something that the other candidate beside it in ``others`` (n,) does not."""
+        more, less = self._read(rows), self._read(others)
+        answers = {(a, b): a != b and not self._said[a] <= self._said[b] for a, b in set(zip(more, less, strict=True))}
+        return np.array([answers[pair] for pair in zip(more, less, strict=True)], np.bool_)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether any payload was read, so that a selection depends on them."""
+        return bool(self._said)
+
+    def _read(self, rows: npt.NDArray[np.intp]) -> list[int]:
+        """The numbers in ``_said`` of these candidates."""
+        unread = np.unique(rows[self._rows[rows] == _UNREAD])
+        if len(unread):
+            payloads = None if self._pool.payloads is None else self._pool.payloads(int(unread[-1]) + 1)
+            for row in unread.tolist():
+                said = frozenset() if payloads is None else _said(payloads[row], self._left)
+                if said is None:
+                    said = frozenset({(f"unreadable {row}", "")})
+                if said not in self._numbers:
+                    self._numbers[said] = len(self._said)
+                    self._said.append(said)
+                self._rows[row] = self._numbers[said]
+        found: list[int] = self._rows[rows].tolist()
+        return found
+
+
+def _said(raw: bytes | None, allowance: Allowance) -> frozenset[tuple[str, str]] | None:
+    """The strings of a payload by path, without those that only tell which copy it is. None for one that cannot be read."""
+    if raw is None:
+        return frozenset()
+    value = _value(raw, allowance)
+    if not isinstance(value, dict):
+        return None
+    said: set[tuple[str, str]] = set()
+    waiting: list[tuple[str, object]] = [(key, each) for key, each in value.items()]
+    while waiting:
+        path, each = waiting.pop()
+        if isinstance(each, dict):
+            waiting.extend((f"{path}.{key}", inside) for key, inside in each.items())
+        elif isinstance(each, list):
+            waiting.extend((path, inside) for inside in each)
+        elif isinstance(each, str) and each.strip() and not _names_a_copy(path, each):
+            said.add((path, each))
+    return frozenset(said)
+
+
+def _names_a_copy(path: str, value: str) -> bool:
+    if _NAMES_A_COPY.fullmatch(path.rpartition(".")[2]) is not None or is_name(value):
+        return True
+    try:
+        return len(value) <= _LONGEST_DATE and datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
 
 
 def _object(raw: bytes | None, allowance: Allowance) -> Mapping[str, object]:

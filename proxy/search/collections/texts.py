@@ -270,4 +270,4 @@ def _with_fields(pool: Pool, had: tuple[str, ...], wanted: tuple[str, ...]) -> P
         tuple(row[places[key]] if key in places else extra[further[key]] for key in wanted)
         for row, extra in zip(rows, more, strict=True)
     )
-    return replace(pool, fields=fields, payloads=None)  # the reply's bytes are not kept longer than needed
+    return replace(pool, fields=fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,8 @@ from support.pools import angles, pool
 from support.texts import as_texts
 from vecsieve.proxy.selection import grouping
 from vecsieve.proxy.selection.grouping import Grouped, alone, group, numbered
-from vecsieve.proxy.selection.policy import Fixed, Policy, Tier
-from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished
+from vecsieve.proxy.selection.policy import Fixed, Policy, Strategy, Tier
+from vecsieve.proxy.selection.values import Candidates, Indices, Link, Metadata, finished
 
 LONG = " ".join(f"word{i}" for i in range(60))
 OTHER = " ".join(f"other{i}" for i in range(60))
@@ -53,6 +54,22 @@ def test_vectors_decide_pairs_of_which_one_has_no_text() -> None:
     assert grouped(with_texts(near, LONG, None, None, OTHER), NEAR).labels.tolist() == [0, 0, 1, 1]
     assert grouped(with_texts(near, LONG, OTHER, None, None), NEAR).labels.tolist() == [0, 1, 2, 2]
     assert grouped(with_texts(near, LONG, None, None, OTHER), DEFAULT).labels.tolist() == [0, 1, 2, 3]
+
+
+def test_nearly_equal_vectors_merge_only_if_the_lower_ranked_says_nothing_more() -> None:
+    said = [{"up"}, {"down"}, {"up"}, set(), {"down", "late"}]
+
+    def adds(rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+        return np.array([not said[row] <= said[other] for row, other in zip(rows, others, strict=True)])
+
+    same = replace(pool(angles(0, 0, 0, 0, 0)), adds=adds)
+    assert grouped(same, DEFAULT).labels.tolist() == [0, 1, 0, 0, 2]
+    longest = replace(DEFAULT, representative=Strategy.LONGEST)
+    assert grouped(same, longest).labels.tolist() == [0, 1, 0, 2, 3]
+    for by_vectors in (NEAR, VECTORS):
+        assert grouped(same, by_vectors).labels.tolist() == [0] * 5, (
+            "who names a distance, or reads no texts, is served by vectors"
+        )
 
 
 def test_without_a_threshold_only_nearly_equal_vectors_merge() -> None:

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.search.collections import paths
-from vecsieve.proxy.search.collections.paths import MOST_PATHS, MOST_ROWS, Reading, is_name, is_prose, read_pool
+from vecsieve.proxy.search.collections.paths import (
+    MOST_PATHS,
+    MOST_ROWS,
+    Reading,
+    Statements,
+    is_name,
+    is_prose,
+    read_pool,
+)
 
 Vectors = npt.NDArray[np.float32]
 WORDS = [
@@ -217,3 +225,71 @@ def test_large_payloads_cost_no_more_than_the_bounds(monkeypatch: pytest.MonkeyP
     for _ in range(300):
         deep = {"a": deep}
     assert read(lambda _: deep, size=3).paths == ()
+
+
+def statements(*payloads: bytes | None) -> Statements:
+    size = len(payloads)
+    shown = Pool(scores=np.zeros(size), vectors=np.zeros((size, 0), np.float32), payloads=lambda most: payloads[:most])
+    return Statements(shown)
+
+
+def adds(one: object, other: object) -> bool:
+    """Whether the first payload says something that the second one does not."""
+    both = statements(orjson.dumps(one), orjson.dumps(other))
+    (found,) = both(np.array([0]), np.array([1])).tolist()
+    return bool(found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"passage": "🟢 up"}, {"passage": "🔴 up"}),
+        ({"power": "5 mW"}, {"power": "5 MW"}),
+        ({"a": {"b": ["left"]}}, {"a": {"b": ["right"]}}),
+        ({"name": "Red shoe"}, {"name": "Blue shoe"}),
+        ({"passage": "up"}, {}),
+        ({"passage": "up"}, {"note": "up"}),
+    ],
+)
+def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> None:
+    assert adds(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"file": "a.pdf"}, {"file": "b.pdf"}),
+        ({"where": "https://a.example/x"}, {"where": "https://b.example/y"}),
+        ({"doc_id": "alpha", "userId": "kim"}, {"doc_id": "beta", "userId": "lee"}),
+        ({"source": "the wiki", "author": "Kim"}, {"source": "the handbook", "author": "Lee"}),
+        ({"day": "2024-01-02", "at": "2024-01-02T03:04:05Z"}, {"day": "2025-01-02"}),
+        ({"page": 1, "blank": " ", "none": None}, {"page": 2}),
+        ({}, {"passage": "up"}),
+        ({"passage": "up"}, {"passage": "up", "note": "more"}),
+    ],
+)
+def test_which_copy_a_payload_is_it_does_not_say(one: object, other: object) -> None:
+    assert not adds(one, other)
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.binary(max_size=40), st.dictionaries(st.text(), st.text()).map(orjson.dumps)),
+        min_size=1,
+    )
+)
+def test_no_payload_adds_to_itself_and_one_that_cannot_be_read_adds_to_all_others(raws: list[bytes | None]) -> None:
+    all_of = statements(*raws)
+    rows = np.arange(len(raws))
+    assert not all_of(rows, rows).any()
+    for row, raw in enumerate(raws):
+        if raw is not None and not raw.lstrip().startswith(b"{"):
+            others = rows[rows != row]
+            assert all_of(np.full(len(others), row), others).all()
+
+
+def test_only_payloads_that_are_compared_are_read() -> None:
+    all_of = statements(b'{"a":"x"}', b'{"a":"x"}', b"no json")
+    assert not all_of.is_read
+    assert not all_of(np.array([1]), np.array([0])).any()
+    assert all_of.is_read

@@ -191,7 +191,6 @@ def test_the_fields_of_a_reply_follow_the_policy_and_new_ones_come_from_the_payl
     before = pool({"passage": "one", "source": "T"}, {"passage": "two"}, fields=had)
     (after,) = with_fields(Reply(pools=(before,), document=None), needs, own.with_texts(("passage",))).pools
     assert after.fields == ((b'"t"', b'"one"', b'"T"'), (b'"t"', b'"two"', None))
-    assert after.payloads is None
     empty = Pool(scores=np.zeros(0), vectors=np.zeros((0, 0), np.float32))
     assert with_fields(Reply(pools=(empty,), document=None), needs, own.with_texts(())).pools[0].fields == ()
 
