@@ -1,11 +1,12 @@
 """A peer that floods one connection for so long, in a process of its own, and comes back at once when it is cut.
 
-``python -m prove.flooder PORT NAME SECONDS`` prints how often it was cut, how many of these with a goodbye, and what it sent.
+``python -m prove.flooder PORT NAME SECONDS [waits]`` says "ready" and waits for a line if it is to wait; it prints how often it was cut, how many of these with a goodbye, and what it sent.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import sys
@@ -77,8 +78,12 @@ def _sent(peer: socket.socket, piece: bytes, heard: Invalidation, until: float) 
 
 def main() -> None:
     """The command line."""
+    os.nice(19)  # an attacker has a machine of its own
     port, name, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     flood = next(each for each in FLOODS if each.name == name)
+    if sys.argv[4:] == ["waits"]:
+        print("ready", flush=True)
+        sys.stdin.readline()
     until, cuts, goodbyes, sent = time.monotonic() + seconds, 0, 0, 0
     while time.monotonic() < until:
         try:

@@ -58,12 +58,13 @@ def repeated(piece: bytes) -> Callable[[], Iterator[bytes]]:
 
 
 def numbered(piece: Callable[[int], bytes]) -> Callable[[], Iterator[bytes]]:
-    """A piece a stream, in rising order of streams."""
+    """A piece a stream, in rising order of streams, in blocks of 64 KiB."""
 
     def more() -> Iterator[bytes]:
         streams = itertools.count(1, 2)
         while True:
-            yield b"".join(piece(next(streams)) for _ in range(500))
+            first = piece(next(streams))
+            yield b"".join((first, *(piece(next(streams)) for _ in range(BLOCK_BYTES // len(first)))))
 
     return more
 
@@ -96,19 +97,25 @@ FLOODS = (
     Flood(
         "fields that name a large entry",
         LARGE_NAMED,
-        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, FIELDS + NAMED * 8_000)),
+        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, FIELDS + LARGE_ENTRY + NAMED * 8_000)),
+        is_of_frames=False,
+    ),
+    Flood(
+        "fields that name a small entry",
+        BEGUN,
+        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream, FIELDS + NAMED * 8_000)),
         is_of_frames=False,
     ),
     Flood(
         "fields that name a large entry behind a long integer",
         LARGE_NAMED,
-        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, LONG_INTEGER + FIELDS + NAMED * 8_000)),
+        numbered(lambda stream: frame(HEADERS, END_HEADERS, stream + 2, LONG_INTEGER + FIELDS + LARGE_ENTRY + NAMED * 8_000)),
         is_of_frames=False,
     ),
     Flood(
         "fields that name a large entry behind what is no padding",
         LARGE_NAMED,
-        numbered(lambda stream: frame(HEADERS, END_HEADERS | PADDED, stream + 2, NO_PADDING + FIELDS + NAMED * 8_000)),
+        numbered(lambda stream: frame(HEADERS, END_HEADERS | PADDED, stream + 2, NO_PADDING + FIELDS + LARGE_ENTRY + NAMED * 8_000)),
         is_of_frames=False,
     ),
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),

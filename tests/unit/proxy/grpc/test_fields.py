@@ -14,7 +14,7 @@ from hpack.struct import HeaderTuple, NeverIndexedHeaderTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.proxy.grpc.fields import ENTRY_BYTES, PADDED, PRIORITY, Fields
+from vecsieve.proxy.grpc.fields import ENTRY_BYTES, MOST_FIELDS, PADDED, PRIORITY, Fields
 
 NAMES = st.sampled_from([b":authority", b":method", b"user-agent", b"authorization", b"x-own", b"grpc-timeout"])
 VALUES = st.one_of(st.binary(max_size=40), st.sampled_from([b"POST", b"/", b"a" * 900, b"\xff" * 600]))
@@ -152,9 +152,18 @@ def test_a_byte_that_names_a_large_entry_counts_with_all_of_it() -> None:
     entry = b"\x40\x01a\x7f\xbd\x1d" + bytes(3_900)
     fields.begin(0, len(entry), is_first=True)
     fields.follow(entry, 0, len(entry))
-    fields.begin(0, 8_000, is_first=True)
-    fields.follow(b"\xbe" * 8_000, 0, 8_000)
-    assert fields.decoded == 8_000 * (3_900 + 1 + ENTRY_BYTES)
+    fields.begin(0, MOST_FIELDS, is_first=True)
+    fields.follow(b"\xbe" * MOST_FIELDS, 0, MOST_FIELDS)
+    assert fields.decoded == MOST_FIELDS * (3_900 + 1 + ENTRY_BYTES)
+    assert not fields.is_lost
+
+
+def test_no_more_fields_are_followed_than_a_block_may_have() -> None:
+    fields = Fields()
+    fields.begin(0, 16_000, is_first=True)
+    fields.follow(b"\x82" * 16_000, 0, 16_000)
+    assert fields.is_lost
+    assert fields.decoded == (MOST_FIELDS + 1) * 64
 
 
 def test_a_block_that_goes_on_is_one_block() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
+from vecsieve.proxy.grpc.fields import MOST_FIELDS
 from vecsieve.proxy.grpc.frames import (
     CALL_FRAMES,
     EMPTY_FRAMES,
@@ -208,11 +209,23 @@ def test_nothing_is_saved_up_beyond_the_allowance(said: list[tuple[int, int, int
 @pytest.mark.parametrize("byte", [b"\x82", b"\x20"], ids=["indexed field", "size of the table"])
 def test_fields_of_one_byte_cost_a_turn_as_much_as_frames(byte: bytes) -> None:
     """Following one takes about as long as following a frame, and a block that decodes to little may have hundreds."""
-    peer, block = Peer(), byte * 500
+    peer, block = Peer(), byte * MOST_FIELDS
     frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
     data = frame(HEADERS, END_HEADERS, block) * 100
     assert frames.follow(data, most=FRAMES_A_TURN) <= FRAMES_A_TURN + len(block)
     assert not peer.allowance.is_spent
+
+
+@pytest.mark.parametrize("byte", [b"\x82", b"\x20"], ids=["indexed field", "size of the table"])
+def test_a_block_of_more_fields_than_any_client_has_is_a_flood(byte: bytes) -> None:
+    """However it arrives: one more than the most, in frames of one field each."""
+    peer = Peer()
+    frames = Frames(peer.streams.client_frame, content=peer.streams.client_content)
+    frames.follow(frame(HEADERS, 0, byte * (MOST_FIELDS - 1)))
+    frames.follow(frame(CONTINUATION, 0, byte))
+    assert not peer.allowance.is_spent
+    frames.follow(frame(CONTINUATION, END_HEADERS, byte))
+    assert peer.allowance.is_spent
 
 
 def test_bytes_that_are_no_fields_are_a_flood() -> None:
