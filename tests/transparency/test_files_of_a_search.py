@@ -26,7 +26,7 @@ from support.scripted_grpc import search as grpc_search
 from support.scripted_qdrant import JSON, honest, request, search
 from vecsieve.adapters import contract
 
-ROOT = Path(contract.__file__).resolve().parent.parent
+ROOT = Path(contract.__file__).parent.parent
 ROOMS = tuple(str(ROOT / package) + "/" for package in ("adapters", "config", "proxy"))
 # Of a collection without texts, whose first pools are read for them; memory has a file of its own since it is one class, and so has what a search may cost.
 MOST_FILES = 59
