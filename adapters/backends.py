@@ -12,15 +12,12 @@ from functools import cache
 from .base import Deletes, GrpcDialect
 from .contract import (
     Adapter,
-    DescribesCollections,
     Dialect,
-    FetchesVectors,
     IndexRules,
     Naming,
     RequestHead,
     Touched,
 )
-from .fusions import DividesFusions
 from .writes import WriteAdapter
 
 Changes = Callable[[RequestHead], Touched | None]
@@ -54,12 +51,12 @@ class Transport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What of a backend is made of its package. ``naming``: for paths with ids, the names of collections. ``indexes``: routing for a backend
+    """What of a backend is made of its package. ``grpc``: imports that part, which most processes do not serve: protobuf alone takes 10 MiB. ``naming``: for paths with ids, the names of collections. ``indexes``: routing for a backend
     whose indexes are hosts.
     """
 
     rest: Transport
-    grpc: Transport | None = None
+    grpc: Callable[[], Transport] | None = None
     naming: Callable[[], Naming] | None = None
     indexes: IndexRules | None = None
 
@@ -69,6 +66,10 @@ class Backend:
     """One database. ``parts``: imports its package, because a process serves one backend, and the packages of the others would take a
     tenth of the time of its start. ``operations``: the names of its searches over all transports, each a metric label.
 
+    ``has_first_step``: whether some of its searches need a description of their collection; ``has_second_step``: a second request for their
+    candidates' vectors; ``has_fusions``: whether some fuse lists that can be requested one by one. They are stated, because the metrics need them before
+    any adapter is imported.
+
     ``request_codings``: content codings of request bodies that the database decodes, out of gzip and deflate. ``version_field``: the header
     with the API version. ``database_key``: the gRPC metadata with the database's name. ``refuses_in_success``: whether an error may have
     status 200.
@@ -77,6 +78,9 @@ class Backend:
     name: str
     parts: Callable[[], Parts]
     operations: tuple[str, ...]
+    has_first_step: bool = False
+    has_second_step: bool = False
+    has_fusions: bool = False
     request_codings: frozenset[bytes] = frozenset()
     version_field: str | None = None
     database_key: str | None = None
@@ -88,7 +92,8 @@ class Backend:
 
     @property
     def grpc(self) -> Transport | None:
-        return self.parts().grpc
+        made = self.parts().grpc
+        return None if made is None else made()
 
     @property
     def naming(self) -> Callable[[], Naming] | None:
@@ -99,33 +104,31 @@ class Backend:
         return self.parts().indexes
 
     @property
-    def has_first_step(self) -> bool:
-        """Whether some of its searches need a description of their collection."""
-        return any(
-            isinstance(each.adapter(), DescribesCollections) for each in (self.rest, self.grpc) if each is not None
-        )
-
-    @property
-    def has_second_step(self) -> bool:
-        """Whether some of its searches need a second request for their candidates' vectors."""
-        return any(isinstance(each.adapter(), FetchesVectors) for each in (self.rest, self.grpc) if each is not None)
-
-    @property
-    def has_fusions(self) -> bool:
-        """Whether some of its searches fuse lists that can be requested one by one."""
-        return any(isinstance(each.adapter(), DividesFusions) for each in (self.rest, self.grpc) if each is not None)
-
-    @property
     def gates_writes(self) -> bool:
         """Whether some of its upserts can be compared with stored points."""
-        return any(each.writes is not None for each in (self.rest, self.grpc) if each is not None)
+        return self.rest.writes is not None
+
+
+@cache
+def _qdrant_grpc() -> Transport:
+    from .qdrant import calls, grpc_deletions
+    from .qdrant.grpc import QdrantGrpc
+    from .qdrant.grpc_write import QdrantGrpcWrites
+
+    return Transport(
+        adapter=QdrantGrpc,
+        dialect=calls.QdrantGrpcDialect,
+        collection_of=calls.collection_named,
+        reshaped=calls.reshaped_over_grpc,
+        unary=calls.UNARY,
+        writes=QdrantGrpcWrites,
+        deletes=Deletes(grpc_deletions.over_grpc, grpc_deletions.of_message, changes=grpc_deletions.CHANGES),
+    )
 
 
 @cache
 def _qdrant() -> Parts:
     from .qdrant import calls, deletions
-    from .qdrant.grpc import QdrantGrpc
-    from .qdrant.grpc_write import QdrantGrpcWrites
     from .qdrant.rest import QdrantRest
     from .qdrant.rest_write import QdrantRestWrites
 
@@ -136,23 +139,16 @@ def _qdrant() -> Parts:
             collection_of=calls.collection_of,
             reshaped=calls.reshaped,
             writes=QdrantRestWrites,
-            deletes=Deletes(deletions.over_rest, deletions.of_body),
+            deletes=Deletes(deletions.over_rest, deletions.of_body, changes=deletions.CHANGES),
         ),
-        grpc=Transport(
-            adapter=QdrantGrpc,
-            dialect=calls.QdrantGrpcDialect,
-            collection_of=calls.collection_named,
-            reshaped=calls.reshaped_over_grpc,
-            unary=calls.UNARY,
-            writes=QdrantGrpcWrites,
-            deletes=Deletes(deletions.over_grpc, deletions.of_message),
-        ),
+        grpc=_qdrant_grpc,
     )
 
 
 _QDRANT = Backend(
     name="qdrant",
     parts=_qdrant,
+    has_fusions=True,
     operations=tuple(
         f"{kind}{batch}" for kind in ("query", "search", "recommend", "discover") for batch in ("", "_batch")
     ),
@@ -161,10 +157,25 @@ _QDRANT = Backend(
 
 
 @cache
-def _pinecone() -> Parts:
+def _pinecone_grpc() -> Transport:
     from .pinecone import calls, deletions
     from .pinecone.grpc import UNARY, PineconeGrpc
     from .pinecone.grpc_write import PineconeGrpcWrites
+
+    return Transport(
+        adapter=PineconeGrpc,
+        dialect=GrpcDialect,
+        collection_of=calls.index_named,
+        reshaped=calls.reshaped_over_grpc,
+        unary=UNARY,
+        writes=PineconeGrpcWrites,
+        deletes=Deletes(deletions.over_grpc, deletions.of_message, changes=deletions.CHANGES),
+    )
+
+
+@cache
+def _pinecone() -> Parts:
+    from .pinecone import calls, deletions
     from .pinecone.rest import PineconeRest
     from .pinecone.rest_write import PineconeRestWrites
 
@@ -175,17 +186,9 @@ def _pinecone() -> Parts:
             collection_of=calls.index_named,
             reshaped=calls.reshaped,
             writes=PineconeRestWrites,
-            deletes=Deletes(deletions.over_rest, deletions.of_body),
+            deletes=Deletes(deletions.over_rest, deletions.of_body, changes=deletions.CHANGES),
         ),
-        grpc=Transport(
-            adapter=PineconeGrpc,
-            dialect=GrpcDialect,
-            collection_of=calls.index_named,
-            reshaped=calls.reshaped_over_grpc,
-            unary=UNARY,
-            writes=PineconeGrpcWrites,
-            deletes=Deletes(deletions.over_grpc, deletions.of_message),
-        ),
+        grpc=_pinecone_grpc,
         indexes=calls.RULES,
     )
 
@@ -193,6 +196,7 @@ def _pinecone() -> Parts:
 _PINECONE = Backend(
     name="pinecone",
     parts=_pinecone,
+    has_second_step=True,
     operations=("query", "records_search", "documents_search"),
     version_field="X-Pinecone-Api-Version",  # it documents no content coding of a request's body
 )
@@ -220,10 +224,24 @@ _CHROMA = Backend(name="chroma", parts=_chroma, operations=("query",))
 
 
 @cache
-def _milvus() -> Parts:
+def _milvus_grpc() -> Transport:
     from .milvus import calls, deletions
     from .milvus.grpc import MilvusGrpc
     from .milvus.grpc_write import MilvusGrpcWrites
+
+    return Transport(
+        adapter=MilvusGrpc,
+        dialect=calls.MilvusGrpcDialect,
+        reshaped=calls.reshaped_over_grpc,
+        unary=calls.UNARY,
+        writes=MilvusGrpcWrites,
+        deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
+    )
+
+
+@cache
+def _milvus() -> Parts:
+    from .milvus import calls, deletions
     from .milvus.rest import MilvusRest
     from .milvus.rest_write import MilvusRestWrites
 
@@ -235,20 +253,15 @@ def _milvus() -> Parts:
             writes=MilvusRestWrites,
             deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
         ),
-        grpc=Transport(
-            adapter=MilvusGrpc,
-            dialect=calls.MilvusGrpcDialect,
-            reshaped=calls.reshaped_over_grpc,
-            unary=calls.UNARY,
-            writes=MilvusGrpcWrites,
-            deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
-        ),
+        grpc=_milvus_grpc,
     )
 
 
 _MILVUS = Backend(
     name="milvus",
     parts=_milvus,
+    has_first_step=True,
+    has_fusions=True,
     operations=("search", "hybrid_search"),
     database_key="dbname",
     refuses_in_success=True,
@@ -256,10 +269,25 @@ _MILVUS = Backend(
 
 
 @cache
-def _weaviate() -> Parts:
+def _weaviate_grpc() -> Transport:
     from .weaviate import calls, deletions
     from .weaviate.grpc import WeaviateGrpc, WeaviateGrpcDialect
     from .weaviate.grpc_write import WeaviateGrpcWrites
+
+    return Transport(
+        adapter=WeaviateGrpc,
+        dialect=WeaviateGrpcDialect,
+        reshaped=calls.reshaped_over_grpc,
+        unary=calls.UNARY,
+        writes=WeaviateGrpcWrites,
+        deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True, changes=deletions.CHANGES),
+        asks_over_rest=True,
+    )
+
+
+@cache
+def _weaviate() -> Parts:
+    from .weaviate import calls, deletions
     from .weaviate.rest_write import WeaviateRestWrites
 
     return Parts(
@@ -268,20 +296,12 @@ def _weaviate() -> Parts:
             dialect=calls.WeaviateDialect,
             reshaped=calls.reshaped,
             writes=WeaviateRestWrites,
-            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True),
+            deletes=Deletes(deletions.over_rest, deletions.of_body, is_described=True, changes=deletions.CHANGES),
         ),
-        grpc=Transport(
-            adapter=WeaviateGrpc,
-            dialect=WeaviateGrpcDialect,
-            reshaped=calls.reshaped_over_grpc,
-            unary=calls.UNARY,
-            writes=WeaviateGrpcWrites,
-            deletes=Deletes(deletions.over_grpc, deletions.of_message, is_described=True),
-            asks_over_rest=True,
-        ),
+        grpc=_weaviate_grpc,
     )
 
 
-_WEAVIATE = Backend(name="weaviate", parts=_weaviate, operations=("search",))
+_WEAVIATE = Backend(name="weaviate", parts=_weaviate, has_first_step=True, operations=("search",))
 
 BACKENDS: Mapping[str, Backend] = {row.name: row for row in (_QDRANT, _PINECONE, _CHROMA, _MILVUS, _WEAVIATE)}

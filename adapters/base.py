@@ -317,23 +317,25 @@ class GrpcWrites(_Writes):
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """The requests of one transport that delete points. ``classify``: the request; None for any other; never raises. ``read``: what it
-    deletes, from its body and the description of its collection, None where that is not known; may raise ValueError and similar errors.
-    ``is_described``: whether the description helps.
+    """The requests of one transport that delete points, or change them in part. ``classify``: the request; None for any other; never raises.
+    ``read``: what it deletes or changes, from its body and the description of its collection, None where that is not known; may raise ValueError
+    and similar errors. ``is_described``: whether the description helps. ``changes``: the names of those that only change.
     """
 
     classify: Callable[[RequestHead], Operation | None]
     read: Callable[[Operation, bytes, object | None], Sequence[Deletion]]
     is_described: bool = False
+    changes: frozenset[str] = frozenset()
 
     def of(self, request: Operation, body: bytes | None, known: object | None) -> Sequence[Deletion]:
-        """Never raises: a body that is not read, None, or cannot be, may delete anything of its collection."""
+        """Never raises: a body that is not read, None, or cannot be, may concern anything of its collection."""
         try:
             if body is not None:
                 return self.read(request, body, known)
         except _UNREADABLE:
             pass
-        return [Deletion(collection=request.collection or None, is_certain=False)]
+        is_change = request.name in self.changes
+        return [Deletion(collection=request.collection or None, is_certain=False, is_change=is_change)]
 
 
 def numbers_of(source: Shortened, span: Span | None) -> bytes:

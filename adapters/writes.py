@@ -131,10 +131,7 @@ class LeavesPointsOut(Protocol):
         """Whether a read after the answer to this write shows it: the client waits for it, and reads do not lag."""
 
     def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
-        """The same of a write that was not parsed. ``known``: as in ``WriteNeeds``. Never raises."""
-
-    def lags(self, known: object | None) -> bool:
-        """Whether reads of this collection may show for a while what was replaced or deleted. ``known``: as in ``WriteNeeds``."""
+        """The same of a write that was not parsed, a deletion, or a partial update. ``known``: as in ``WriteNeeds``. Never raises."""
 
     def stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
         """By id, as in ``NewPoints``, the single points in one answer. Raises MalformedReplyError, nothing else."""
@@ -150,14 +147,16 @@ class LeavesPointsOut(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """Points that a client deletes. ``collection``, ``partition``: as `LeavesPointsOut` names them; None: all. ``ids``: as in ``NewPoints``;
-    None: whatever is there. ``is_certain``: False where only some of these are deleted, and which is not known, as with a filter.
+    """Points that a client deletes, or changes in part. ``collection``, ``partition``: as `LeavesPointsOut` names them; None: all. ``ids``: as in
+    ``NewPoints``; None: whatever is there. ``is_certain``: False where only some of these are deleted, and which is not known, as with a filter.
+    ``is_change``: they stay stored, with another content.
     """
 
     collection: str | None
     partition: bytes | None = None
     ids: tuple[bytes, ...] | None = None
     is_certain: bool = True
+    is_change: bool = False
 
 
 @dataclass(frozen=True, slots=True)

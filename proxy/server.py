@@ -342,7 +342,8 @@ def serve_workers(source: Source, settings: Settings, run_loop: MAIN) -> int:
     def administrate(worker: Worker) -> int:
         return run_loop(_administrate(worker, source, settings, admin))
 
-    BACKENDS[settings.backend].parts()  # loads its package before the fork, so that the workers share its memory
+    served = BACKENDS[settings.backend]  # whose package is loaded before the fork, so that the workers share its memory
+    served.grpc if any(data_port.grpc is not None for data_port in data_ports) else served.rest
     limits = settings.limits
     try:
         return run_workers(

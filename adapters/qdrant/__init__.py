@@ -12,5 +12,5 @@ grpc_request  parses and widens a search
 grpc_reply    lists, points, vectors and pools of a reply
 grpc          the gRPC adapter; the client's answer; a fusion divided and fused again
 grpc_write    upserts, for the write gate
-deletions     which requests delete points, and which ones
+deletions     which requests delete points, and which ones; grpc_deletions over gRPC
 """

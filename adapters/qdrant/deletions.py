@@ -1,5 +1,5 @@
-"""Which requests delete points, and which points: by ids, by a filter, in a list of updates; a shard key; the whole collection; and a snapshot
-that takes its place.
+"""Which requests over REST delete points, and which points: by ids, by a filter, in a list of updates; a shard key; the whole collection; and a snapshot
+that takes its place. And which change payloads or vectors of points that stay.
 
 Below a deletion's path the collection is named as in upserts; an alias is another name.
 """
@@ -12,28 +12,27 @@ import msgspec
 import orjson
 
 from ..contract import Operation, RequestHead, may_be_json
-from ..wire.protobuf import LENGTH, Field, fields, messages_in, only, value_at
 from ..writes import Deletion
 from . import calls
-from .grpc_write import id_of, shard_keys_of
 from .rest_write import id_as_json
 
-_DELETE, _GONE, _SHARD, _REPLACED = "delete", "gone", "shard", "replaced"
+DELETE, GONE, SHARD, _REPLACED, _CHANGE = "delete", "gone", "shard", "replaced", "change"
 # ``METHOD path`` below /collections/{name}.
 _REST = {
-    ("DELETE",): _GONE,
-    ("POST", "points", "delete"): _DELETE,
+    ("DELETE",): GONE,
+    ("POST", "points", "delete"): DELETE,
     ("POST", "points", "batch"): calls.UPDATES,
-    ("POST", "shards", "delete"): _SHARD,
+    ("POST", "points", "payload"): _CHANGE,
+    ("PUT", "points", "payload"): _CHANGE,
+    ("POST", "points", "payload", "delete"): _CHANGE,
+    ("POST", "points", "payload", "clear"): _CHANGE,
+    ("PUT", "points", "vectors"): _CHANGE,
+    ("POST", "points", "vectors", "delete"): _CHANGE,
+    ("POST", "shards", "delete"): SHARD,
     ("PUT", "snapshots", "recover"): _REPLACED,
     ("POST", "snapshots", "upload"): _REPLACED,
 }
-_GRPC = {
-    "/qdrant.Points/Delete": _DELETE,
-    "/qdrant.Points/UpdateBatch": calls.UPDATES,
-    "/qdrant.Collections/Delete": _GONE,
-    "/qdrant.Collections/DeleteShardKey": _SHARD,
-}
+CHANGES = frozenset({_CHANGE})
 
 
 def over_rest(head: RequestHead) -> Operation | None:
@@ -41,22 +40,25 @@ def over_rest(head: RequestHead) -> Operation | None:
     segments = [segment for segment in head.path.split("/") if segment]
     name = _REST.get((head.method, *segments[2:])) if segments[:1] == ["collections"] else None
     collection = calls.collection_of(head)
-    if name is None or not collection or (name in {_DELETE, calls.UPDATES} and not may_be_json(head.content_type)):
+    has_json = name in {DELETE, _CHANGE, calls.UPDATES}
+    if name is None or not collection or (has_json and not may_be_json(head.content_type)):
         return None
     return Operation(backend=calls.BACKEND, name=name, collection=collection)
 
 
 class _Selected(msgspec.Struct):
+    """Ids, or points with new vectors; else a filter."""
+
     points: list[msgspec.Raw] | None = None
     shard_key: object = None
 
 
-class _Update(msgspec.Struct):
-    delete: _Selected | None = None
-
-
 class _Updates(msgspec.Struct):
-    operations: list[_Update]
+    operations: list[dict[str, _Selected]]
+
+
+class _Point(msgspec.Struct):
+    id: msgspec.Raw
 
 
 class _Shard(msgspec.Struct):
@@ -66,80 +68,38 @@ class _Shard(msgspec.Struct):
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
     """Over REST. Raises ValueError and the like."""
     collection = request.collection
-    if request.name == _GONE:
+    if request.name == GONE:
         return [Deletion(collection=collection)]
-    if request.name == _SHARD:
-        return list(_in_shards(collection, msgspec.json.decode(body, type=_Shard).shard_key, None))
+    if request.name == SHARD:
+        return list(in_shards(collection, msgspec.json.decode(body, type=_Shard).shard_key, None))
     if request.name == _REPLACED:
         return [Deletion(collection=collection, is_certain=False)]
-    if request.name == _DELETE:
-        each = [msgspec.json.decode(body, type=_Selected)]
+    if request.name == calls.UPDATES:
+        # Upserts of a list are noted by the gate.
+        operations = msgspec.json.decode(body, type=_Updates).operations
+        each = [(name, one) for update in operations for name, one in update.items() if name != calls.UPSERT]
     else:
-        each = [one.delete for one in msgspec.json.decode(body, type=_Updates).operations if one.delete is not None]
-    listed = [(one.shard_key, _ids(one)) for one in each]
-    return [d for key, ids in listed for d in _in_shards(collection, key, ids, all_of=ids is not None)]
+        each = [(request.name, msgspec.json.decode(body, type=_Selected))]
+    listed = [(name != DELETE, one.shard_key, _ids(one)) for name, one in each]
+    return [
+        d
+        for is_change, key, ids in listed
+        for d in in_shards(collection, key, ids, all_of=ids is not None, is_change=is_change)
+    ]
 
 
 def _ids(selected: _Selected) -> tuple[bytes, ...] | None:
-    return None if selected.points is None else tuple([id_as_json(bytes(each)) for each in selected.points])
+    if selected.points is None:
+        return None
+    each = map(bytes, selected.points)
+    ids = [bytes(msgspec.json.decode(one, type=_Point).id) if one.startswith(b"{") else one for one in each]
+    return tuple(map(id_as_json, ids))
 
 
-def _in_shards(
-    collection: str, keys: object, ids: tuple[bytes, ...] | None, *, all_of: bool = True
+def in_shards(
+    collection: str, keys: object, ids: tuple[bytes, ...] | None, *, all_of: bool = True, is_change: bool = False
 ) -> Iterator[Deletion]:
-    """``keys``: a shard key, or several; None for all."""
+    """The deletions of these ids in ``keys``: a shard key, or several; None for all."""
     for key in keys if isinstance(keys, list) else [keys]:
         partition = None if key is None else orjson.dumps(key)
-        yield Deletion(collection=collection, partition=partition, ids=ids, is_certain=all_of)
-
-
-def over_grpc(head: RequestHead) -> Operation | None:
-    """Never raises."""
-    name = _GRPC.get(head.path)
-    if name is None:
-        return None
-    return Operation(backend=calls.BACKEND, name=name, collection=calls.collection_in(head.message))
-
-
-# DeletePoints, DeletePoints among updates, PointsSelector, UpdateBatchPoints, DeleteShardKeyRequest.
-_SELECTOR, _SHARD_KEYS, _LISTED, _IDS, _UPDATES = 3, 5, 1, 1, 3
-_OLD_DELETE, _DELETES, _INNER_SELECTOR, _INNER_SHARD_KEYS, _REQUEST = 2, 9, 1, 2, 2
-
-
-def of_message(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
-    """Over gRPC. Raises ValueError, UnsupportedError."""
-    if request.name == _GONE:
-        return [Deletion(collection=request.collection)]
-    if request.name == _SHARD:
-        span = value_at(body, (_REQUEST,))
-        return _selected(request, None, b"" if span is None else body[slice(*span)])
-    if request.name == _DELETE:
-        found = fields(body)
-        return _selected(request, _inside(body, found, _SELECTOR), _inside(body, found, _SHARD_KEYS) or b"")
-    deletions: list[Deletion] = []
-    for span in messages_in(body, (0, len(body)), _UPDATES):
-        update = body[slice(*span)]
-        each = fields(update)
-        if (old := _inside(update, each, _OLD_DELETE)) is not None:
-            deletions += _selected(request, old, b"")
-        if (one := _inside(update, each, _DELETES)) is not None:
-            inner = fields(one)
-            deletions += _selected(
-                request, _inside(one, inner, _INNER_SELECTOR), _inside(one, inner, _INNER_SHARD_KEYS) or b""
-            )
-    return deletions
-
-
-def _inside(data: bytes, found: list[Field], number: int) -> bytes | None:
-    field = only(found, number, LENGTH)
-    return None if field is None else data[field.value : field.end]
-
-
-def _selected(request: Operation, selector: bytes | None, shard_keys: bytes) -> Sequence[Deletion]:
-    listed = None if selector is None else value_at(selector, (_LISTED,))
-    ids = None
-    if selector is not None and listed is not None:
-        inside = fields(selector, listed)
-        ids = tuple([id_of(selector, field) for field in inside if field.number == _IDS])
-    keys = shard_keys_of(shard_keys)
-    return list(_in_shards(request.collection, keys or None, ids, all_of=selector is None or ids is not None))
+        yield Deletion(collection=collection, partition=partition, ids=ids, is_certain=all_of, is_change=is_change)

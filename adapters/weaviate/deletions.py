@@ -1,4 +1,4 @@
-"""Which requests delete objects, and which ones: by id, by a filter, tenants, or the whole collection.
+"""Which requests delete objects, and which ones: by id, by a filter, tenants, or the whole collection; and which replace or change one object.
 
 Over REST the tenant of an object is in the query string, which is not read: an object is deleted of all tenants of its collection.
 """
@@ -17,9 +17,11 @@ from ..wire.protobuf import LENGTH, VARINT, fields, only, text, unsigned
 from ..writes import Deletion
 from .calls import BACKEND
 
-_OBJECT, MATCHING, _GONE, _TENANTS = "object", "matching", "gone", "tenants"
+_OBJECT, MATCHING, _GONE, _TENANTS, _CHANGE = "object", "matching", "gone", "tenants", "change"
+CHANGES = frozenset({_CHANGE})
+_ONE = re.compile(r"/v1/objects/(?:(?P<name>[^/]+)/)?(?P<id>[^/]+)/?")
 _REST = {
-    _OBJECT: re.compile(r"/v1/objects/(?:(?P<name>[^/]+)/)?(?P<id>[^/]+)/?"),
+    _OBJECT: _ONE,
     MATCHING: re.compile(r"/v1/batch/objects/?"),
     _GONE: re.compile(r"/v1/schema/(?P<name>[^/]+)/?"),
     _TENANTS: re.compile(r"/v1/schema/(?P<name>[^/]+)/tenants/?"),
@@ -29,7 +31,8 @@ _GRPC = "/weaviate.v1.Weaviate/BatchDelete"
 
 def over_rest(head: RequestHead) -> Operation | None:
     """Never raises. ``id``: of the object."""
-    for name, path in _REST.items() if head.method == "DELETE" else ():
+    of_method = {"DELETE": _REST, "PATCH": {_CHANGE: _ONE}, "PUT": {_CHANGE: _ONE}}
+    for name, path in of_method.get(head.method, {}).items():
         if match := path.fullmatch(head.path):
             found = match.groupdict()
             collection, identifier = (unquote(found.get(each) or "") for each in ("name", "id"))
@@ -54,8 +57,8 @@ class _Body(msgspec.Struct):
 def of_body(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
     """Over REST. Raises ValueError and the like."""
     collection = request.collection or None
-    if request.name == _OBJECT:
-        return [Deletion(collection=collection, ids=(orjson.dumps(request.id),))]
+    if request.name in {_OBJECT, _CHANGE}:
+        return [Deletion(collection=collection, ids=(orjson.dumps(request.id),), is_change=request.name == _CHANGE)]
     if request.name == _GONE:
         return [Deletion(collection=collection)]
     if request.name == _TENANTS:

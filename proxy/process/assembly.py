@@ -261,8 +261,8 @@ class Process:
 
     async def listen(self, *data_ports: DataPort) -> tuple[int, ...]:
         """Open the ports; returns their numbers. Raises OSError or IncompatibleLibraryError."""
-        spoken = self._backend.grpc
-        if spoken is not None and any(data_port.grpc is not None for data_port in data_ports):
+        spoken = self._backend.grpc if any(data_port.grpc is not None for data_port in data_ports) else None
+        if spoken is not None:
             from ..grpc.side import side_of  # loads grpc: 20 MB that nobody else needs
 
             gate = self._write_gate(spoken, spoken.dialect())

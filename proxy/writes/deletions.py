@@ -1,4 +1,5 @@
-"""Deletions of clients pass the gate, and the journal hears of them: what a client deleted, `vecsieve undo` does not bring back.
+"""Deletions and partial updates of clients pass the gate, and the journal hears of them: what a client deleted, `vecsieve undo` does not bring
+back, and for the sake of what reads show of them for a while nothing is left out or removed.
 
 A deletion goes out once, unchanged. Before, what it may concern is in doubt; when the database has answered, that is superseded, or is as it was. Where
 the answer is not known, as after a kill, or a filter chose, the doubt stays: the user decides.
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from vecsieve.adapters.base import Deletes
@@ -62,25 +64,38 @@ class Deletions:
         """The deletion of a request; None for any other. Never raises."""
         return self._deletes.classify(head)
 
-    async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, now: float) -> Doubted:
-        """Before a deletion goes out. ``body``: None for one that is not read. ``now``: of the process's clock."""
+    def is_change(self, request: Operation) -> bool:
+        """Whether a request only changes points."""
+        return request.name in self._deletes.changes
+
+    def follows(self, request: Operation, query: str, body: bytes = b"") -> bool:
+        """Whether the journal must hear of a request: not of a change that reads show at once."""
+        return not self.is_change(request) or self._lags(query, body, None)
+
+    def _lags(self, query: str, body: bytes, known: object | None) -> bool:
+        """Whether reads may show for a while what a request deletes or changes."""
+        return isinstance(self._adapter, LeavesPointsOut) and not self._adapter.shows_unread(query, body, known)
+
+    async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, query: str, now: float) -> Doubted:
+        """Before a deletion goes out. ``body``: None for one that is not read. ``query``: of its target. ``now``: of the process's clock."""
         known = None
         if self._deletes.is_described and body is not None:
             with suppress(NotJudgedError, LostReplyError, RefusedReplyError, MalformedReplyError, TimeoutError):
                 known = await self._reads.known(exchange, now + DESCRIBED_SECONDS)
-        deletions, place = self._deletes.of(exchange.operation, body, known), None
+        concerned = await self._reads.done(exchange, partial(self._deletes.of, exchange.operation, body, known))
+        deletions, place = [each for each in concerned if not each.is_change], None
         numbers: list[int] = []
         try:
             place = await self._journal.latest()
             numbers = await self._journal.doubt(deletions, until=place)
-            if isinstance(self._adapter, LeavesPointsOut) and self._adapter.lags(known):
-                await self._noted(deletions)
+            if self._lags(query, body or b"", known):
+                await self._noted(concerned)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")
         return Doubted(deletions, numbers, place)
 
     async def _noted(self, deletions: Sequence[Deletion]) -> None:
-        """Reads may show for a while what is deleted: nothing is left out or removed because of it. A collection itself goes at once."""
+        """Reads may show for a while what was there before: nothing is left out or removed because of it. A collection itself goes at once."""
         for each in deletions:
             if each.ids is not None:
                 partition = ANY if each.partition is None else each.partition

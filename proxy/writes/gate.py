@@ -138,7 +138,7 @@ class WriteGate:
         self.adapter = adapter
         self._dialect = dialect
         self._services = services
-        self._room = shared.room
+        self.room = shared.room
         self._work = shared.work
         self._journal = shared.journal
         self._feed = shared.feed
@@ -181,7 +181,7 @@ class WriteGate:
         """The answer to a write, which is examined before it is sent, or beside it; it is sent once."""
         limit = self._services.limits.write_body_bytes
         size = exchange.size_bytes(limit)
-        if size is None or not self._room.take(size):
+        if size is None or not self.room.take(size):
             self.passed(WriteOutcome.NOT_READ if size is None else WriteOutcome.OVERLOAD)
             return await exchange.relayed()
         try:
@@ -190,11 +190,11 @@ class WriteGate:
             exchange.keep(limit)
             answer = await exchange.relayed()
             if answer.is_success and exchange.is_kept():
-                self._observe(exchange, policy, partial(self._room.give, size))
+                self._observe(exchange, policy, partial(self.room.give, size))
                 size = 0
             return answer
         finally:
-            self._room.give(size)
+            self.room.give(size)
 
     async def _relayed_changed(self, exchange: WriteExchange[A], policy: ResolvedPolicy, limit_bytes: int) -> A:
         if await exchange.body_of(limit_bytes) is None:

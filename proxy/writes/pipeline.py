@@ -122,21 +122,34 @@ class Pipeline:
             place.leave()
 
     async def _passed(self, exchange: ClientExchange[A]) -> A:
-        """The answer to a request that is no ranked search. The journal hears of deletions."""
-        gate, write, deletion = self._gate, exchange.write, exchange.deletion
+        """The answer to a request that is no ranked search. The journal hears of deletions, and of changes that reads do not show at once."""
+        gate, deletion = self._gate, exchange.deletion
         if gate is None:
             return await exchange.relayed()
-        deletions, doubted = gate.deletions, None
-        if deletion is not None and deletions is not None:
-            exchange.operation = deletion
-            body = await exchange.body_of(self._services.limits.write_body_bytes)
-            doubted = await deletions.begun(exchange, body, now=self._services.clock())
+        if gate.deletions is None or deletion is None:
+            return await self._written(exchange, gate)
+        deletions, exchange.operation = gate.deletions, deletion
+        if not deletions.follows(deletion, exchange.query, exchange.plain):
+            return await self._written(exchange, gate)
+        limit, size = self._services.limits.write_body_bytes, 0
+        is_read = True
+        if deletions.is_change(deletion):  # which may be as large as an upsert
+            held = exchange.size_bytes(limit)
+            is_read, size = held is not None and gate.room.take(held), held or 0
+        try:
+            body = await exchange.body_of(limit) if is_read else None
+            doubted = await deletions.begun(exchange, body, query=exchange.query, now=self._services.clock())
+            answer = await self._written(exchange, gate)
+            await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
+            return answer
+        finally:
+            if is_read:
+                gate.room.give(size)
+
+    async def _written(self, exchange: ClientExchange[A], gate: WriteGate) -> A:
+        write = exchange.write
         policy = None if write is None else gate.policy_of(write, exchange.ruled_by)
         if write is None or policy is None:
-            answer = await exchange.relayed()
-        else:
-            exchange.operation = write
-            answer = await gate.relayed(exchange, policy)
-        if deletions is not None and doubted is not None:
-            await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
-        return answer
+            return await exchange.relayed()
+        exchange.operation = write
+        return await gate.relayed(exchange, policy)

@@ -253,6 +253,44 @@ def test_a_left_out_point_that_its_client_deletes_is_not_restored(
     assert ids(engine, name) == [1, 4, 5, 6]
 
 
+# Each leaves point 1 as it is.
+CHANGES: dict[str, Callable[[QdrantClient, str, bool], object]] = {
+    "set": lambda client, name, wait: client.set_payload(name, {"text": said("alpha")}, points=[1], wait=wait),
+    "overwrite": lambda client, name, wait: client.overwrite_payload(
+        name, {"text": said("alpha")}, points=[1], wait=wait
+    ),
+    "delete": lambda client, name, wait: client.delete_payload(name, ["no"], points=[1], wait=wait),
+    "vectors": lambda client, name, wait: client.update_vectors(
+        name, [models.PointVectors(id=1, vector=vector(0))], wait=wait
+    ),
+    "by a filter": lambda client, name, wait: client.set_payload(
+        name, {"text": said("alpha")}, points=models.Filter(must=[models.HasIdCondition(has_id=[1])]), wait=wait
+    ),
+    "batch": lambda client, name, wait: client.batch_update_points(
+        name,
+        [models.SetPayloadOperation(set_payload=models.SetPayload(payload={"text": said("alpha")}, points=[1]))],
+        wait=wait,
+    ),
+}
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_copy_of_a_point_whose_change_may_still_come_is_stored(
+    engine: Engine, tmp_path: Path, transport: str, change: str
+) -> None:
+    name = f"changed_{transport}_{change.replace(' ', '_')}"
+    made(engine, name)
+    with gated(engine, tmp_path / "j.db", transport, "skip", deadline_seconds="30") as client:
+        client.upsert(name, [struct(1, 0, said("alpha"))])
+        CHANGES[change](client, name, True)
+        client.upsert(name, [struct(2, 0, said("alpha"))])
+        assert ids(engine, name) == [1]
+        CHANGES[change](client, name, False)
+        client.upsert(name, [struct(3, 0, said("alpha"))])
+        assert ids(engine, name) == [1, 3]
+
+
 def test_a_point_that_was_merged_and_changed_since_stays_as_it_is(engine: Engine, tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
     made(engine, "since")

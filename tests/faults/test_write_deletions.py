@@ -52,6 +52,8 @@ class Database(FaultyUpstream):
             body = json.loads(found((9, 1.0)).split(b"\r\n\r\n", 1)[1])
             body["result"] += [{"points": []}] * (len(json.loads(received.content)["searches"]) - 1)
             return reply(json.dumps(body).encode(), headers=[JSON])
+        if b"/payload" in line:
+            return STORED
         if b"/delete" in line or line.startswith(b"DELETE") or b"points/batch" in line:
             return self.deleted
         return self.answer if line.startswith(b"PUT") else self._read(json.loads(received.content)["ids"])
@@ -253,6 +255,57 @@ async def test_after_a_write_that_waits_in_the_database_nothing_is_left_out_by_w
         await left_out(proxy, 1)
         assert upstream.bodies(b"PUT")[-1] == json.loads(upsert(1))
         assert 1 not in states(path)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        (b"POST", b"/delete", {"points": [9, 4]}),
+        (b"POST", b"/delete", {"filter": {"must": []}}),
+        (b"POST", b"/batch", {"operations": [{"delete": {"points": [9]}}]}),
+        (b"POST", b"/payload", {"points": [9], "payload": {"text": "x"}}),
+        (b"PUT", b"/payload", {"filter": {"must": []}, "payload": {"text": "x"}}),
+        (b"POST", b"/payload/delete", {"points": [9], "keys": ["text"]}),
+        (b"POST", b"/payload/clear", {"points": [9]}),
+        (b"PUT", b"/vectors", {"points": [{"id": 9, "vector": [0.0, 1.0, 0.0, 0.5]}]}),
+        (b"POST", b"/vectors/delete", {"points": [9], "vector": [""]}),
+        (b"POST", b"/batch", {"operations": [{"set_payload": {"points": [9], "payload": {"text": "x"}}}]}),
+    ],
+)
+async def test_an_original_whose_end_or_change_waits_in_the_database_leaves_nothing_out(
+    tmp_path: Path, method: bytes, target: bytes, body: Any, waits: bool
+) -> None:
+    """The database shows it as it was."""
+    path = tmp_path / "j.db"
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        whole = UNWAITED + target + (b"?wait=true" if waits else b"")
+        assert b" 200 " in await delete(proxy, body, target=whole, method=method)
+        assert [(each.line.split()[:2], json.loads(each.content)) for each in upstream.requests] == [
+            ([method, whole], body)
+        ], "it went out once, unchanged"
+        await left_out(proxy, 1)
+        stored = [each for each in upstream.bodies(b"PUT") if each == json.loads(upsert(1))]
+        assert (len(stored), states(path) if waits else {}) == ((0, {1: "done"}) if waits else (1, {}))
+
+
+async def test_a_large_change_that_waits_in_the_database_stands_for_all_of_its_collection(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    body = {"points": [{"id": 4, "vector": [0.0, 1.0, 0.0, 0.5]}]}
+    limits = {"write_body_bytes": len(json.dumps(body)) - 1}
+    async with (
+        Database() as upstream,
+        running(
+            upstream.url,
+            policy={"write": {"mode": "skip"}},
+            journal={"path": str(path)},
+            limits={**limits, "request_body_bytes": 10},
+        ) as proxy,
+    ):
+        await delete(proxy, body, target=UNWAITED + b"/vectors", method=b"PUT")
+        assert upstream.bodies(b"PUT") == [body]
+    with closing(Book(path)) as book:
+        assert book.unseen("c", b"", [b"9"], at=time.monotonic()) == {b"9"}
 
 
 async def test_an_original_that_is_updated_between_verdict_and_second_read_leaves_nothing_out(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Point:
 
     @property
     def vector(self) -> list[float]:
-        return [float(each == self.axis) for each in range(SIZE)]
+        return spread(self.axis)
 
 
 class Request(NamedTuple):
@@ -49,10 +49,11 @@ Answer = bytes | tuple[bytes, Apply]
 
 
 class Wire:
-    """One database over REST. ``lags``: whether reads show a write a second later."""
+    """One database over REST. ``lags``: whether reads show a write a second later. ``waits``: whether clients may go on before a write is done."""
 
     name = ""
     lags = False
+    waits = False
     is_partial = True
     is_comparing = False
     host = ""
@@ -66,12 +67,16 @@ class Wire:
     def delete_where(self, number: int) -> Request:
         raise NotImplementedError
 
+    def unwaited(self, request: Request) -> Request:
+        """The same without waiting, where the database knows that."""
+        return request
+
     def recreate(self) -> Request:
         """Deletes all. It is made anew beside the gate, which such a request does not concern."""
         raise NotImplementedError
 
-    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
-        """A partial update."""
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        """A partial update of one member of a point."""
         raise NotImplementedError
 
     def answer(self, request: Request, points: Points) -> Answer:
@@ -123,6 +128,20 @@ def changing(id_: int, **members: Any) -> Apply:
     return apply
 
 
+def spread(axis: int) -> list[float]:
+    return [float(each == axis) for each in range(SIZE)]
+
+
+def fields_of(member: str, value: Any) -> dict[str, Any]:
+    """A member of the payload."""
+    return {{"number": "n"}.get(member, member): value}
+
+
+def changed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a point, from those of a payload."""
+    return {{"n": "number"}.get(name, name): value for name, value in fields.items()}
+
+
 def plain(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
@@ -134,6 +153,7 @@ def axis_of(vector: Sequence[float]) -> int:
 class Qdrant(Wire):
     name = "qdrant"
     is_comparing = True
+    waits = True
     path = "/collections/c"
     done = plain({"result": {"operation_id": 7, "status": "completed"}, "status": "ok", "time": 0})
 
@@ -151,15 +171,18 @@ class Qdrant(Wire):
     def recreate(self) -> Request:
         return Request("DELETE", self.path, b"")
 
-    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
-        if axis is not None:
-            vector = [float(each == axis) for each in range(SIZE)]
-            return Request(
-                "PUT", f"{self.path}/points/vectors?wait=true", plain({"points": [{"id": point.id, "vector": vector}]})
-            )
-        return Request(
-            "POST", f"{self.path}/points/payload?wait=true", plain({"payload": {"n": number}, "points": [point.id]})
-        )
+    def unwaited(self, request: Request) -> Request:
+        """A collection goes at once."""
+        if request.method == "DELETE":
+            return request
+        return request._replace(target=request.target.removesuffix("?wait=true"), is_waited=False)
+
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        if member == "axis":
+            vectors = {"points": [{"id": id_, "vector": spread(value)}]}
+            return Request("PUT", f"{self.path}/points/vectors?wait=true", plain(vectors))
+        payload = {"payload": fields_of(member, value), "points": [id_]}
+        return Request("POST", f"{self.path}/points/payload?wait=true", plain(payload))
 
     def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.method == "GET":
@@ -202,7 +225,7 @@ class Qdrant(Wire):
                 (one,) = body["points"]
                 return self.done, changing(one["id"], axis=axis_of(one["vector"]))
             case "POST", "/payload":
-                return self.done, changing(body["points"][0], number=body["payload"]["n"])
+                return self.done, changing(body["points"][0], **changed(body["payload"]))
             case "POST", "/delete":
                 return self.done, dropping(self._chosen(body))
         raise AssertionError(request)
@@ -252,13 +275,9 @@ class Pinecone(Wire):
     def recreate(self) -> Request:
         return Request("POST", "/vectors/delete", plain({"deleteAll": True, "namespace": "n"}))
 
-    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
-        what = (
-            {"setMetadata": {"n": number}}
-            if axis is None
-            else {"values": [float(each == axis) for each in range(SIZE)]}
-        )
-        return Request("POST", "/vectors/update", plain({"id": f"v{point.id}", "namespace": "n", **what}))
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        what = {"values": spread(value)} if member == "axis" else {"setMetadata": fields_of(member, value)}
+        return Request("POST", "/vectors/update", plain({"id": f"v{id_}", "namespace": "n", **what}))
 
     def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.path == "/vectors/fetch":
@@ -282,9 +301,7 @@ class Pinecone(Wire):
                 each = [self.read(one) for one in body["vectors"]]
                 return plain({"upsertedCount": len(each)}), storing(each)
             case "/vectors/update":
-                members = (
-                    {"axis": axis_of(body["values"])} if "values" in body else {"number": body["setMetadata"]["n"]}
-                )
+                members = {"axis": axis_of(body["values"])} if "values" in body else changed(body["setMetadata"])
                 return b"{}", changing(int(body["id"][1:]), **members)
             case "/vectors/delete":
                 if body.get("deleteAll"):
@@ -324,13 +341,10 @@ class Chroma(Wire):
         """All of the ids: a collection that is made anew has another id."""
         return self.delete(range(100))
 
-    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
-        what = (
-            {"metadatas": [{"n": number}]}
-            if axis is None
-            else {"embeddings": [[float(each == axis) for each in range(SIZE)]]}
-        )
-        return Request("POST", f"{self.path}/update", plain({"ids": [f"v{point.id}"], **what}))
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        column = {"axis": "embeddings", "text": "documents"}.get(member, "metadatas")
+        held = spread(value) if member == "axis" else value if member == "text" else {"n": value}
+        return Request("POST", f"{self.path}/update", plain({"ids": [f"v{id_}"], column: [held]}))
 
     def answer(self, request: Request, points: Points) -> Answer:
         if request.method == "GET":
@@ -356,10 +370,14 @@ class Chroma(Wire):
                     [Point(int(i[1:]), text, data["n"], axis_of(vector)) for i, vector, data, text in rows]
                 )
             case "/update":
+                (column,) = body.keys() - {"ids"}
+                (value,) = body[column]
                 members = (
-                    {"number": body["metadatas"][0]["n"]}
-                    if "metadatas" in body
-                    else {"axis": axis_of(body["embeddings"][0])}
+                    {"text": value}
+                    if column == "documents"
+                    else changed(value)
+                    if column == "metadatas"
+                    else {"axis": axis_of(value)}
                 )
                 return b"{}", changing(int(body["ids"][0][1:]), **members)
             case "/delete":
@@ -503,11 +521,9 @@ class Weaviate(Wire):
     def recreate(self) -> Request:
         return Request("DELETE", "/v1/schema/Docs", b"")
 
-    def change(self, point: Point, *, number: int | None, axis: int | None) -> Request:
-        what: dict[str, Any] = (
-            {"properties": {"n": number}} if axis is None else {"vector": [float(each == axis) for each in range(SIZE)]}
-        )
-        return Request("PATCH", f"/v1/objects/Docs/{self._uuid(point.id)}", plain({"class": "Docs", **what}))
+    def change(self, id_: int, member: str, value: Any) -> Request:
+        what = {"vector": spread(value)} if member == "axis" else {"properties": fields_of(member, value)}
+        return Request("PATCH", f"/v1/objects/Docs/{self._uuid(id_)}", plain({"class": "Docs", **what}))
 
     def answer(self, request: Request, points: Points) -> Answer:  # noqa: PLR0911 - one for each request
         if request.path == "/v1/schema/Docs":
@@ -533,7 +549,7 @@ class Weaviate(Wire):
         number = self.id_of(request.path.rpartition("/")[2].encode())
         if request.method == "PATCH":
             what = json.loads(request.body)
-            members = {"axis": axis_of(what["vector"])} if "vector" in what else {"number": what["properties"]["n"]}
+            members = {"axis": axis_of(what["vector"])} if "vector" in what else changed(what["properties"])
             return b"", changing(number, **members)
         if number not in points:
             raise LookupError

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,9 +85,9 @@ class OutsideError(BaseException):
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """What a client asked for. ``points``: of an upsert by id. ``ids``, ``number``: of a deletion; neither: of all. ``end``: when it was answered, or its
-    process killed; ``is_done``: whether it was acknowledged. ``hit``: whether a partial update found its point. ``sent``: when it reached the
-    database, a place in its `texts`.
+    """What a client asked for. ``points``: of an upsert by id. ``ids``, ``number``: of a deletion; neither: of all. ``member``: of a partial update, with
+    its new value. ``end``: when it was answered, or its process killed; ``is_done``: whether it was acknowledged. ``hit``: whether a partial update found
+    its point. ``sent``: when it reached the database, a place in its `texts`.
     """
 
     kind: str
@@ -95,7 +95,7 @@ class Op:
     points: Mapping[int, Point] = field(default_factory=dict)
     ids: Sequence[int] | None = None
     number: int | None = None
-    axis: int | None = None
+    member: tuple[str, Any] | None = None
     end: int | None = None
     is_done: bool = False
     hit: bool = False
@@ -118,7 +118,7 @@ class Model:
         self._is_united = is_united
 
     def _covers(self, op: Op, upsert: Op, identifier: int, *, surely: bool) -> bool:
-        """Whether an operation takes the place of what an upsert stored, or removes it."""
+        """Whether an operation takes the place of what an upsert or a change stored, or removes it."""
         if op is upsert or op.kind == "change" or not op.concerns(identifier):
             return False
         if op.kind == "filter":
@@ -149,24 +149,29 @@ class Model:
             ):
                 return None
             for op in changes:
-                if op.hit:
-                    point = Point(
-                        point.id,
-                        point.text,
-                        point.number if op.number is None else op.number,
-                        point.axis if op.axis is None else op.axis,
-                    )
+                if op.hit and op.member is not None:
+                    point = replace(point, **dict([op.member]))
             return point
         return None
 
     def may_say(self, identifier: int) -> set[str]:
-        """The texts that may be stored under an id: of upserts after which nobody deleted or replaced them."""
+        """The texts that may be stored under an id: of upserts and changes after which nobody deleted or replaced them."""
+        texts = {
+            op: op.points[identifier].text if op.member is None else op.member[1]
+            for op in self.ops
+            if op.concerns(identifier)
+            and (op.kind == "upsert" or (op.hit and op.member is not None and op.member[0] == "text"))
+        }
         return {
-            upsert.points[identifier].text
-            for upsert in self.ops
-            if upsert.kind == "upsert" and identifier in upsert.points
-            and not any(op.is_done and upsert.is_before(op) and self._covers(op, upsert, identifier, surely=True) for op in self.ops)
-        }  # fmt: skip
+            text
+            for op, text in texts.items()
+            if not any(
+                other.is_done
+                and op.is_before(other)
+                and (other in texts or self._covers(other, op, identifier, surely=True))
+                for other in self.ops
+            )
+        }
 
     def is_kept(self, wanted: Point, stored: Point | None) -> bool:
         if stored is None:
@@ -177,13 +182,13 @@ class Model:
 
 
 class Database:
-    """``queue``: what was acknowledged, and will be done. Reads of one that lags show the past."""
+    """``queue``: what was acknowledged, and will be done. ``texts``: what was acknowledged says, from a moment on. Reads of one that lags show the past."""
 
     def __init__(self, wire: Wire, clock: ManualClock) -> None:
         self.wire, self._clock = wire, clock
         self.points: Points = {}
         self.queue: list[Apply] = []
-        self.texts: list[tuple[float, set[str]]] = [(0.0, set())]  # stored from then on
+        self.texts: list[set[str]] = [set()]
         self._past: list[tuple[float, Points]] = []
 
     @property
@@ -206,12 +211,12 @@ class Database:
 
     def do(self, apply: Apply, *, is_waited: bool = True) -> None:
         self.queue.append(apply)
+        self.texts.append({each.text for each in self.at_last.values()})
         while is_waited and self.queue:
             self.step()
 
     def step(self) -> None:
         self.queue.pop(0)(self.points)
-        self.texts.append((self._clock(), {each.text for each in self.points.values()}))
         if self.wire.lags:
             self._past.append((self._clock(), dict(self.points)))
 
@@ -229,19 +234,11 @@ class Database:
         return body
 
     def clear(self) -> None:
-        self.points, self.queue, self._past, self.texts = {}, [], [(-LAG, {})], [(0.0, set())]
+        self.points, self.queue, self._past, self.texts = {}, [], [(-LAG, {})], [set()]
 
     def said(self, since: int) -> set[str]:
-        """The texts that were stored at a moment since then, a place in ``texts``; as far as reads show them."""
-        until = self.texts[since][0] - LAG
-        first = since
-        while self.wire.lags and first and self.texts[first][0] > until:
-            first -= 1
-        coming, points = set[str](), dict(self.points)
-        for each in self.queue:
-            each(points)
-            coming |= {one.text for one in points.values()}
-        return coming.union(*(texts for _, texts in self.texts[first:]))
+        """The texts of a moment since then, a place in ``texts``."""
+        return set[str]().union(*self.texts[since:])
 
 
 class Stored(RestorablePoints):
@@ -400,6 +397,7 @@ class World:
             "begin": RATES["begin"],
             "go on": RATES["go on"],
             "waits": self.chance.choice((0.2, 0.8, 1.0)),
+            "waits after": self.chance.choice((0.2, 0.8, 1.0)),
         }
         self.ids = self.chance.choice((IDS, IDS[:2], IDS[:2]))
         self.model = Model(is_united=self.mode == "united")
@@ -596,23 +594,30 @@ class World:
             work = self._upsert(client, op, self.wire.upsert(points, waits=chance.random() < self.rates["waits"]))
         elif kind == "delete":
             op = Op(kind, self.moment, ids=[chance.choice(self.ids)])
-            work = self._delete(client, op, self.wire.delete(op.ids or ()))
+            work = self._follow(client, op, self._waited(self.wire.delete(op.ids or ())))
         elif kind == "filter":
             op = Op(kind, self.moment, number=chance.choice(NUMBERS))
-            work = self._delete(client, op, self.wire.delete_where(op.number or 0))
+            work = self._follow(client, op, self._waited(self.wire.delete_where(op.number or 0)))
         elif kind == "all":
             op = Op(kind, self.moment)
-            work = self._delete(client, op, self.wire.recreate())
+            work = self._follow(client, op, self.wire.recreate())
         elif self.wire.is_partial:
-            point, is_axis = self._point(chance.choice(self.ids)), chance.random() < 0.6
-            number, axis = (None, chance.randrange(4)) if is_axis else (point.number, None)
-            op = Op(kind, self.moment, ids=[point.id], number=number, axis=axis)
-            work = self._change(client, op, self.wire.change(point, number=number, axis=axis))
+            point, member = (
+                self._point(chance.choice(self.ids)),
+                chance.choice(("axis", "axis", "axis", "number", "text")),
+            )
+            value = {"axis": chance.randrange(4), "text": chance.choice(TEXTS), "number": point.number}[member]
+            op = Op(kind, self.moment, ids=[point.id], member=(member, value))
+            work = self._follow(client, op, self._waited(self.wire.change(point.id, member, value)))
         else:
             return
         self.model.ops.append(op)
         CLIENT.set(client)
         self.clients[client] = asyncio.create_task(work)
+
+    def _waited(self, request: Request) -> Request:
+        """A deletion or a partial update."""
+        return request if self.chance.random() < self.rates["waits after"] else self.wire.unwaited(request)
 
     def _point(self, identifier: int) -> Point:
         said = [TEXTS.index(each.text) for each in self.database.points.values()]
@@ -670,18 +675,19 @@ class World:
             if point.text not in self.database.said(op.sent):
                 raise FoundError(f"{_one(point)} was acknowledged, and no point says so: {self._shown()}")
 
-    async def _delete(self, client: int, op: Op, request: Request) -> None:
-        self.told.append(f"client {client} begins {_words(op)}")
+    async def _follow(self, client: int, op: Op, request: Request) -> None:
+        """A deletion or a partial update, as far as the gate follows it."""
+        self.told.append(f"client {client} begins {_words(op)}{'' if request.is_waited else ', not waited'}")
         deletions, doubted = self.gate.deletions, None
         assert deletions is not None
-        deletion = deletions.classify(self._head(request))
-        assert deletion is not None
+        deletion, query = deletions.classify(self._head(request)), request.target[len(request.path) :]
         status: int | None = None
         answer = None
         try:
-            exchange = Exchange(world=self, request=request, operation=deletion, op=op)
-            doubted = await deletions.begun(exchange, request.body, now=self.clock())
-            answer = await self.asked(request)
+            if deletion is not None and deletions.follows(deletion, query):
+                exchange = Exchange(world=self, request=request, operation=deletion, op=op)
+                doubted = await deletions.begun(exchange, request.body, query=query, now=self.clock())
+            answer = await self.asked(request, op)
             status = 200
         except RefusedReplyError as refused:
             status = refused.status
@@ -693,15 +699,6 @@ class World:
                 is_done = deletions.is_done(status, is_grpc=False, body=answer if is_checked else None)
                 await deletions.ended(doubted, is_done=is_done)
         self._over(client, op, f"status {status}", is_done=status != 502)
-
-    async def _change(self, client: int, op: Op, request: Request) -> None:
-        self.told.append(f"client {client} begins {_words(op)}")
-        try:
-            await self.asked(request, op)
-        except LostReplyError:
-            self._over(client, op, "failure")
-            return
-        self._over(client, op, "answer", is_done=True)
 
     # What must hold.
 
@@ -738,9 +735,7 @@ def _words(op: Op) -> str:
     if op.kind == "upsert":
         return f"upsert {', '.join(map(_one, op.points.values()))}"
     if op.kind == "change":
-        return (
-            f"change {op.ids} to {'number' if op.axis is None else 'axis'} {op.number if op.axis is None else op.axis}"
-        )
+        return f"change of {op.ids} to {op.member}"
     return {"delete": f"deletion of {op.ids}", "filter": f"deletion where n = {op.number}", "all": "deletion of all"}[
         op.kind
     ]

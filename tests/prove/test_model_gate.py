@@ -46,6 +46,14 @@ def deletions_are_not_followed(patch: Patch) -> None:
     patch.setattr(Deletions, "begun", begun)
 
 
+def unseen_changes_do_not_count(patch: Patch) -> None:
+    """What was deleted or changed, and reads still show, may be the original of a copy."""
+
+    async def nothing(*_: Any) -> None: ...
+
+    patch.setattr(Deletions, "_noted", nothing)
+
+
 def vectors_are_not_compared(patch: Patch) -> None:
     patch.setattr(undo, "_are_near", lambda *_: True)
 
@@ -79,17 +87,20 @@ def replicas_do_not_lag(patch: Patch) -> None:
 
 # With a seed by which each is found soon; not every seed finds each within so many steps.
 DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
-    (unseen_ids_do_not_count, "qdrant", "skip", 30),
-    (unseen_ids_do_not_count, "pinecone", "skip", 16),
-    (deletions_are_not_followed, "qdrant", "skip", 5),
-    (deletions_are_not_followed, "milvus", "merge", 18),
-    (vectors_are_not_compared, "qdrant", "united", 28),
-    (merge_does_not_read_again, "weaviate", "merge", 27),
-    (merge_does_not_read_again, "qdrant", "merge", 9),
-    (skip_does_not_read_again, "qdrant", "skip", 24),
-    (skip_does_not_read_again, "chroma", "skip", 22),
-    (clocks_count, "qdrant", "skip", 1),
-    (replicas_do_not_lag, "replicated", "skip", 14),
+    (unseen_ids_do_not_count, "qdrant", "skip", 4),
+    (unseen_ids_do_not_count, "pinecone", "skip", 1),
+    (deletions_are_not_followed, "qdrant", "skip", 2),
+    (deletions_are_not_followed, "milvus", "merge", 4),
+    (unseen_changes_do_not_count, "qdrant", "skip", 6),
+    (unseen_changes_do_not_count, "pinecone", "skip", 4),
+    (unseen_changes_do_not_count, "replicated", "skip", 13),
+    (vectors_are_not_compared, "qdrant", "united", 108),
+    (merge_does_not_read_again, "weaviate", "merge", 4),
+    (merge_does_not_read_again, "qdrant", "merge", 6),
+    (skip_does_not_read_again, "qdrant", "skip", 12),
+    (skip_does_not_read_again, "chroma", "skip", 3),
+    (clocks_count, "qdrant", "skip", 79),
+    (replicas_do_not_lag, "replicated", "skip", 2),
 ]
 
 
@@ -116,7 +127,11 @@ def test_the_model_itself() -> None:
     assert model.may_say(1) == {"a"}
     model.ops.append(Op("upsert", 7, points={1: later}, end=8, is_done=True))
     assert (model.definite(1), model.may_say(1)) == (later, {"b"})
-    model.ops.append(Op("change", 9, ids=[1], axis=3, end=10, is_done=True, hit=True))
+    model.ops.append(Op("change", 9, ids=[1], member=("axis", 3), end=10, is_done=True, hit=True))
     assert model.definite(1) == Point(1, "b", 1, 3)
     model.ops.append(Op("delete", 11, ids=[1]))
     assert (model.definite(1), model.may_say(1)) == (None, {"b"}), "not answered yet"
+    model.ops.append(Op("change", 12, ids=[1], member=("text", "c"), end=13, is_done=True, hit=True))
+    assert model.may_say(1) == {"c"}
+    model.ops.append(Op("delete", 14, ids=[1], end=15, is_done=True))
+    assert model.may_say(1) == set()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from support.transports import GRPC, REST
 from vecsieve.adapters.backends import BACKENDS
-from vecsieve.adapters.contract import RequestHead
+from vecsieve.adapters.contract import DescribesCollections, FetchesVectors, RequestHead
+from vecsieve.adapters.fusions import DividesFusions
 from vecsieve.config.backends import TRAITS
 
 UUID = "00000000-0000-0000-0000-000000000000"
@@ -39,9 +43,28 @@ def test_the_operations_of_a_row_are_those_that_its_adapters_give(backend: str) 
     assert len(set(BACKENDS[backend].operations)) == len(BACKENDS[backend].operations)
 
 
-def test_milvus_and_weaviate_have_a_first_step_and_pinecone_a_second() -> None:
-    assert {name for name, row in BACKENDS.items() if row.has_first_step} == {"milvus", "weaviate"}
-    assert {name for name, row in BACKENDS.items() if row.has_second_step} == {"pinecone"}
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_a_row_states_of_its_adapters_is_so(backend: str) -> None:
+    row = BACKENDS[backend]
+    adapters = [each.adapter() for each in (row.rest, row.grpc) if each is not None]
+    for is_stated, trait in (
+        (row.has_first_step, DescribesCollections),
+        (row.has_second_step, FetchesVectors),
+        (row.has_fusions, DividesFusions),
+    ):
+        assert is_stated == any(isinstance(each, trait) for each in adapters), trait
+    assert row.gates_writes == any(each.writes is not None for each in (row.rest, row.grpc) if each is not None)
+
+
+def test_without_grpc_nothing_of_it_is_imported() -> None:
+    """protobuf alone takes 10 MiB."""
+    code = "import sys; import vecsieve.proxy.process.assembly; from vecsieve.adapters.backends import BACKENDS; "
+    code += "[row.rest for row in BACKENDS.values()]; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert "vecsieve.adapters.qdrant.rest" in loaded
+    assert not {"grpc", "google.protobuf", "vecsieve.adapters.qdrant.grpc"} & loaded
 
 
 def test_only_transports_of_grpc_know_methods_of_one_message() -> None:

@@ -1,4 +1,4 @@
-"""Which points a request deletes, on every transport of every database."""
+"""Which points a request deletes, or changes in part, on every transport of every database."""
 
 from __future__ import annotations
 
@@ -105,11 +105,12 @@ def test_the_namespace_without_a_name_has_two() -> None:
     [
         ("qdrant", "POST", "/collections/c/points"),
         ("qdrant", "DELETE", "/collections/c/index/x"),
-        ("qdrant", "POST", "/collections/c/points/vectors/delete"),
         ("chroma", "POST", f"{CHROMA}/get"),
         ("milvus", "POST", "/v2/vectordb/entities/query"),
         ("weaviate", "GET", f"/v1/objects/Docs/{ID}"),
         ("pinecone", "GET", "/vectors/fetch"),
+        ("qdrant", "GET", "/collections/c/points/payload"),
+        ("weaviate", "POST", f"/v1/objects/Docs/{ID}/references/x"),
     ],
 )
 def test_other_requests_delete_nothing(backend: str, method: str, path: str) -> None:
@@ -143,7 +144,7 @@ GRPC = [
     ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=SELECTED), {"ids": IN_1_2}),
     ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=MATCHING), {"is_certain": False}),
     ("qdrant", "/qdrant.Points/Delete", qdrant.DeletePoints(collection_name="c", points=SELECTED, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
-    ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(upsert=UPDATE.PointStructList()), UPDATE(delete_deprecated=SELECTED)]), {"ids": IN_1_2}),
+    ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(delete_deprecated=SELECTED)]), {"ids": IN_1_2}),
     ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(delete_points=UPDATE.DeletePoints(points=MATCHING))]), {"is_certain": False}),
     ("qdrant", "/qdrant.Collections/Delete", qdrant.DeleteCollection(collection_name="c"), {}),
     ("qdrant", "/qdrant.Collections/DeleteShardKey", qdrant.DeleteShardKeyRequest(collection_name="c", request=qdrant.DeleteShardKey(shard_key=qdrant.ShardKey(number=7))), {"partition": b"7"}),
@@ -162,3 +163,73 @@ GRPC = [
 @pytest.mark.parametrize(("backend", "path", "message", "expected"), GRPC)
 def test_what_a_call_deletes(backend: str, path: str, message: Any, expected: dict[str, Any]) -> None:
     assert called(backend, path, message) == [Deletion(**{"collection": "c", **expected})]
+
+
+POINTS = "/collections/c/points"
+BATCH = {
+    "operations": [
+        {"upsert": {"points": [{"id": 9}]}},
+        {"set_payload": {"payload": {}, "points": [1, 2]}},
+        {"update_vectors": {"points": [{"id": 1, "vector": [0.5]}, {"id": 2, "vector": []}]}},
+    ]
+}
+CHANGES = [
+    points("qdrant", "POST", f"{POINTS}/payload", {"payload": {}, "points": [1, 2]}, collection="c", ids=IN_1_2),
+    points("qdrant", "POST", f"{POINTS}/payload", {"payload": {}, "filter": {}}, collection="c", is_certain=False),
+    points("qdrant", "PUT", f"{POINTS}/payload", {"payload": {}, "points": [1, 2], "shard_key": "k"}, collection="c", ids=IN_1_2, partition=b'"k"'),
+    points("qdrant", "POST", f"{POINTS}/payload/delete", {"keys": ["a"], "points": [1, 2]}, collection="c", ids=IN_1_2),
+    points("qdrant", "POST", f"{POINTS}/payload/clear", {"points": [1, UUID]}, collection="c", ids=(b"1", f'"{UUID.lower()}"'.encode())),
+    points("qdrant", "PUT", f"{POINTS}/vectors", {"points": [{"id": 1, "vector": [0.5]}, {"vector": {"a": [1]}, "id": 2}]}, collection="c", ids=IN_1_2),
+    points("qdrant", "POST", f"{POINTS}/vectors/delete", {"points": [1, 2], "vector": ["a"]}, collection="c", ids=IN_1_2),
+    points("qdrant", "PUT", f"{POINTS}/vectors", b"{", collection="c", is_certain=False),
+    points("qdrant", "PUT", f"{POINTS}/vectors", None, collection="c", is_certain=False),
+    points("weaviate", "PATCH", f"/v1/objects/docs/{ID.upper()}", {"properties": {}}, collection="Docs", ids=(f'"{ID}"'.encode(),)),
+    points("weaviate", "PUT", f"/v1/objects/{ID}", {"properties": {}}, collection=None, ids=(f'"{ID}"'.encode(),)),
+    points("pinecone", "POST", "/vectors/update", {"id": "1", "namespace": "n"}, collection="docs-1", ids=(b'"1"',), partition=b'"n"'),
+    points("pinecone", "POST", "/vectors/update", {"filter": {}, "namespace": "n"}, collection="docs-1", is_certain=False, partition=b'"n"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "method", "path", "body", "expected"), CHANGES)
+def test_what_a_request_over_rest_changes(
+    backend: str, method: str, path: str, body: Any, expected: dict[str, Any]
+) -> None:
+    assert deleted(backend, method, path, body) == [Deletion(**expected, is_change=True)]
+
+
+def test_a_list_of_updates_changes_what_it_names() -> None:
+    one = Deletion(collection="c", ids=IN_1_2, is_change=True)
+    assert deleted("qdrant", "POST", f"{POINTS}/batch", BATCH) == [one, one], "the gate itself notes upserts"
+    mixed = {"operations": [*BATCH["operations"][1:2], {"delete": {"points": [1, 2]}}]}
+    assert deleted("qdrant", "POST", f"{POINTS}/batch", mixed) == [one, Deletion(collection="c", ids=IN_1_2)]
+
+
+NUMBERS = [qdrant.PointId(num=1), qdrant.PointId(num=2)]
+VECTORS = [qdrant.PointVectors(id=each, vectors=qdrant.Vectors(vector=qdrant.Vector(data=[0.5]))) for each in NUMBERS]
+CHANGING = [
+    ("qdrant", "/qdrant.Points/SetPayload", qdrant.SetPayloadPoints(collection_name="c", points_selector=SELECTED), {"ids": IN_1_2}),
+    ("qdrant", "/qdrant.Points/OverwritePayload", qdrant.SetPayloadPoints(collection_name="c", points_selector=MATCHING), {"is_certain": False}),
+    ("qdrant", "/qdrant.Points/DeletePayload", qdrant.DeletePayloadPoints(collection_name="c", points_selector=SELECTED, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
+    ("qdrant", "/qdrant.Points/ClearPayload", qdrant.ClearPayloadPoints(collection_name="c", points=SELECTED, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
+    ("qdrant", "/qdrant.Points/UpdateVectors", qdrant.UpdatePointVectors(collection_name="c", points=VECTORS, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
+    ("qdrant", "/qdrant.Points/DeleteVectors", qdrant.DeletePointVectors(collection_name="c", points_selector=SELECTED, shard_key_selector=KEYED), {"ids": IN_1_2, "partition": b'"k"'}),
+    ("pinecone", "/VectorService/Update", pinecone("UpdateRequest")(id="1", namespace="n"), {"collection": "docs-1", "partition": b'"n"', "ids": (b'"1"',)}),
+    *[
+        ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[operation]), {"ids": IN_1_2, "partition": b'"k"'})
+        for operation in (
+            UPDATE(upsert=UPDATE.PointStructList(points=[qdrant.PointStruct(id=each) for each in NUMBERS], shard_key_selector=KEYED)),
+            UPDATE(set_payload=UPDATE.SetPayload(points_selector=SELECTED, shard_key_selector=KEYED)),
+            UPDATE(overwrite_payload=UPDATE.OverwritePayload(points_selector=SELECTED, shard_key_selector=KEYED)),
+            UPDATE(delete_payload=UPDATE.DeletePayload(points_selector=SELECTED, shard_key_selector=KEYED)),
+            UPDATE(clear_payload=UPDATE.ClearPayload(points=SELECTED, shard_key_selector=KEYED)),
+            UPDATE(update_vectors=UPDATE.UpdateVectors(points=VECTORS, shard_key_selector=KEYED)),
+            UPDATE(delete_vectors=UPDATE.DeleteVectors(points_selector=SELECTED, shard_key_selector=KEYED)),
+        )
+    ],
+    ("qdrant", "/qdrant.Points/UpdateBatch", qdrant.UpdateBatchPoints(collection_name="c", operations=[UPDATE(clear_payload_deprecated=SELECTED)]), {"ids": IN_1_2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "path", "message", "expected"), CHANGING)
+def test_what_a_call_changes(backend: str, path: str, message: Any, expected: dict[str, Any]) -> None:
+    assert called(backend, path, message) == [Deletion(**{"collection": "c", **expected}, is_change=True)]
