@@ -54,7 +54,7 @@ _UNSPACED_LETTERS = 8
 
 # File names, paths, links, media types, identifiers, digests and encoded bytes.
 _NAME = re.compile(
-    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|\S*[/\\]\S*|[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
+    r"(?i)[^\n]{0,250}\.(?!\d+\Z)[a-z][a-z0-9]{0,4}|[a-z][a-z0-9+.-]*://\S*|[^\s/\\]*[/\\]\S*|[\d\W_]*|[0-9a-f-]{16,}|\S{64,}"
 )
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")

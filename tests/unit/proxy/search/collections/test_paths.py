@@ -293,3 +293,9 @@ def test_only_payloads_that_are_compared_are_read() -> None:
     assert not all_of.is_read
     assert not all_of(np.array([1]), np.array([0])).any()
     assert all_of.is_read
+
+
+@pytest.mark.timeout(20)  # ten times as long when each took the square of its length
+def test_a_megabyte_of_values_that_look_like_paths_is_judged_in_linear_time() -> None:
+    value = "a/" * 950 + " x"
+    assert not any(is_name(f"{number}{value}") for number in range(10_000))
