@@ -170,8 +170,9 @@ NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy
 OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
 
 
-# Loaded by what the settings switch on: the API, gRPC, a settings file, the bars of jobs.
-SWITCHED_ON = {"vecsieve.proxy.api", "grpc", "yaml", "rich"}
+# Loaded by what the settings switch on: gRPC; the API, a journal, a settings file, the bars of jobs.
+GRPC = {"grpc", "google.protobuf", "vecsieve.proxy.grpc"}
+SWITCHED_ON = GRPC | {"vecsieve.proxy.api", "sqlite3", "yaml", "rich"}
 # A process that serves, up to where it would wait for requests.
 SERVING = """
 import sys
@@ -196,7 +197,7 @@ def test_serving_imports_nothing_of_other_commands_or_backends_and_nothing_that_
     loaded = done.stderr.split()
     assert f"vecsieve.adapters.{backend}" in loaded
     others = {f"vecsieve.adapters.{name}" for name in BACKENDS.keys() - {backend}}
-    used = {"grpc"} if any(port.grpc is not None for port in data_ports_of(settings)) else set()
+    used = GRPC if any(port.grpc is not None for port in data_ports_of(settings)) else set()
     assert [name for name in loaded if fits(name, NOT_FOR_SERVING | OPTIONAL | others | (SWITCHED_ON - used))] == []
 
 

@@ -28,12 +28,11 @@ from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeE
 from ..search.policy import ResolvedPolicy
 from ..telemetry.instruments import PREFIX
 from ..telemetry.labels import WriteTier
-from ..writes.book import JournalError
 from ..writes.gate import WriteGate
 from ..writes.judging import Verdict
 from ..writes.plans import Judged
 from ..writes.reads import NotJudgedError
-from ..writes.rows import Kind, LeftOut
+from ..writes.rows import JournalError, Kind, LeftOut
 from ..writes.settling import Change
 from .messages import MOST_NUMBERS, Metadata, Whole, whole
 from .problems import Kind as Trouble

@@ -30,8 +30,8 @@ from vecsieve.config.problems import Problem, SettingsError, one_line
 
 from ..runtime.files import output_console, progress_bar
 from ..runtime.lifecycle import ended_by_signals
-from ..writes.book import Book, JournalError
-from ..writes.rows import NO_ID, Head, Kind, Row, State
+from ..writes.book import Book
+from ..writes.rows import NO_ID, Head, JournalError, Kind, Row, State
 from .databases import BackendOption, KeyOption, RateOption, Wanted, points_opened
 from .points import Points, RestorablePoints
 from .source import SourceError

@@ -17,7 +17,6 @@ from vecsieve.config.schema import LimitSettings, Settings
 
 from ..admin.pools import Pools
 from ..admin.recent import Observed, Recent, kept_by
-from ..grpc.shared_port import SharedPort
 from ..http.answers import LocalAnswers
 from ..http.connections import CountedEvents
 from ..http.exchange import DataPlane, HttpServices
@@ -61,6 +60,7 @@ from .levels import Levels
 if TYPE_CHECKING:
     from ..api.events import Webhook
     from ..api.listener import Api
+    from ..grpc.shared_port import SharedPort
     from ..grpc.side import GrpcSide
 
 
@@ -284,6 +284,8 @@ class Process:
         inner = None if self._grpc is None else await self._grpc.behind(data_port)
         if inner is None and self._tls is None:
             return None
+        from ..grpc.shared_port import SharedPort  # and all that reads HTTP/2
+
         return SharedPort(self._server.rules, inner=inner, tls=self._tls)
 
     def reload(self, settings: Settings, rules: Rules | None = None) -> None:

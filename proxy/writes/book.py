@@ -17,13 +17,10 @@ from typing import Any, TypeVar
 from vecsieve.adapters.writes import Deletion
 
 from ..runtime.files import reason
-from .rows import NO_ID, Head, LeftOut, Row, State
+from .rows import ANY, BUSY_SECONDS, EVERYWHERE, NO_ID, WANTED, Head, JournalError, LeftOut, Row, State
 
 FORMAT = 1
-BUSY_SECONDS = 2.0  # seconds to wait for another process's transaction
 T = TypeVar("T")
-
-WANTED = "wanted a journal of VecSieve that this process may write, on a disk with room"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS points (
@@ -55,8 +52,6 @@ _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partiti
 _FORGET = "DELETE FROM unseen WHERE at < ?"
 # The machine was started since, or a version that took the time of day wrote them: from now on they count as written now.
 _FROM_AHEAD = "UPDATE unseen SET at = ? WHERE at > ?"
-# Instead of the ids, or the partition, of what was not parsed or is not known; instead of such a collection.
-ANY, EVERYWHERE = b"*", ""
 # Seconds after which reads show a write: a queue of updates that takes longer is a database out of order.
 UNSEEN_SECONDS = 600.0
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
@@ -108,10 +103,6 @@ _STORED_BEFORE = "kind != 'left_out' AND state IN ('pending', 'done', 'doubted')
 _COLUMNS = "number, at, collection, partition, id, survivor, tier, similarity, point, kind, became"
 _HEAD = "number, collection, partition, id, length(point), kind"
 _MOST = 1000  # rows that are read at once: the number of values that an SQL statement accepts everywhere
-
-
-class JournalError(Exception):
-    """The file cannot be read or written. The message contains no content."""
 
 
 class Book:

@@ -21,9 +21,9 @@ from vecsieve.adapters.writes import Deletion, LeavesPointsOut, MergesPoints, Wr
 from ..search.errors import LostReplyError, RefusedReplyError
 from ..search.exchange import WriteQuestioner
 from ..telemetry.spans import Code
-from .book import ANY, EVERYWHERE, JournalError
 from .journal import Journal
 from .reads import NotJudgedError, Reads
+from .rows import ANY, EVERYWHERE, JournalError
 
 LOGGER = logging.getLogger("vecsieve.writes")
 # How long a deletion waits for the description of its collection.
@@ -88,7 +88,7 @@ class Deletions:
         try:
             place = await self._journal.latest()
             numbers = await self._journal.doubt(deletions, until=place)
-            if self._lags(query, body or b"", known):
+            if self._lags(query, exchange.plain, known):
                 await self._noted(concerned)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")

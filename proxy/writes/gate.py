@@ -45,14 +45,13 @@ from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
 from ..telemetry.labels import FailOpen, WriteOutcome
-from .book import ANY, EVERYWHERE, JournalError
 from .deletions import Deletions
 from .events import EventName, Feed
 from .journal import Journal
 from .judging import judge, keys_of
 from .plans import Judged, Known, Plan, merged, refusal, without_copies
 from .reads import NotJudgedError, Reads, is_long
-from .rows import Kind, State
+from .rows import ANY, EVERYWHERE, JournalError, Kind, State
 from .settling import Change, ChangedWrite, Removal, Settling
 
 LOGGER = logging.getLogger("vecsieve.writes")

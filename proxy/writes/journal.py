@@ -14,13 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vecsieve.adapters.writes import Deletion
 
 from ..runtime.loop import LongWork
-from .book import Book, JournalError
-from .rows import LeftOut, State
+from .rows import JournalError, LeftOut, State
+
+if TYPE_CHECKING:
+    from .book import Book
 
 LOGGER = logging.getLogger("vecsieve.journal")
 
@@ -33,7 +35,9 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float], steady: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+        from .book import Book  # loads SQLite: 2 MB that a process without a journal does not need
+
+        self._path, self._open = path, Book
         self._now, self._steady = now, steady
         self._work = LongWork()
         self._book: Book | None = None
@@ -120,7 +124,7 @@ class Journal:
         if self._book is not None and not self._book.is_in_place:
             self._closed()
         if self._book is None:
-            self._book = Book(self._path)
+            self._book = self._open(self._path)
         return self._book
 
     def _closed(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from vecsieve.config.problems import Problem, SettingsError, shown
 
 from ..runtime.files import reason
-from .book import BUSY_SECONDS, WANTED
+from .rows import BUSY_SECONDS, WANTED
 
 LOGGER = logging.getLogger("vecsieve.journal")
 LOCK = "-lock"  # the ending of the lock's file, beside the journal: a lock on the journal itself would be SQLite's on some systems

@@ -1,4 +1,6 @@
-"""Rows of the journal: points that were left out of writes, deleted or changed, and what became of them."""
+"""Rows of the journal: points that were left out of writes, deleted or changed, and what became of them. Without SQLite, which only a process
+with a journal loads.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,14 @@ from enum import StrEnum
 from hashlib import blake2b
 
 NO_ID = b"null"  # of a point whose id the database would have created
+# Instead of the ids, or the partition, of what was not parsed or is not known; instead of such a collection.
+ANY, EVERYWHERE = b"*", ""
+BUSY_SECONDS = 2.0  # seconds to wait for another process's transaction
+WANTED = "wanted a journal of VecSieve that this process may write, on a disk with room"
+
+
+class JournalError(Exception):
+    """The file cannot be read or written. The message contains no content."""
 
 
 class State(StrEnum):

@@ -22,12 +22,11 @@ from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
-from .book import JournalError
 from .events import EventName, EventPoint, Feed
 from .journal import Journal
 from .plans import told as event_of
 from .reads import Reads
-from .rows import Kind, LeftOut, State
+from .rows import JournalError, Kind, LeftOut, State
 
 LOGGER = logging.getLogger("vecsieve.writes")
 

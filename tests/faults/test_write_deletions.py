@@ -17,7 +17,8 @@ from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
 from vecsieve.proxy.process import assembly
-from vecsieve.proxy.writes.book import Book, JournalError
+from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.rows import JournalError
 
 DELETE = b"/collections/c/points/delete?wait=true"
 REFUSED = reply(b'{"status":{"error":"no such field"},"time":0}', status=b"400 Bad Request", headers=[JSON])

@@ -18,8 +18,9 @@ from vecsieve.config.problems import Problem, SettingsError
 
 from ...runtime.files import check_output, output_console, progress_bar, write_output
 from ...runtime.lifecycle import ended_by_signals
-from ...writes.book import Book, JournalError
+from ...writes.book import Book
 from ...writes.facts import ALL
+from ...writes.rows import JournalError
 from ..databases import IdsOption, TextFieldOption, Wanted, opened, points_opened
 from ..pairs.joining import Runner
 from ..pairs.store import Store, StoreError

@@ -15,8 +15,8 @@ from vecsieve.adapters.writes import PLAIN
 from vecsieve.proxy.jobs import undo
 from vecsieve.proxy.jobs.points import RestorablePoints
 from vecsieve.proxy.jobs.source import SourceError, Whole
-from vecsieve.proxy.writes.book import ANY, UNSEEN_SECONDS, Book
-from vecsieve.proxy.writes.rows import Kind, LeftOut, State
+from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.rows import ANY, Kind, LeftOut, State
 
 NOW = 5.0
 OWN, UNITED = b'{"id":1,"payload":{"n":1}}', b'{"id":1,"payload":{"n":2}}'

@@ -12,9 +12,9 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
-from vecsieve.proxy.writes.book import ANY, EVERYWHERE, UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.journal import Journal
-from vecsieve.proxy.writes.rows import Kind, LeftOut, State
+from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, Kind, LeftOut, State
 
 HOUR = 3600.0
 ONE = LeftOut(collection="docs", partition=b"", id=b"1", survivor=b"9", tier="exact", similarity=1.0, point=b"one")
