@@ -231,6 +231,8 @@ class Database:
         if op is not None and op.ids:
             op.hit = op.ids[0] in self.at_last
         self.do(apply, is_waited=request.is_waited)
+        if op is not None and op.kind == "all":  # replicas agree on which collections there are
+            self._past = [(self._clock() - LAG, dict(self.points))]
         return body
 
     def clear(self) -> None:

@@ -93,7 +93,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str, str, int]] = [
     (deletions_are_not_followed, "milvus", "merge", 4),
     (unseen_changes_do_not_count, "qdrant", "skip", 6),
     (unseen_changes_do_not_count, "pinecone", "skip", 4),
-    (unseen_changes_do_not_count, "replicated", "skip", 13),
+    (unseen_changes_do_not_count, "replicated", "skip", 14),
     (vectors_are_not_compared, "qdrant", "united", 108),
     (merge_does_not_read_again, "weaviate", "merge", 4),
     (merge_does_not_read_again, "qdrant", "merge", 6),
