@@ -1,5 +1,5 @@
 """An emulator of Weaviate for tests: what its client asks when it connects, schema and tenants over REST, and over gRPC
-BatchObjects, health and Search, as support.weaviate_model knows it. It proves plumbing: it is no Weaviate.
+BatchObjects, BatchDelete, which deletes nothing, health and Search, as support.weaviate_model knows it. It proves plumbing: it is no Weaviate.
 """
 
 from __future__ import annotations
@@ -136,6 +136,9 @@ class Weaviate:
         elif method == _SERVICE + "BatchObjects":
             self.written.append(message)
             self._insert(message)
+            await context.write(b"")
+        elif method == _SERVICE + "BatchDelete":
+            self.written.append(message)  # reads do not show it
             await context.write(b"")
         elif method == "/grpc.health.v1.Health/Check":
             await context.write(message_type("HealthReply")(status=_SERVING).SerializeToString())
