@@ -34,10 +34,10 @@ from ..selection.policy import Policy
 from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
-from .candidates import CALL_BYTES, Record, candidates_of, records_of
-from .collections.paths import Statements
+from .candidates import CALL_BYTES, Columns, Record, candidates_of, records_of
+from .collections.paths import Statements, is_doubtful
 from .collections.profiles import Scaling
-from .collections.texts import CollectionTexts, read_pools, with_fields
+from .collections.texts import CollectionTexts, fields_of, read_pools, with_fields
 from .context.answer import surround
 from .context.repeats import first_pages, renew
 from .errors import LookupFailedError, RejectedReplyError
@@ -208,6 +208,8 @@ class Searcher:
             attempt.is_by_texts = False
             if attempt.spare is not None:
                 reply = await self._with_vectors(attempt, reply, fetch, sizes)
+        if doubtful := _doubtful(attempt, reply):
+            reply = await self._looked_at(attempt, reply, doubtful, fetch, sizes)
         attempt.rounds += 1
         attempt.keep(_judged(reply, attempt.plan))
         attempt.sizes, attempt.selections = sizes, ()
@@ -225,6 +227,23 @@ class Searcher:
             reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
             attempt.watch.add(Stage.DECODE, since)
             attempt.policy = attempt.policy.with_texts(texts.learn(attempt.collection, reading, is_look=needs.whole))
+        return with_fields(reply, needs, attempt.policy)
+
+    async def _looked_at(
+        self, attempt: Attempt, reply: Reply, doubtful: Sequence[int], fetch: Fetch, sizes: tuple[int, ...]
+    ) -> Reply:
+        """The reply judged by the texts that its own vectors confirm; by none without vectors."""
+        if attempt.is_by_texts and attempt.spare is not None:
+            self._texts.lacking(attempt.collection)
+            attempt.is_by_texts = False
+            reply = await self._with_vectors(attempt, reply, fetch, sizes)
+        needs, pools = attempt.call.needs, [reply.pools[place] for place in doubtful]
+        paths: tuple[str, ...] = ()
+        if any(pool.vectors.shape[1] for pool in pools):
+            read = partial(read_pools, pools, needs)
+            reading = await self._work.done(read, is_long=attempt.reply_bytes > TURN_BYTES)
+            paths = self._texts.learn(attempt.collection, reading, is_look=needs.whole)
+        attempt.policy = attempt.policy.with_texts(paths)
         return with_fields(reply, needs, attempt.policy)
 
     async def _with_vectors(self, attempt: Attempt, reply: Reply, fetch: Fetch, sizes: tuple[int, ...]) -> Reply:
@@ -440,6 +459,25 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
             else:
                 return True
     return False
+
+
+def _doubtful(attempt: Attempt, reply: Reply) -> list[int]:
+    """The searches whose pools speak against the texts that other pools of the collection have shown."""
+    policy = attempt.policy
+    if not policy.learned or fields_of(attempt.call.needs) != policy.keys:  # the latter: this pool was read
+        return []
+    found: list[int] = []
+    for place, (pool, size) in enumerate(zip(reply.pools, attempt.plan, strict=True)):
+        for path in policy.learned if size is not None and pool.fields else ():
+            if path in policy.keys:
+                at = policy.keys.index(path)
+                columns = [[row[at] for row in pool.fields]]
+            else:
+                columns = list(map(list, Columns(policy.keys, pool.fields).present([path])))
+            if any(len(set(column)) < len(column) and is_doubtful(path, column, pool) for column in columns):
+                found.append(place)
+                break
+    return found
 
 
 _TEXT_STARTS = frozenset({b'"', b"{"})

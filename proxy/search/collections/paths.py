@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import median
 
@@ -39,6 +39,8 @@ SAME_DISTANCE = 0.002
 # Equal texts embedded with other metadata are nearer than this share of the usual distance between different texts. A file has parts that
 # are farther apart.
 CLEAR_SHARE = 0.8
+# Relative: scores of equal vectors that a database compares in few bits, or in parts.
+SAME_SCORE = 1e-3
 # Without vectors, so many pairs of equal values are needed to prove anything.
 LEAST_SCORED = 3
 # An unknown path needs longer values than a title has: a title is no text, and one that another contains would leave with it.
@@ -326,6 +328,41 @@ def judged(payloads: Sequence[Payload], distances: Distances | None) -> Reading:
     return Reading(
         tuple(chosen), against, tuple(path.name for path in paths), sum(1 for each in payloads if each.strings)
     )
+
+
+def is_doubtful(path: str, values: Sequence[bytes | None], pool: Pool) -> bool:
+    """Whether equal values of a learned path may be no copies here: other points, perhaps of another tenant, showed that it is the text.
+    ``values``: JSON, one a candidate.
+
+    Copies have equal vectors, and so equal scores. Where they have not, only a known name is believed, and only if its values do not look
+    like names of something, and scores do not disprove it.
+    """
+    counts = Counter(values)
+    rows = tuple([row for row, raw in enumerate(values) if raw is not None and raw[:1] == b'"' and counts[raw] > 1])
+    if not rows or not _differ(rows, values, pool.scores):
+        return False
+    repeated = _Path(
+        path,
+        rows,
+        tuple([text for row in rows if isinstance(text := _value(values[row] or b"", Allowance(ROW_BYTES)), str)]),
+    )
+    if not (repeated.is_known and repeated.looks_like_text()):
+        return True
+    some = tuple([row for row, raw in enumerate(values[:MOST_ROWS]) if raw is not None])
+    return _is_disproven(
+        _Path(path, some, tuple([repr(values[row]) for row in some])),
+        distances_of(replace(pool, vectors=pool.vectors[:, :0]), MOST_ROWS),
+    )
+
+
+def _differ(rows: Sequence[int], values: Sequence[bytes | None], scores: npt.NDArray[np.float64]) -> bool:
+    """Whether candidates with equal values have different scores."""
+    best: dict[bytes | None, float] = {}
+    for row in rows:
+        score = float(scores[row])
+        if not abs(best.setdefault(values[row], score) - score) <= SAME_SCORE * abs(score):
+            return True
+    return False
 
 
 def _paths(payloads: Sequence[Payload]) -> list[_Path]:

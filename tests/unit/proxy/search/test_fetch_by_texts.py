@@ -7,16 +7,18 @@ import json
 from collections.abc import Sequence
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
-from vecsieve.proxy.search.collections.texts import CollectionTexts
+from vecsieve.proxy.search.collections.paths import Reading
+from vecsieve.proxy.search.collections.texts import WINDOW, CollectionTexts
 from vecsieve.proxy.search.errors import RejectedReplyError
 from vecsieve.proxy.search.fetch import LEAST, Attempt, Depths, needs_of, plan
-from vecsieve.proxy.search.policy import Policies
+from vecsieve.proxy.search.policy import Policies, ResolvedPolicy
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import FailOpen
 from vecsieve.proxy.telemetry.tracing import Stopwatch
@@ -41,10 +43,12 @@ CLEAN = [sentence(number) for number in range(60)]
 
 
 class Upstream:
-    """A ranking of texts; None is a point without one. ``asked``: limits and whether vectors were requested."""
+    """A ranking of texts; None is a point without one. ``asked``: limits and whether vectors were requested. ``key``: of the texts.
+    ``ties``: equal texts have equal scores.
+    """
 
-    def __init__(self, texts: Sequence[str | None], reads: int = 9) -> None:
-        self.texts, self.reads = texts, reads
+    def __init__(self, texts: Sequence[str | None], reads: int = 9, *, key: str = "text", ties: bool = False) -> None:
+        self.texts, self.reads, self.key, self.ties = texts, reads, key, ties
         self.asked: list[tuple[int, bool]] = []
 
     async def fetch(self, body: bytes) -> bytes:
@@ -57,8 +61,8 @@ class Upstream:
             {
                 "id": rank,
                 "version": 1,
-                "score": 1.0 - rank / 1000,
-                "payload": {"page": rank} if text is None else {"text": text},
+                "score": 1.0 - (self.texts.index(text) if self.ties else rank) / 1000,
+                "payload": {"page": rank} if text is None else {self.key: text},
             }
             for rank, text in enumerate(self.texts[: asked["limit"]])
         ]
@@ -68,24 +72,29 @@ class Upstream:
         return orjson.dumps({"result": {"points": points}, "status": "ok", "time": 0.001})
 
 
-def answered(upstream: Upstream, depths: Depths | None = None, texts: CollectionTexts | None = None) -> list[int]:
+def answered(
+    upstream: Upstream,
+    depths: Depths | None = None,
+    texts: CollectionTexts | None = None,
+    policy: ResolvedPolicy = POLICY,
+) -> list[int]:
     """The ids of a page."""
 
     async def run() -> bytes:
-        needs = needs_of(POLICY, None, vectors=False)
+        needs = needs_of(policy, None, vectors=False)
         call = ADAPTER.parse_request(OPERATION, BODY, needs)
-        planned = plan(call, POLICY, None)
+        planned = plan(call, policy, None)
         assert planned == (PLANNED,)
         known = Depths() if depths is None else depths
         attempt = Attempt(
             call=call,
             collection="c",
-            spare=lambda: ADAPTER.parse_request(OPERATION, BODY, needs_of(POLICY, None)),
+            spare=lambda: ADAPTER.parse_request(OPERATION, BODY, needs_of(policy, None)),
             is_by_texts=True,
-            policy=POLICY,
+            policy=policy,
             plan=planned,
             watch=Stopwatch(lambda: 0.0),
-            first=known.first(call, planned, POLICY, cap=None, room=10**9, is_by_texts=True),
+            first=known.first(call, planned, policy, cap=None, room=10**9, is_by_texts=True),
         )
         answer = await Searcher(ADAPTER, texts=texts).improve(attempt, upstream.fetch, cap=None)
         known.learn(attempt, cap=None)
@@ -149,3 +158,33 @@ def test_a_smaller_first_pool_gives_the_page_of_the_planned_one(texts: list[str]
     for copies in earlier:
         answered(Upstream([CLEAN[0]] * copies + CLEAN), depths)
     assert answered(Upstream(texts), depths) == planned
+
+
+# A key that other points of the collection, perhaps another tenant's, have shown to be the text. Here it names a subject.
+SUBJECTS = ["an article of the help centre that is about " + subject for subject in ("bills", "accounts", "devices")]
+
+
+def taught(key: str) -> tuple[CollectionTexts, ResolvedPolicy]:
+    texts = CollectionTexts()
+    for _ in range(WINDOW):
+        texts.learn("c", Reading((key,), frozenset(), (key,), 10), is_look=False)
+    return texts, texts.applied(Policies(Settings()).resolve("qdrant", "c"), "c")
+
+
+@pytest.mark.parametrize("key", ["kind", "document"], ids=["an unknown key", "a key that other libraries have"])
+def test_what_other_points_taught_removes_nothing_that_the_vectors_do_not_confirm(key: str) -> None:
+    texts, policy = taught(key)
+    subjects = [SUBJECTS[rank % 3] for rank in range(60)]
+    with pytest.raises(RejectedReplyError):  # no budget for a look: the plain answer
+        answered(Upstream(subjects, reads=1, key=key), texts=texts, policy=policy)
+    upstream = Upstream(subjects, key=key)
+    assert answered(upstream, texts=texts, policy=policy) == [0, 1, 2, 3]
+    assert upstream.asked == [(PLANNED, False), (PLANNED, True)]
+    assert texts.applied(Policies(Settings()).resolve("qdrant", "c"), "c").learned is None
+
+
+def test_copies_of_a_text_under_any_key_need_no_vectors() -> None:
+    texts, policy = taught("kind")
+    upstream = Upstream([CLEAN[rank // 2] for rank in range(60)], key="kind", ties=True)
+    assert answered(upstream, texts=texts, policy=policy) == [0, 2, 4, 6]
+    assert upstream.asked == [(PLANNED, False)]
