@@ -32,7 +32,8 @@ class Leaf:
     wanted: str
 
 
-def members(model: type[BaseModel]) -> dict[str, FieldInfo]:
+@cache
+def members(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     """The fields of a model by the names in settings files."""
     return {info.alias if info.alias is not None else name: info for name, info in model.model_fields.items()}
 
@@ -142,6 +143,7 @@ def _bare(annotation: object) -> object:
 
 _ALIKE = 0.6  # difflib's default ratio: one or two wrong letters in a short word
 LONGEST_GUESSED = 100  # characters: difflib is quadratic
+MOST_GUESSED = 100  # errors with a suggestion: each takes 0.2 ms, and more are no misspellings
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -168,10 +170,11 @@ def validated(model: type[AnyModel], tree: object, *, at: Path = ()) -> tuple[An
     try:
         return model.model_validate(tree), ()
     except ValidationError as error:
-        return None, tuple(_finding(model, details, at) for details in error.errors(include_url=False))
+        found = enumerate(error.errors(include_url=False))
+        return None, tuple(_finding(model, each, at, is_guessed=place < MOST_GUESSED) for place, each in found)
 
 
-def _finding(model: type[BaseModel], details: ErrorDetails, at: Path) -> Finding:
+def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_guessed: bool) -> Finding:
     path, parents, info = _located(model, details["loc"])
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     whole, seen = (*at, *path), shown(details["input"], name=name)
@@ -179,8 +182,9 @@ def _finding(model: type[BaseModel], details: ErrorDetails, at: Path) -> Finding
     if former is not None:
         return Finding(whole, seen, former)
     if details["type"] != "extra_forbidden":
-        return Finding(whole, seen, _wanted(path, info), hint=_nearest(details["input"], info))
-    return _of_an_unknown_key(parents, whole, details, seen)
+        hint = _nearest(details["input"], info) if is_guessed else ""
+        return Finding(whole, seen, _wanted(path, info), hint=hint)
+    return _of_an_unknown_key(parents, whole, details, seen, is_guessed=is_guessed)
 
 
 def _nearest(value: object, info: FieldInfo | None) -> str:
@@ -239,7 +243,9 @@ def _tags(annotation: object, model: type[BaseModel]) -> Iterator[str]:
             yield from _tags(choice, model)
 
 
-def _of_an_unknown_key(parents: tuple[type[BaseModel], ...], path: Path, details: ErrorDetails, seen: str) -> Finding:
+def _of_an_unknown_key(
+    parents: tuple[type[BaseModel], ...], path: Path, details: ErrorDetails, seen: str, *, is_guessed: bool
+) -> Finding:
     key = str(path[-1])
     if key == "preset" and parents in {(PolicySettings,), (Settings,)}:
         value, presets = details["input"], get_args(PresetName)
@@ -250,9 +256,10 @@ def _of_an_unknown_key(parents: tuple[type[BaseModel], ...], path: Path, details
     if wanted is not None:
         return Finding(path, seen, wanted)
     own = members(RuleSettings)
-    if parents == (RuleSettings,) and key not in members(PolicySettings) and closest(key, own) is None:
+    is_strange = parents == (RuleSettings,) and key not in members(PolicySettings)
+    if is_strange and not (is_guessed and closest(key, own)):
         return Finding(path, seen, "a known key", words=f"{dotted(path)}: a rule has {_and(own)}; there is no {key}")
-    guess, name = _guess(key, parents), dotted(path)
+    guess, name = _guess(key, parents) if is_guessed else None, dotted(path)
     words = f"unknown setting {name}" if '"' in name else f'unknown setting "{name}"'
     if guess is None:
         return Finding(path, seen, "a known key", words=words)

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.config.fields import leaves
+from vecsieve.config.fields import MOST_GUESSED, leaves
 from vecsieve.config.load import LARGEST_FILE_BYTES, load
 from vecsieve.config.policy import CertaintySettings, FixedThreshold, RelativeThreshold
 from vecsieve.config.problems import SettingsError
@@ -302,3 +302,12 @@ def test_thousands_of_faults_are_told_in_linear_time(tmp_path: Path, rule: str, 
     started = time.thread_time()
     assert len(problems(file)) == count
     assert time.thread_time() - started < MOST_SECONDS
+
+
+def test_of_thousands_of_unknown_settings_all_are_told_and_the_first_have_suggestions(tmp_path: Path) -> None:
+    """A suggestion takes longer than all else about a fault: 30,000 of them took six seconds."""
+    unknown = "".join(f"  in_flight{number}: 1\n" for number in range(20_000))
+    found = problems(written(tmp_path, f"limits:\n{unknown}"))
+    assert len(found) == 20_000
+    assert found[0].endswith('unknown setting "limits.in_flight0". Did you mean "in_flight"?')
+    assert sum("Did you mean" in each for each in found) == MOST_GUESSED
