@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..selection.values import Steps
 
@@ -29,6 +29,16 @@ SWITCH_SECONDS = 0.001
 WAIT_SECONDS = 5.0
 # Seconds of consecutive steps in the thread, while others wait.
 STRETCH_SECONDS = 0.02
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that goes on to its end if its waiter is cancelled, as a handler whose client disconnects is."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 class LongWork:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from vecsieve.adapters.contract import Operation
 
+from ..runtime.loop import to_the_end
 from ..runtime.memory import Pressure
 from ..search.context.overrides import OverrideError
 from ..search.exchange import Exchange, TransportAnswer
@@ -140,7 +141,8 @@ class Pipeline:
             body = await exchange.body_of(limit) if is_read else None
             doubted = await deletions.begun(exchange, body, query=exchange.query, now=self._services.clock())
             answer = await self._written(exchange, gate)
-            await deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions))
+            # Over HTTP the client has its answer by now, and may be gone.
+            await to_the_end(deletions.ended(doubted, is_done=exchange.is_deleted(answer, deletions)))
             return answer
         finally:
             if is_read:

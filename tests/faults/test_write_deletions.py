@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 
 from support.clocks import ManualClock
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.faultup import FaultyUpstream, RawClient, Received, Talk, raw_exchange, reply
 from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from support.running import Running, running
+from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.process import assembly
 from vecsieve.proxy.writes.book import Book
+from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import JournalError
 
 DELETE = b"/collections/c/points/delete?wait=true"
@@ -158,6 +161,36 @@ async def test_a_deletion_in_doubt_outlives_a_write_that_fails(tmp_path: Path) -
         body["points"][1] |= {"vector": [0.0, 1.0, 0.0, 0.0], "payload": {"text": "other words"}}
         assert b" 400 " in await raw_exchange(proxy.port, put(json.dumps(body, separators=(",", ":")).encode()))
         assert states(path) == {1: "doubted"}
+
+
+async def test_a_client_that_leaves_with_its_answer_leaves_no_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disconnection cancelled the handler before the journal had heard of the end."""
+    path, waits, is_lost, goes = tmp_path / "j.db", asyncio.Event(), asyncio.Event(), asyncio.Event()
+    superseded, lost = Journal.supersede, ClientConnection.connection_lost
+
+    async def supersede(*arguments: Any, **until: Any) -> None:
+        waits.set()
+        await goes.wait()
+        await superseded(*arguments, **until)
+
+    def connection_lost(*arguments: Any) -> None:
+        lost(*arguments)
+        is_lost.set()
+
+    async with Database() as upstream, skipping(upstream, path) as proxy:
+        await left_out(proxy, 1)
+        monkeypatch.setattr(Journal, "supersede", supersede)
+        monkeypatch.setattr(ClientConnection, "connection_lost", connection_lost)
+        client = await RawClient.connect(proxy.port)
+        await client.send(put(json.dumps({"points": [1]}).encode(), target=DELETE, method=b"POST"))
+        assert (await client.reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+        await waits.wait()
+        await client.close()
+        await is_lost.wait()
+        goes.set()
+    assert states(path) == {1: "superseded"}
 
 
 async def test_without_a_journal_deletions_cost_nothing(tmp_path: Path) -> None:
