@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from prove.model_databases import TEXTS, WIRES, Answer, Apply, Point, Points, Request, Wire, dropping, storing
+from prove.model_databases import TEXTS, WIRES, Answer, Apply, Point, Points, Request, Weaviate, Wire, dropping, storing
 from support.clocks import ManualClock
 from support.toy_exchange import toys
 from vecsieve.adapters.backends import BACKENDS
@@ -231,7 +231,9 @@ class Database:
         if op is not None and op.ids:
             op.hit = op.ids[0] in self.at_last
         self.do(apply, is_waited=request.is_waited)
-        if op is not None and op.kind == "all":  # replicas agree on which collections there are
+        if (
+            op is not None and op.kind == "all" and isinstance(self.wire, Weaviate)
+        ):  # its replicas agree on which collections there are
             self._past = [(self._clock() - LAG, dict(self.points))]
         return body
 
