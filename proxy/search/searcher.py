@@ -35,7 +35,7 @@ from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, Columns, Record, candidates_of, records_of
-from .collections.paths import Statements, is_doubtful
+from .collections.paths import Statements, is_doubtful, is_known_name
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, fields_of, read_pools, with_fields
 from .context.answer import surround
@@ -462,21 +462,16 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
 
 
 def _doubtful(attempt: Attempt, reply: Reply) -> list[int]:
-    """The searches whose pools speak against the texts that other pools of the collection have shown."""
+    """The searches whose pools speak against the texts that other pools of the collection have shown under an unknown name."""
     policy = attempt.policy
-    if not policy.learned or fields_of(attempt.call.needs) != policy.keys:  # the latter: this pool was read
+    paths = [path for path in policy.learned or () if not is_known_name(path)]
+    if not paths or fields_of(attempt.call.needs) != policy.keys:  # the latter: this pool was read
         return []
     found: list[int] = []
     for place, (pool, size) in enumerate(zip(reply.pools, attempt.plan, strict=True)):
-        for path in policy.learned if size is not None and pool.fields else ():
-            if path in policy.keys:
-                at = policy.keys.index(path)
-                columns = [[row[at] for row in pool.fields]]
-            else:
-                columns = list(map(list, Columns(policy.keys, pool.fields).present([path])))
-            if any(len(set(column)) < len(column) and is_doubtful(path, column, pool) for column in columns):
-                found.append(place)
-                break
+        columns = Columns(policy.keys, pool.fields).present(paths) if size is not None and pool.fields else []
+        if any(is_doubtful(column, pool.scores) for column in columns):
+            found.append(place)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 
@@ -293,7 +293,7 @@ class _Path:
 
     @property
     def is_known(self) -> bool:
-        return self.name.rpartition(".")[2] in _LAST_NAMES
+        return is_known_name(self.name)
 
     @property
     def weight(self) -> float:
@@ -330,37 +330,18 @@ def judged(payloads: Sequence[Payload], distances: Distances | None) -> Reading:
     )
 
 
-def is_doubtful(path: str, values: Sequence[bytes | None], pool: Pool) -> bool:
-    """Whether equal values of a learned path may be no copies here: other points, perhaps of another tenant, showed that it is the text.
-    ``values``: JSON, one a candidate.
+def is_known_name(path: str) -> bool:
+    """Whether the last key of a path is a usual name of texts."""
+    return path.rpartition(".")[2] in _LAST_NAMES
 
-    Copies have equal vectors, and so equal scores. Where they have not, only a known name is believed, and only if its values do not look
-    like names of something, and scores do not disprove it.
+
+def is_doubtful(values: Sequence[bytes | None], scores: npt.NDArray[np.float64]) -> bool:
+    """Whether equal values of a learned path may be no copies here: other points, perhaps of another tenant, showed that it is the text. Copies have
+    equal vectors, and so equal scores. ``values``: JSON, one a candidate; ``scores``: (n,).
     """
-    counts = Counter(values)
-    rows = tuple([row for row, raw in enumerate(values) if raw is not None and raw[:1] == b'"' and counts[raw] > 1])
-    if not rows or not _differ(rows, values, pool.scores):
-        return False
-    repeated = _Path(
-        path,
-        rows,
-        tuple([text for row in rows if isinstance(text := _value(values[row] or b"", Allowance(ROW_BYTES)), str)]),
-    )
-    if not (repeated.is_known and repeated.looks_like_text()):
-        return True
-    some = tuple([row for row, raw in enumerate(values[:MOST_ROWS]) if raw is not None])
-    return _is_disproven(
-        _Path(path, some, tuple([repr(values[row]) for row in some])),
-        distances_of(replace(pool, vectors=pool.vectors[:, :0]), MOST_ROWS),
-    )
-
-
-def _differ(rows: Sequence[int], values: Sequence[bytes | None], scores: npt.NDArray[np.float64]) -> bool:
-    """Whether candidates with equal values have different scores."""
     best: dict[bytes | None, float] = {}
-    for row in rows:
-        score = float(scores[row])
-        if not abs(best.setdefault(values[row], score) - score) <= SAME_SCORE * abs(score):
+    for raw, score in zip(values, scores.tolist(), strict=True):
+        if raw is not None and not abs(best.setdefault(raw, score) - score) <= SAME_SCORE * abs(score):
             return True
     return False
 
