@@ -51,8 +51,8 @@ class Transport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What of a backend is made of its package. ``grpc``: imports that part, which most processes do not serve: protobuf alone takes 10 MiB. ``naming``: for paths with ids, the names of collections. ``indexes``: routing for a backend
-    whose indexes are hosts.
+    """What of a backend is made of its package. ``grpc``: imports that part, which most processes do not serve: protobuf alone takes 10 MiB.
+    ``naming``: for paths with ids, the names of collections. ``indexes``: routing for a backend whose indexes are hosts.
     """
 
     rest: Transport

@@ -45,6 +45,7 @@ from ..selection.policy import (
 from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
+from .collections.paths import is_known_name
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
 
@@ -139,7 +140,8 @@ class ResolvedPolicy:
     vector is needed; ``is_by_rank``: and a page depends on its candidates up to the last result alone, so that a smaller pool gives the same page.
     ``demotes``: whether results that were shown before are placed behind new ones. ``reads_texts``: whether texts decide about copies, or their
     lengths about which of them stays. ``keys``: the top-level payload keys that it reads: those of the
-    tenant, which the adapter must fetch, then those that it may fetch; a pool's fields are these. ``text_places``: among them, those of texts.
+    tenant, which the adapter must fetch, then those that it may fetch; a pool's fields are these. ``text_places``: among them, those of texts. ``unproven``: learned paths under unknown
+    names, which one pool may show to be no texts where others have shown the opposite.
     """
 
     mode: Mode
@@ -167,6 +169,7 @@ class ResolvedPolicy:
     reads_texts: bool = field(init=False)
     keys: tuple[str, ...] = field(init=False)
     text_places: tuple[int, ...] = field(init=False)
+    unproven: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Compute once per policy what every search reads several times."""
@@ -181,6 +184,8 @@ class ResolvedPolicy:
         heads = {path.split(".", 1)[0] for path in fields.text}
         places = tuple([place for place, key in enumerate(self.keys) if key in heads])
         object.__setattr__(self, "text_places", places)
+        unproven = tuple([path for path in self.learned or () if not is_known_name(path)])
+        object.__setattr__(self, "unproven", unproven)
         object.__setattr__(self, "is_surrounded", self.budget.tokens is not None or self.demotes)
         object.__setattr__(self, "is_by_texts", chosen.is_by_texts and not self.per_retriever)
         is_named = self.fetch.exact is not None or self.tells_collapsed is not CollapsedIn.OFF

@@ -35,7 +35,7 @@ from ..selection.single import selecting, unlinked
 from ..selection.values import Fate, Selection
 from ..telemetry.labels import CollapsedIn, FailOpen, Stage
 from .candidates import CALL_BYTES, Columns, Record, candidates_of, records_of
-from .collections.paths import Statements, is_doubtful, is_known_name
+from .collections.paths import Statements, is_doubtful
 from .collections.profiles import Scaling
 from .collections.texts import CollectionTexts, fields_of, read_pools, with_fields
 from .context.answer import surround
@@ -208,7 +208,7 @@ class Searcher:
             attempt.is_by_texts = False
             if attempt.spare is not None:
                 reply = await self._with_vectors(attempt, reply, fetch, sizes)
-        if doubtful := _doubtful(attempt, reply):
+        if attempt.policy.unproven and (doubtful := _doubtful(attempt, reply)):
             reply = await self._looked_at(attempt, reply, doubtful, fetch, sizes)
         attempt.rounds += 1
         attempt.keep(_judged(reply, attempt.plan))
@@ -464,12 +464,11 @@ def _lacks_texts(attempt: Attempt, reply: Reply) -> bool:
 def _doubtful(attempt: Attempt, reply: Reply) -> list[int]:
     """The searches whose pools speak against the texts that other pools of the collection have shown under an unknown name."""
     policy = attempt.policy
-    paths = [path for path in policy.learned or () if not is_known_name(path)]
-    if not paths or fields_of(attempt.call.needs) != policy.keys:  # the latter: this pool was read
+    if fields_of(attempt.call.needs) != policy.keys:  # this pool was read
         return []
     found: list[int] = []
     for place, (pool, size) in enumerate(zip(reply.pools, attempt.plan, strict=True)):
-        columns = Columns(policy.keys, pool.fields).present(paths) if size is not None and pool.fields else []
+        columns = Columns(policy.keys, pool.fields).present(policy.unproven) if size is not None and pool.fields else []
         if any(is_doubtful(column, pool.scores) for column in columns):
             found.append(place)
     return found
