@@ -228,7 +228,7 @@ class WriteGate:
             return
         with suppress(JournalError, TimeoutError):
             known = await self._reads.known(exchange, None)
-            if verbs.shows_unread(query, exchange.plain, known):
+            if await self._reads.done(exchange, partial(verbs.shows_unread, query, exchange.plain, known)):
                 return
             needs = self._needs(policy, known)
             try:
