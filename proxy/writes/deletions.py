@@ -68,13 +68,15 @@ class Deletions:
         """Whether a request only changes points."""
         return request.name in self._deletes.changes
 
-    def follows(self, request: Operation, query: str, body: bytes = b"") -> bool:
+    async def follows(self, exchange: WriteQuestioner, request: Operation, query: str) -> bool:
         """Whether the journal must hear of a request: not of a change that reads show at once."""
-        return not self.is_change(request) or self._lags(query, body, None)
+        return not self.is_change(request) or await self._lags(exchange, query, None)
 
-    def _lags(self, query: str, body: bytes, known: object | None) -> bool:
+    async def _lags(self, exchange: WriteQuestioner, query: str, known: object | None) -> bool:
         """Whether reads may show for a while what a request deletes or changes."""
-        return isinstance(self._adapter, LeavesPointsOut) and not self._adapter.shows_unread(query, body, known)
+        if not isinstance(self._adapter, LeavesPointsOut):
+            return False
+        return not await self._reads.done(exchange, partial(self._adapter.shows_unread, query, exchange.plain, known))
 
     async def begun(self, exchange: WriteQuestioner, body: bytes | None, *, query: str, now: float) -> Doubted:
         """Before a deletion goes out. ``body``: None for one that is not read. ``query``: of its target. ``now``: of the process's clock."""
@@ -88,7 +90,7 @@ class Deletions:
         try:
             place = await self._journal.latest()
             numbers = await self._journal.doubt(deletions, until=place)
-            if self._lags(query, exchange.plain, known):
+            if await self._lags(exchange, query, known):
                 await self._noted(concerned)
         except (JournalError, TimeoutError):
             LOGGER.warning("the journal cannot be written: undo may restore what a client deletes")

@@ -130,7 +130,7 @@ class Pipeline:
         if gate.deletions is None or deletion is None:
             return await self._written(exchange, gate)
         deletions, exchange.operation = gate.deletions, deletion
-        if not deletions.follows(deletion, exchange.query, exchange.plain):
+        if not await deletions.follows(exchange, deletion, exchange.query):
             return await self._written(exchange, gate)
         limit, size = self._services.limits.write_body_bytes, 0
         is_read = True

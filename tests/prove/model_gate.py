@@ -688,8 +688,8 @@ class World:
         status: int | None = None
         answer = None
         try:
-            if deletion is not None and deletions.follows(deletion, query):
-                exchange = Exchange(world=self, request=request, operation=deletion, op=op)
+            exchange = None if deletion is None else Exchange(world=self, request=request, operation=deletion, op=op)
+            if exchange is not None and deletion is not None and await deletions.follows(exchange, deletion, query):
                 doubted = await deletions.begun(exchange, request.body, query=query, now=self.clock())
             answer = await self.asked(request, op)
             status = 200

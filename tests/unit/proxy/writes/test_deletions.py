@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +18,13 @@ POINTS = "/collections/c/points"
 ONE = "/v1/objects/Docs/00000000-0000-0000-0000-000000000001"
 
 
+class HereAndNow:
+    """Reads that work at once."""
+
+    async def done(self, _: object, work: Callable[[], bool]) -> bool:
+        return work()
+
+
 def followed(name: str, method: str, target: str, message: Any = None) -> bool | None:
     """None for a request that is neither a deletion nor a change. ``message``: over gRPC."""
     transport = BACKENDS[name].rest if message is None else BACKENDS[name].grpc
@@ -22,12 +32,14 @@ def followed(name: str, method: str, target: str, message: Any = None) -> bool |
     assert transport.writes is not None
     assert transport.deletes is not None
     unused: Any = None
-    deletions = Deletions(transport.writes(), transport.deletes, unused, unused)
+    reads: Any = HereAndNow()
+    deletions = Deletions(transport.writes(), transport.deletes, reads, unused)
     path, mark, query = target.partition("?")
     body = b"" if message is None else message.SerializeToString()
     head = RequestHead(method=method, path=path, content_type="application/json", host="docs-1.x", message=body)
     request = deletions.classify(head)
-    return None if request is None else deletions.follows(request, mark + query, body)
+    exchange: Any = SimpleNamespace(plain=body)
+    return None if request is None else asyncio.run(deletions.follows(exchange, request, mark + query))
 
 
 @pytest.mark.parametrize(
