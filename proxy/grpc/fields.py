@@ -42,14 +42,14 @@ class _Step(Enum):
 
 class Fields:
     """Follows the field blocks of one direction, in pieces of any size. ``decoded``: bytes that the current block decodes to so far, at most: the
-    length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``is_lost``:
-    the bytes are no HPACK, or the core would read others, or fail, or there are too many fields; no more is followed.
+    length of a Huffman code is at least 5 bits. A new size of the table counts like an entry without content: it takes as much time. ``count``:
+    fields of the block that have begun. ``is_lost``: the bytes are no HPACK, or the core would read others, or fail, or there are too many
+    fields; no more is followed.
     """
 
     __slots__ = (
         "_adds",
         "_entries",
-        "_fields",
         "_front",
         "_is_coded",
         "_is_path",
@@ -58,12 +58,13 @@ class Fields:
         "_skip",
         "_step",
         "_text",
+        "count",
         "decoded",
         "is_lost",
     )
 
     def __init__(self) -> None:
-        self.decoded = 0
+        self.count = self.decoded = 0
         self.is_lost = False
         # The latest first: bytes of the name, and of the entry; whether it is a path.
         self._entries = deque[tuple[int, int, bool]](maxlen=MOST_ENTRIES)
@@ -76,14 +77,13 @@ class Fields:
         self._is_coded = False  # by Huffman's code
         self._adds = False
         self._front = 0  # bytes before the fragment of the current frame
-        self._fields = 0  # of the current block
 
     def begin(self, flags: int, length: int, *, is_first: bool) -> None:
         """A frame of a block begins. ``is_first``: HEADERS; else CONTINUATION."""
         self._front = _PRIORITY_BYTES if is_first and flags & PRIORITY else 0
         if is_first:
             self.is_lost = self.is_lost or bool(flags & PADDED) or length < self._front
-            self.decoded = self._fields = 0
+            self.count = self.decoded = 0
             self._rest, self._skip, self._step, self._text = b"", 0, _Step.FIELD, None
 
     def follow(self, data: Buffer, start: int, stop: int) -> int:
@@ -114,8 +114,8 @@ class Fields:
                 self._rest = data[at:]
                 self.is_lost = len(self._rest) > LONGEST_INTEGER
                 return
-            at, self._fields = read, self._fields + is_field
-            self.is_lost = self._fields > MOST_FIELDS
+            at, self.count = read, self.count + is_field
+            self.is_lost = self.count > MOST_FIELDS
 
     def _next(self, data: bytes, at: int) -> int:
         """Read the integer here, and what it says. The place behind it; -1 if it is not complete."""

@@ -6,7 +6,7 @@ import struct
 import sys
 from collections.abc import Callable
 
-from .fields import ENTRY_BYTES, Fields
+from .fields import Fields
 from .messages import Buffer, Inflated, Messages, Unfinished
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x0, 0x1, 0x3, 0x4, 0x6, 0x9
@@ -146,6 +146,10 @@ EMPTY_FRAMES = 200
 FIELDS_BYTES = 1 << 20
 FREE_FIELDS_BYTES = 1 << 15
 FIELDS_BYTES_A_FRAME = 256
+# Following a field takes as long as following this many frames. Clients of the databases send up to 20 with a call, and proxies add some ten;
+# each beyond FREE_FIELDS costs a frame.
+FRAMES_A_FIELD = 4
+FREE_FIELDS = 64
 CALL_FRAMES = 4  # the cost of a call until it is answered: starting a handler is more expensive than a frame
 ANSWER_FRAMES = 4  # earned by each frame of an answer; the last one also returns the call's own cost
 # Calls reset within SHORT_SECONDS and before an answer, beyond one for each that was answered: at once, and again each second. The same
@@ -203,6 +207,10 @@ class Allowance:
     def fields(self, size: int) -> None:
         """``size`` bytes of fields arrived that the core will not accept."""
         self._frames -= -(-size // FIELDS_BYTES_A_FRAME)
+
+    def many_fields(self, count: int) -> None:
+        """So many fields arrived beyond those of a usual call."""
+        self._frames -= count
 
     def content(self, size: int) -> None:
         """DATA with ``size`` bytes arrived."""
@@ -263,6 +271,12 @@ def goaway_flood(last: int, *, is_first: bool) -> bytes:
 # The most calls waiting in the core's one queue for all connections: the number that a loop handles in some 30 ms. A client with open calls
 # already waits outside the queue for more, so that a client with a thousand calls does not delay all others.
 MOST_WAITING = 64
+# Bytes held for the heads of all calls whose messages have not ended; beyond them a call is reset, as for its message (messages.py). An open
+# call costs the core and its handler 25 kB, and each byte that its fields decode to about 4: twelve connections with 1,024 calls of 180 small
+# fields each took 580 MB (grpcio 1.85). There is room for more calls than may be in progress (limits.in_flight).
+HEADS_BYTES = 1 << 25
+CALL_BYTES = 25_000
+_BYTES_OF_A_FIELDS_BYTE = 4
 
 
 class Calls:
@@ -270,10 +284,11 @@ class Calls:
 
     grpcio takes one call at a time off its core's queue, and gives each some turns of the loop (1.85). The number of waiting calls does not
     make the loop lag, and the core does not report its queue's length, so streams are counted by their frames. ``open``: unanswered calls.
-    ``taken``: those with a handler, or answered but not yet sent. ``freed``: called with the message size of an ended call.
+    ``taken``: those with a handler, or answered but not yet sent. ``freed``: called with the message size of an ended call. ``heads``: bytes
+    that are held for calls whose messages have not ended.
     """
 
-    __slots__ = ("freed", "inflated", "open", "taken", "unfinished")
+    __slots__ = ("freed", "heads", "inflated", "open", "taken", "unfinished")
 
     def __init__(
         self,
@@ -281,11 +296,13 @@ class Calls:
         unfinished: Unfinished | None = None,
         *,
         freed: Callable[[int], object] = lambda _: None,
+        heads_bytes: int = HEADS_BYTES,
     ) -> None:
         self.open = 0
         self.taken = 0
         self.inflated = Inflated(sys.maxsize, sys.maxsize) if inflated is None else inflated
         self.unfinished = Unfinished() if unfinished is None else unfinished
+        self.heads = Unfinished(heads_bytes)
         self.freed = freed
 
     @property
@@ -309,8 +326,13 @@ class OpenStreams:
         "_clock",
         "_fields",
         "_fields_bytes",
+        "_heads",
+        "_heads_bytes",
+        "_heads_counted",
+        "_is_read",
         "_now",
         "_open",
+        "_silent",
         "allowance",
         "is_resting",
         "last",
@@ -328,9 +350,14 @@ class OpenStreams:
         self.last = 0
         self._fields = Fields()
         self._fields_bytes = 0  # of the current block of fields
+        self._heads: dict[int, int] = {}  # bytes held for each call whose message has not ended, oldest first
+        self._heads_bytes = self._heads_counted = 0  # of all of them; what the process has been told
+        self._is_read = False  # frames of this client are being followed
+        self._silent: list[int] = []
 
     def client_read(self) -> None:
         """Read the clock once for the client's next frames."""
+        self._is_read = True
         self._now = self._clock()
         self.allowance.refill(self._now)
 
@@ -348,11 +375,15 @@ class OpenStreams:
                 return sys.maxsize
             if kind in _WITH_CONTENT:
                 self._fields.begin(flags, length, is_first=kind == HEADERS)
+        if flags & END_STREAM and kind in {DATA, HEADERS}:
+            self._release(stream)
         if kind == DATA and length and not flags & PADDED:
             self.allowance.content(length)
         elif kind == HEADERS and stream > self.last:
             self.last = stream
             self._open[stream] = self._now
+            if not flags & END_STREAM:
+                self._hold(stream, CALL_BYTES)
             self._calls.open += 1
             self.allowance.call()
             return sys.maxsize if self.is_held else 0
@@ -369,19 +400,25 @@ class OpenStreams:
     def client_content(self, kind: int, stream: int, data: Buffer, start: int, stop: int) -> int:
         """DATA or fields of a call; returns its cost in frames."""
         if kind != DATA:
-            return self._client_fields(data, start, stop)
+            return self._client_fields(stream, data, start, stop)
         if stream not in self._open:
             return 0
         cost = self.messages.follow(stream, data, start, stop)
         return sys.maxsize if self.messages.refused else cost
 
-    def _client_fields(self, data: Buffer, start: int, stop: int) -> int:
+    def _client_fields(self, stream: int, data: Buffer, start: int, stop: int) -> int:
+        before = self._fields.count
         grown, decoded = self._fields.follow(data, start, stop), self._fields.decoded
+        count = self._fields.count
+        if stream in self._heads:
+            self._hold(stream, _BYTES_OF_A_FIELDS_BYTE * grown)
         if decoded > FIELDS_BYTES or self._fields.is_lost:
             self.allowance.spend()
         elif decoded > FREE_FIELDS_BYTES:
             self.allowance.fields(min(grown, decoded - FREE_FIELDS_BYTES))
-        return sys.maxsize if self.allowance.is_spent else grown // ENTRY_BYTES
+        if count > FREE_FIELDS:
+            self.allowance.many_fields(min(count - before, count - FREE_FIELDS))
+        return sys.maxsize if self.allowance.is_spent else (count - before) * FRAMES_A_FIELD
 
     def refused(self) -> list[int]:
         """The calls whose messages are too large; they are ended and count against the allowance."""
@@ -391,10 +428,44 @@ class OpenStreams:
             self.allowance.empty()
         return found
 
+    def silent(self) -> list[int]:
+        """The calls to reset because the heads of calls without an ended message are too many; they are ended and count against the allowance.
+        The client's last frames have been followed.
+        """
+        self._count_heads()
+        found, self._silent, self._is_read = self._silent, [], False
+        for _ in found:
+            self.allowance.empty()
+        return found
+
+    def refuse_oldest(self, *, is_alone: bool) -> bool:
+        """As ``Messages``: the call whose message has been awaited longest."""
+        if is_alone and len(self._heads) < 2:
+            return False
+        stream = next(iter(self._heads))
+        self._silent.append(stream)
+        self._end(stream)
+        if not self._is_read:
+            self.messages.shed()
+        return True
+
+    def _hold(self, stream: int, more: int) -> None:
+        self._heads[stream] = self._heads.get(stream, 0) + more
+        self._heads_bytes += more
+
+    def _release(self, stream: int) -> None:
+        self._heads_bytes -= self._heads.pop(stream, 0)
+
+    def _count_heads(self) -> None:
+        more, self._heads_counted = self._heads_bytes - self._heads_counted, self._heads_bytes
+        if more:
+            self._calls.heads.change(self, more)
+
     def server_frame(self, kind: int, flags: int, stream: int, _length: int) -> int:
         """The server's last frame of a stream ends the call."""
         if kind in {DATA, HEADERS}:
             self.allowance.answer()
+            self._release(stream)
             if flags & END_STREAM and self._end(stream) is not None:
                 self.allowance.answered()
         elif kind == RST_STREAM:
@@ -417,6 +488,8 @@ class OpenStreams:
         """The time at which the call was opened; None if it is not open."""
         since = self._open.pop(stream, None)
         if since is not None:
+            self._release(stream)
+            self._count_heads()
             self._calls.open -= 1
             self._calls.freed(self.messages.end(stream))
         return since

@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 Buffer = bytes | memoryview
 # The largest compression ratio: vectors shrink by a tenth, texts to a fifth; a thousand to one is zeros. Up to the default message limit of
@@ -32,8 +33,17 @@ class Inflated:
         return own + more <= self.message_bytes and (self.held == own or self.held + more <= self.most)
 
 
+class Holder(Protocol):
+    """A connection that holds bytes for calls."""
+
+    def refuse_oldest(self, *, is_alone: bool) -> bool:
+        """End the call that has waited longest. ``is_alone``: no other connection holds any; one call of it may stay then, and False is the
+        answer.
+        """
+
+
 class Unfinished:
-    """The bytes of a process's incomplete messages. ``most``: of all together.
+    """The bytes that a process holds for incomplete messages, or for their calls' heads. ``most``: of all together.
 
     The core grants each call's message a window and holds what arrived: 49 MiB for a thousand calls on one connection, as long as a body
     may take. Above the bound, the connection with most bytes loses the message that has waited longest for its next bytes.
@@ -44,14 +54,14 @@ class Unfinished:
     def __init__(self, most: int = sys.maxsize) -> None:
         self.most = most
         self.held = 0
-        self._of: dict[Messages, int] = {}
+        self._of: dict[Holder, int] = {}
 
-    def change(self, messages: Messages, more: int) -> None:
+    def change(self, holder: Holder, more: int) -> None:
         """Add ``more`` bytes of a connection; negative for fewer."""
         self.held += more
-        size = self._of.pop(messages, 0) + more
+        size = self._of.pop(holder, 0) + more
         if size:
-            self._of[messages] = size
+            self._of[holder] = size
         while more > 0 and self.held > self.most:
             if not max(self._of, key=self._of.__getitem__).refuse_oldest(is_alone=len(self._of) == 1):
                 return

@@ -160,6 +160,7 @@ class End(asyncio.Protocol):
         if 0 < self._checks < MOST_CHECKS:
             self.go_on()
         elif self.rest is not None and self._may_go_on:
+            self._checks = 0
             rest, self.rest = self.rest, None
             self._splice.carry(self, rest)
         if self.rest is None:
@@ -336,23 +337,29 @@ class Splice:
         if self._resets_due and frames.place is not None:
             insertions.append((frames.place, self._resets_due))
             self._resets_due = b""
-        if refused := self._streams.refused():
-            resets = b"".join(map(reset_stream, refused))
-            self._connections.ledger.refused_message()
-            self._say(resets)
-            if frames.begun_at is not None:
-                insertions.append((frames.begun_at, resets))
-            elif frames.is_between:
+        refused, silent = self._streams.refused(), self._streams.silent()
+        if refused and frames.begun_at is not None:
+            insertions.append((frames.begun_at, self._reset(refused)))
+            refused = []
+        # A silent call may have begun in this data, so its reset comes last.
+        if resets := self._reset(refused + silent):
+            if frames.is_between:
                 insertions.append((len(taken), resets))
             else:
                 self._resets_due += resets  # after the rest of the frame
         return insertions
 
+    def _reset(self, calls: list[int]) -> bytes:
+        """End calls for the client. Returns the frames for the gRPC server."""
+        resets = b"".join(map(reset_stream, calls))
+        if resets:
+            self._connections.ledger.refused_message()
+            self._say(resets)
+        return resets
+
     def _shed(self) -> None:
-        """Reset calls to free the memory of their messages, while the client sends nothing."""
-        resets = b"".join(map(reset_stream, self._streams.refused()))
-        self._connections.ledger.refused_message()
-        self._say(resets)
+        """Reset calls to free the memory of their messages or heads, while the client sends nothing."""
+        resets = self._reset(self._streams.refused() + self._streams.silent())
         if self._from_client.is_between:
             self._inner.take(resets)
         else:

@@ -82,6 +82,8 @@ LONG_INTEGER = b"\x3f\xe1\x9f" + b"\x80" * 16 + b"\x00"
 # A field with a name of 14 bytes for the core, which knows no padding. Without the first byte, a length of padding: a string of 20 kB begins.
 NO_PADDING = b"\x00\x0e\x7f\xa1\x9b\x01" + b"a" * 10 + b"\x00"
 
+MANY_FIELDS = b"".join(b"\x00\x04x%03d\x00" % number for number in range(180))
+
 FLOODS = (
     Flood("empty DATA frames", ASKED, repeated(frame(DATA, 0, 1))),
     Flood("SETTINGS", BEGUN, repeated(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)))),
@@ -121,6 +123,7 @@ FLOODS = (
     Flood("DATA of padding", ASKED, repeated(frame(DATA, PADDED, 1, b"\xff" + bytes(255)))),
     Flood("streams opened and reset", BEGUN, numbered(lambda stream: head_of(stream) + frame(RST_STREAM, 0, stream, bytes(4)))),
     Flood("streams of a head alone", BEGUN, numbered(head_of)),
+    Flood("streams of a head with many fields", BEGUN, numbered(lambda stream: frame(HEADERS, END_HEADERS, stream, FIELDS + MANY_FIELDS))),
     Flood(
         "DATA frames of one byte",
         ASKED + frame(DATA, 0, 1, b"\0\x10\0\0\0"),

@@ -3,14 +3,17 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import grpc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
+from support.floods import BEGUN, head_of
+from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, frames_of
 from support.relay_server import Invalidation
+from support.shared_ports import ALONE, both_servers, called
 from support.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
-from vecsieve.proxy.grpc.frames import HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
+from vecsieve.proxy.grpc.frames import CALL_BYTES, HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.grpc.splice import Splice
 from vecsieve.proxy.http.connections import Connections
@@ -148,3 +151,66 @@ def test_from_some_resets_on_each_is_waited_behind() -> None:
         cost = streams.client_frame(RST_STREAM, 0, 2 * number + 1, 4)
     assert streams.is_resting
     assert cost > 10**9
+
+
+@given(st.lists(SAID, max_size=60))
+def test_heads_are_held_until_their_messages_end(said: list[tuple[bool, int, int, int]]) -> None:
+    """Invariant: a head is held for open calls alone, all of them are counted once the frames have been followed, and none at the end."""
+    calls = Calls()
+    streams = OpenStreams(calls, float)
+    for by_client, kind, flags, stream in said:
+        if not by_client:
+            streams.server_frame(kind, flags, stream, 0)
+            continue
+        streams.client_read()
+        streams.client_frame(kind, flags, stream, 0)
+        if kind == HEADERS:
+            streams.client_content(kind, stream, b"\x83", 0, 1)
+        assert streams.silent() == []
+        assert (calls.heads.held > 0) == (calls.heads.held >= CALL_BYTES)
+        assert calls.heads.held < (CALL_BYTES + 10_000) * max(calls.open, 0) + 1
+    streams.end()
+    assert calls.heads.held == 0
+
+
+def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call() -> None:
+    calls, shed = Calls(heads_bytes=5 * CALL_BYTES), list[str]()
+    one, other = OpenStreams(calls, float), OpenStreams(calls, float)
+    one.messages.shed = lambda: shed.append("one")
+    for number in (1, 3, 5, 7):
+        read(one, number)
+    assert read(other, 1) == []
+    assert read(other, 3) == []
+    assert (one.silent(), shed) == ([1], ["one"])
+    assert read(one, 9) == [3]
+    assert (calls.open, calls.heads.held) == (5, 5 * CALL_BYTES)
+
+
+def test_one_call_alone_may_have_a_head_above_the_bound() -> None:
+    calls = Calls(heads_bytes=1)
+    streams = OpenStreams(calls, float)
+    assert read(streams, 1) == []
+    assert read(streams, 3) == [1]
+
+
+def read(streams: OpenStreams, number: int) -> list[int]:
+    """A call without a message arrives; the calls to reset."""
+    streams.client_read()
+    asked(streams, number)
+    return streams.silent()
+
+
+async def test_calls_without_messages_are_reset_in_the_core_and_for_their_client() -> None:
+    calls = Calls(heads_bytes=20 * CALL_BYTES)
+    async with asyncio.timeout(60), both_servers(calls=calls) as both:
+        reader, writer = await asyncio.open_connection(*both.address.rsplit(":", 1))
+        writer.write(BEGUN + b"".join(head_of(number) for number in range(1, 61, 2)))
+        wire = b""
+        while [kind for kind, _, _ in frames_of(wire)].count(RST_STREAM) < 10:
+            wire += await reader.read(2**16)
+        async with grpc.aio.insecure_channel(both.address, options=ALONE) as channel:
+            assert await called(channel, b"a good client") == b"a good client"
+        assert 15 * CALL_BYTES < calls.heads.held <= 20 * CALL_BYTES
+        writer.close()
+        while calls.heads.held:
+            await asyncio.sleep(0.01)
