@@ -7,14 +7,16 @@ Below a deletion's path the collection is named as in upserts; an alias is anoth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import orjson
 
 from ..contract import Operation, RequestHead, may_be_json
-from ..wire.protobuf import LENGTH, Field, fields, messages_in, only, value_at
+from ..wire.schema import parsed
 from ..writes import Deletion
 from . import calls
+from .grpc_schema import DELETION, SHARD_DELETION, UPDATES
 from .grpc_write import id_of, shard_keys_of
 from .rest_write import id_as_json
 
@@ -101,45 +103,28 @@ def over_grpc(head: RequestHead) -> Operation | None:
     return Operation(backend=calls.BACKEND, name=name, collection=calls.collection_in(head.message))
 
 
-# DeletePoints, DeletePoints among updates, PointsSelector, UpdateBatchPoints, DeleteShardKeyRequest.
-_SELECTOR, _SHARD_KEYS, _LISTED, _IDS, _UPDATES = 3, 5, 1, 1, 3
-_OLD_DELETE, _DELETES, _INNER_SELECTOR, _INNER_SHARD_KEYS, _REQUEST = 2, 9, 1, 2, 2
-
-
 def of_message(request: Operation, body: bytes, _: object | None) -> Sequence[Deletion]:
     """Over gRPC. Raises ValueError, UnsupportedError."""
     if request.name == _GONE:
         return [Deletion(collection=request.collection)]
     if request.name == _SHARD:
-        span = value_at(body, (_REQUEST,))
-        return _selected(request, None, b"" if span is None else body[slice(*span)])
+        keys = shard_keys_of(b"".join(parsed(SHARD_DELETION, body).request))
+        return list(_in_shards(request.collection, keys or None, None))
     if request.name == _DELETE:
-        found = fields(body)
-        return _selected(request, _inside(body, found, _SELECTOR), _inside(body, found, _SHARD_KEYS) or b"")
+        return _selected(request, parsed(DELETION, body))
     deletions: list[Deletion] = []
-    for span in messages_in(body, (0, len(body)), _UPDATES):
-        update = body[slice(*span)]
-        each = fields(update)
-        if (old := _inside(update, each, _OLD_DELETE)) is not None:
-            deletions += _selected(request, old, b"")
-        if (one := _inside(update, each, _DELETES)) is not None:
-            inner = fields(one)
-            deletions += _selected(
-                request, _inside(one, inner, _INNER_SELECTOR), _inside(one, inner, _INNER_SHARD_KEYS) or b""
-            )
+    for update in parsed(UPDATES, body).operations:
+        if update.HasField("delete_deprecated"):
+            deletions += _selected(request, DELETION(points=update.delete_deprecated))
+        if update.HasField("delete_points"):
+            deletions += _selected(request, update.delete_points)
     return deletions
 
 
-def _inside(data: bytes, found: list[Field], number: int) -> bytes | None:
-    field = only(found, number, LENGTH)
-    return None if field is None else data[field.value : field.end]
-
-
-def _selected(request: Operation, selector: bytes | None, shard_keys: bytes) -> Sequence[Deletion]:
-    listed = None if selector is None else value_at(selector, (_LISTED,))
-    ids = None
-    if selector is not None and listed is not None:
-        inside = fields(selector, listed)
-        ids = tuple([id_of(selector, field) for field in inside if field.number == _IDS])
-    keys = shard_keys_of(shard_keys)
-    return list(_in_shards(request.collection, keys or None, ids, all_of=selector is None or ids is not None))
+def _selected(request: Operation, deletion: Any) -> Sequence[Deletion]:
+    """Of a message with a selector of points and one of shards."""
+    points = deletion.points
+    ids = tuple(map(id_of, points.points.ids)) if points.HasField("points") else None
+    keys = shard_keys_of(b"".join(deletion.shard_key_selector))
+    is_certain = ids is not None or not deletion.HasField("points")
+    return list(_in_shards(request.collection, keys or None, ids, all_of=is_certain))

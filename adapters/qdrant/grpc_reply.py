@@ -237,7 +237,12 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
 def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
     hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).result[:most]]
-    return objects_of_json([[(entry.key, b"".join(entry.value)) for entry in hit.payload] for hit in hits], QDRANT)
+    return objects_of_json(map(pairs_of, hits), QDRANT)
+
+
+def pairs_of(point: Any) -> list[tuple[bytes, bytes]]:
+    """The keys of a payload, and the messages of its values."""
+    return [(entry.key, entry.value.SerializeToString()) for entry in point.payload]
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:
