@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -79,7 +79,10 @@ class _Verbs(Generic[RequestT, ReplyT]):
         return Reply(pools=pools if isinstance(pools, tuple) else (pools,), document=document)
 
     def trim(self, call: SearchCall, reply: Reply, keep: Keep) -> bytes:
-        return self.cut_reply(own(call.document, self.request_type), own(reply.document, self.reply_type), keep)
+        try:
+            return self.cut_reply(own(call.document, self.request_type), own(reply.document, self.reply_type), keep)
+        except ValueError as error:  # of parts that were not read to select by
+            raise MalformedReplyError(str(error)) from None
 
 
 class RestAdapter(_Verbs[RequestT, ReplyT]):
@@ -293,14 +296,18 @@ class RestWrites(_Writes):
 
 
 class GrpcWrites(_Writes):
-    """Over single messages. ``fields``: of a parsed write, its message and the field of each point."""
+    """Over single messages. ``fields``: of a parsed write, its message and the field of each point. ``counted``: the messages whose fields are
+    counted in a large write, from `upsert` on.
+    """
 
     conflict = 6  # ALREADY_EXISTS
+    counted: ClassVar[protobuf.Messages] = {"upsert": {}}
     read_points: Callable[[Operation, bytes, WriteNeeds], NewPoints]
     fields: Callable[[NewPoints], tuple[bytes, Sequence[Field]]]
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         try:
+            protobuf.check_count(body, "upsert", self.counted)
             return self.read_points(write, body, needs)
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None

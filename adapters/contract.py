@@ -246,7 +246,9 @@ class Adapter(Protocol):
         """Read a successful reply to a widened request. Raises MalformedReplyError, nothing else."""
 
     def trim(self, call: SearchCall, reply: Reply, keep: Sequence[npt.NDArray[np.intp]]) -> bytes:
-        """The native answer: the results ``keep[i]`` of search i in that order, in upstream's bytes, without the additions of ``widen``."""
+        """The native answer: the results ``keep[i]`` of search i in that order, in upstream's bytes, without the additions of ``widen``.
+        Raises MalformedReplyError, nothing else.
+        """
 
 
 class Dialect(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import orjson
@@ -26,6 +27,7 @@ from ..wire.protobuf import (
     LENGTH,
     Field,
     Found,
+    Messages,
     Shape,
     Span,
     encoded,
@@ -149,6 +151,7 @@ _DELETE_IDS, _DELETE_NAMESPACE = 1, 3
 
 
 class PineconeGrpcWrites(GrpcWrites):
+    counted: ClassVar[Messages] = {"upsert": {_VECTORS: "vector"}, "vector": {_METADATA: "struct"}, "struct": {}}
     reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
 

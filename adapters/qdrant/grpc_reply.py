@@ -14,30 +14,22 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..contract import Bounds, MalformedReplyError, Needs, Pool, UnsupportedError
+from ..contract import MalformedReplyError, Needs, Pool
 from ..wire.json_vectors import stack
-from ..wire.protobuf import REPLY_FIELDS, Messages, check_size, length_field
+from ..wire.protobuf import REPLY_FIELDS, check_count, length_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, objects_of_json
 from ..wire.schema import has_other_type, packed_floats, parsed
 from ..wire.vectors import SparseRow, matrix, union_matrix, without_vector
 from .grpc_request import Document, Plan
-from .grpc_schema import HIT, LIST, REPLY, VECTORS
+from .grpc_schema import COUNTED, LIST, PAYLOAD, REPLY, VECTORS
 from .ranking import Kind, Shape, best
 
-# A larger reply is counted before it is parsed, because a message in it may take fifty times its bytes.
-_UNCOUNTED_BYTES = 1 << 20
 RESULT = 1  # the field of results, in a reply and in a list
-_COUNTED: Messages = {"batch": {1: "list"}, "list": {1: "point"}, "point": {}}
-_BOUNDS = Bounds(searches=0, parts=2 * REPLY_FIELDS, nesting=0)
 
 
 def parsed_reply(kind: Any, body: bytes, *, root: str = "list") -> Any:
     """A reply, or a list of a batch, of that type. Raises ValueError."""
-    if len(body) > _UNCOUNTED_BYTES:
-        try:
-            check_size(body, root, _COUNTED, _BOUNDS)
-        except UnsupportedError:
-            raise ValueError("a reply with too many fields") from None
+    check_count(body, root, COUNTED)
     message = parsed(kind, body)
     if has_other_type(message, RESULT):
         raise ValueError("results of another shape")
@@ -240,8 +232,13 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
 
 def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
-    hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).result[:most]]
-    return objects_of_json([[(entry.key, b"".join(entry.value)) for entry in hit.payload] for hit in hits], QDRANT)
+    hits = [parsed(PAYLOAD, hit) for hit in parsed(REPLY, body).result[:most]]
+    return objects_of_json(map(pairs_of, hits), QDRANT)
+
+
+def pairs_of(point: Any) -> list[tuple[bytes, bytes]]:
+    """The keys of a payload, and the messages of its values."""
+    return [(entry.key, entry.value.SerializeToString()) for entry in point.payload]
 
 
 def _compared(plan: Plan, points: Sequence[Any]) -> tuple[str | None, npt.NDArray[np.float32]]:

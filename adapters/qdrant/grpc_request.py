@@ -298,7 +298,7 @@ class Document:
 def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall:
     """Raises UnsupportedError, nothing else."""
     name, _, is_batch = operation.name.partition("_")
-    items = list(_once(read(BATCH, body)).searches) if is_batch else None
+    items = list(once(read(BATCH, body)).searches) if is_batch else None
     if items is None:
         supported = [_read(body, name, needs, 0)]
     elif len(items) > needs.bounds.searches:
@@ -313,7 +313,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
     return SearchCall(operation=operation, searches=searches, needs=without_known(needs), document=document)
 
 
-def _once(message: Any) -> Any:
+def once(message: Any) -> Any:
     """A message with one collection, which is the one whose policy was chosen. Raises UnsupportedError."""
     if len(message.collection_name) > 1:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
@@ -378,7 +378,7 @@ def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Pla
 def _skeleton(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Plan, bool]:
     """A search without its query, and whether that is the dense vector. Raises UnsupportedError."""
     layout = LAYOUTS[name]
-    message = _once(read(layout.kind, body))
+    message = once(read(layout.kind, body))
     ranking = layout.ranking(message, needs.bounds.nesting)
     top_k, skipped = message.limit if message.HasField("limit") else layout.default_limit or 0, message.offset
     wanted = read_vectors(message.with_vectors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire.protobuf import Messages
 from ..wire.schema import compiled
 
 _VECTORS = {
@@ -26,9 +27,11 @@ _REPLIES = {
     "Id": "1 num uint64, 2 uuid bytes",
     # A point whose payload keys, vectors or score are taken out or replaced. All fields are named: they keep their places.
     "Hit": "1 id bytes*, 2 payload Entry*, 3 score float, 5 version uint64, 6 vectors HitVectors, 7 shard_key bytes*, 8 order_value bytes*",
-    "Entry": "1 key bytes, 2 value bytes*",
+    "Payload": "2 payload Entry*",
+    "Entry": "1 key bytes, 2 value Value",
     "HitVectors": "1 vector bytes*, 2 vectors HitNamed",
-    "HitNamed": "1 vectors Entry*",
+    "HitNamed": "1 vectors HitVector*",
+    "HitVector": "1 key bytes, 2 value bytes*",
 }
 
 _REQUESTS = {
@@ -76,13 +79,75 @@ _REQUESTS = {
     "Names": "1 names bytes*",
 }
 
+_WRITES = {
+    "Upsert": (
+        "1 collection_name bytes*, 2 wait bool, 3 points bytes*, 4 ordering bytes*, 5 shard_key_selector bytes*, "
+        "6 update_filter bytes*, 7 timeout uint64, 8 update_mode uint32"
+    ),
+    "Written": "1 id Id, 3 payload Entry*, 4 vectors Vectors",
+    "Wait": "2 wait bool",
+    "Stored": "1 id Id, 2 payload Entry*, 4 vectors Vectors",
+    "ShardKeys": "1 shard_keys ShardKey*",
+    "ShardKey": "1 keyword bytes, 2 number uint64",
+    "Selector": "1 points Ids",
+    "Ids": "1 ids Id*",
+    # Calls that delete or change points, and the same among updates. DeletePoints is ClearPayloadPoints as well.
+    "Deletion": "3 points Selector, 5 shard_key_selector bytes*",
+    "SetPayload": "5 points_selector Selector, 7 shard_key_selector bytes*",
+    "UpdateVectors": "3 points WithId*, 5 shard_key_selector bytes*",
+    "DeleteVectors": "3 points_selector Selector, 6 shard_key_selector bytes*",
+    "WithId": "1 id Id",
+    "Updates": "3 operations Update*",
+    "Update": (
+        "1 upsert UpdatedPoints, 2 delete_deprecated Selector, 3 set_payload UpdatedPayload, 4 overwrite_payload UpdatedPayload, "
+        "5 delete_payload UpdatedPayload, 6 clear_payload_deprecated Selector, 7 update_vectors UpdatedPoints, "
+        "8 delete_vectors UpdatedVectors, 9 delete_points UpdatedSelector, 10 clear_payload UpdatedSelector"
+    ),
+    "UpdatedPoints": "1 points WithId*, 2 shard_key_selector bytes*",
+    "UpdatedPayload": "2 points_selector Selector, 3 shard_key_selector bytes*",
+    "UpdatedVectors": "1 points_selector Selector, 3 shard_key_selector bytes*",
+    "UpdatedSelector": "1 points Selector, 2 shard_key_selector bytes*",
+    "ShardDeletion": "2 request bytes*",
+    # The distance of a collection's vectors.
+    "Info": "1 result CollectionInfo",
+    "CollectionInfo": "7 config Config",
+    "Config": "1 params Params",
+    "Params": "5 vectors_config VectorsConfig",
+    "VectorsConfig": "1 params VectorParams, 2 params_map ParamsMap",
+    "ParamsMap": "1 map map:VectorParams",
+    "VectorParams": "2 distance uint32",
+}
+
 # Of its own, private schema: nothing that other parts of the process register can clash with it.
-MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS)
+MESSAGES = compiled("vecsieve.qdrant", _VECTORS | _REPLIES | _REQUESTS | _WRITES)
 
 REPLY: Any = MESSAGES["Reply"]
 LIST: Any = MESSAGES["List"]
 HIT: Any = MESSAGES["Hit"]
+PAYLOAD: Any = MESSAGES["Payload"]
 VECTORS: Any = MESSAGES["Vectors"]
 SEARCHES = {name: MESSAGES[name.title()] for name in ("query", "search", "recommend", "discover")}
 SEARCH_VECTOR: Any = MESSAGES["SearchVector"]
 QUERY, BATCH, FILTER = (MESSAGES[name] for name in ("Query", "Batch", "Filter"))
+UPSERT, POINT, WAIT, STORED, SHARD_KEYS = (
+    MESSAGES[name] for name in ("Upsert", "Written", "Wait", "Stored", "ShardKeys")
+)
+DELETION, UPDATES, SHARD_DELETION, INFO = (MESSAGES[name] for name in ("Deletion", "Updates", "ShardDeletion", "Info"))
+CHANGE = {name: MESSAGES[name] for name in ("SetPayload", "UpdateVectors", "DeleteVectors")}
+
+# What is counted of large messages: `batch` and `list` of replies, `upsert`, `deletion`, `updates`.
+COUNTED: Messages = {
+    "batch": {1: "list"},
+    "list": {1: "point"},
+    "upsert": {3: "written"},
+    "point": {6: "vectors"},
+    "written": {4: "vectors"},
+    "vectors": {2: "names"},
+    "names": {},
+    # Selectors and points have different numbers in each of these calls.
+    "updates": {3: "update"},
+    "update": dict.fromkeys(range(1, 11), "deletion"),
+    "deletion": {1: "selector", 2: "selector", 3: "selector", 5: "selector"},
+    "selector": {1: "ids"},
+    "ids": {},
+}

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import numpy as np
@@ -22,32 +22,8 @@ import orjson
 
 from ..base import NOTE, GrpcWrites, own
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
-from ..wire.protobuf import (
-    FIXED64,
-    LENGTH,
-    VARINT,
-    Field,
-    Found,
-    Shape,
-    Span,
-    encoded,
-    entries,
-    fields,
-    held,
-    length_field,
-    message,
-    messages,
-    messages_in,
-    number_field,
-    number_of,
-    only,
-    read,
-    replaced,
-    unsigned,
-    value_at,
-    varint,
-)
-from ..wire.protobuf_values import QDRANT, Wanted, chosen, entry, object_json
+from ..wire.protobuf import FIXED64, Messages, encoded, length_field, number_field
+from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, entry, object_of_json
 from ..wire.schema import has_unknown, packed_floats, parsed
 from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
@@ -58,14 +34,15 @@ from .grpc_reply import (
     id_json,
     kind_of,
     named,
+    pairs_of,
     parsed_reply,
     points_of,
     scores_of,
     sparse,
     vectors_of,
 )
-from .grpc_schema import REPLY
-from .grpc_schema import VECTORS as VECTORS_MESSAGE
+from .grpc_request import choice, once, read
+from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT, WAIT
 from .ranking import Kind, forced
 from .rest_write import compared
 
@@ -141,49 +118,40 @@ def _match(value: object) -> bytes:
     return length_field(1, str(value).encode(errors="surrogatepass"))
 
 
-# UpsertPoints. Not read: ordering, timeout.
-_WAIT, POINTS, _SHARD_KEYS, _FILTER, _MODE = 2, 3, 5, 6, 8
-_UPSERT = Shape(frozenset({1, _WAIT, 4, _SHARD_KEYS, _FILTER, 7, _MODE}), frozenset({POINTS}))
-# PointStruct.
-ID, PAYLOAD, VECTORS = 1, 3, 4
-POINT = Shape(frozenset({ID, VECTORS}), frozenset({PAYLOAD}))
-_NUMBER, _UUID = 1 << 3 | VARINT, 2 << 3 | LENGTH
+_ID, PAYLOAD, _VECTORS = 1, 3, 4  # of PointStruct
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: its points, the packed floats of each point's vector, b"" without one, and the message of the shard keys.
-
-    ``waits``: whether the database answers after the write is done.
+    """A parsed upsert: its bytes, the messages of its points, the packed floats of each point's vector, b"" without one, and the message of
+    the shard keys. ``waits``: whether the database answers after the write is done.
     """
 
     data: bytes
-    points: tuple[Field, ...]
+    points: tuple[bytes, ...]
     vectors: tuple[bytes, ...]
     shard_keys: bytes
     waits: bool
 
 
-def _dense(data: bytes, point: Found) -> dict[str, bytes]:
+def _dense(point: Any) -> dict[str, bytes]:
     """The packed floats of a point's dense vectors by name. Raises ValueError, UnsupportedError."""
-    vectors = message(point, VECTORS)
-    if vectors is None:
+    if not point.HasField("vectors"):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    each = named(parsed(VECTORS_MESSAGE, data[vectors.value : vectors.end]))
-    floats = {name: dense(vector) for name, vector in each.items()}
+    floats = {name: dense(vector) for name, vector in named(point.vectors).items()}
     return {name: packed for name, packed in floats.items() if packed}
 
 
-def id_of(data: bytes, field: Field | None) -> bytes:
-    """As over REST. Raises ValueError, UnsupportedError."""
-    if field is None:
+def _values(point: Any) -> dict[str, Any]:
+    return {entry.key.decode(errors="replace"): entry.value for entry in point.payload}
+
+
+def id_of(identity: Any) -> bytes:
+    """As over REST, a UUID in its usual form. Raises ValueError, UnsupportedError."""
+    name, value = choice(identity)
+    if not name:
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    tag, at = held(data, field.span)
-    if tag == _NUMBER:
-        return b"%d" % varint(data, at, field.end)[0]
-    if tag != _UUID:
-        raise ValueError(f"id at byte {field.start} is neither a number nor a UUID")
-    return b'"%s"' % str(UUID(data[at : field.end].decode())).encode()
+    return b"%d" % value if name == "num" else b'"%s"' % str(UUID(value.decode())).encode()
 
 
 # QueryPoints, and what is in it.
@@ -198,38 +166,28 @@ def _filter(tenant: Tenant) -> bytes:
     return length_field(_WHERE, b"".join(conditions)) if conditions else b""
 
 
-# GetCollectionInfoResponse: result, config, params, vectors_config; in it the unnamed vector, or a map of named ones.
-_CONFIG = (1, 7, 1, 5)
-_ALONE, _SEVERAL, _DISTANCE, _COSINE = 1, 2, 2, 1
+_COSINE = 1  # Distance
 
 
-def _point(identifier: bytes, data: bytes, vectors: Span | None, payload: list[Span]) -> bytes:
-    """Raises ValueError."""
-    inside = b"" if vectors is None else data[slice(*vectors)]
-    return b'{"id":%s,"vector":%s,"payload":%s}' % (
-        identifier,
-        vectors_json(parsed(VECTORS_MESSAGE, inside)),
-        object_json(data, payload, QDRANT),
-    )
+def _point(identifier: bytes, point: Any) -> bytes:
+    """A point that is written, or was read, as JSON. Raises ValueError."""
+    payload = object_of_json(pairs_of(point), QDRANT)
+    return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vectors_json(point.vectors), payload)
 
 
 def _point_message(points: NewPoints, row: int, point: bytes) -> bytes:
     """A point with the id of a row. ``point``: as JSON."""
-    document = own(points.document, Document)
     value = orjson.loads(point)
-    identifier = message(read(document.data, document.points[row].span, POINT), ID)
-    assert identifier is not None  # noqa: S101 - it was parsed
     payload = b"".join(
         length_field(PAYLOAD, entry(key, each, QDRANT)) for key, each in (value["payload"] or {}).items()
     )
-    own_id = length_field(ID, document.data[identifier.value : identifier.end])
-    return own_id + payload + length_field(VECTORS, vectors_message(value["vector"]))
+    identity = parsed(POINT, own(points.document, Document).points[row]).id.SerializeToString()
+    return length_field(_ID, identity) + payload + length_field(_VECTORS, vectors_message(value["vector"]))
 
 
-# GetPoints, DeletePoints and RetrievedPoint.
+# GetPoints, DeletePoints.
 _GET_IDS, _GET_PAYLOAD, _GET_VECTORS, _GET_SHARD_KEYS = 2, 4, 5, 7
 _DELETE_WAIT, _DELETE_POINTS, _DELETE_SHARD_KEYS = 2, 3, 5
-_READ_ID, _READ_PAYLOAD, _READ_VECTORS = 1, 2, 4
 _HAS_ID, _INNER = 3, 4  # conditions
 _SHOULD, _MUST = 1, 2  # of a filter
 
@@ -242,30 +200,38 @@ def _collection(write: Operation) -> bytes:
     return length_field(calls.COLLECTION, write.collection.encode())
 
 
-def _retrieved(data: bytes, span: Span) -> tuple[bytes, bytes]:
-    found = fields(data, span)
-    identifier, vectors = id_of(data, only(found, _READ_ID, LENGTH)), only(found, _READ_VECTORS, LENGTH)
-    payload = [field.span for field in found if field.number == _READ_PAYLOAD]
-    return identifier, _point(identifier, data, None if vectors is None else vectors.span, payload)
+def shard_keys_of(selector: bytes) -> list[object]:
+    """The keys of a selector's message. Raises ValueError, UnsupportedError."""
+    each = [choice(key) for key in parsed(SHARD_KEYS, selector).shard_keys]
+    return [value.decode() if name == "keyword" else value for name, value in each]
 
 
-def shard_keys_of(data: bytes) -> list[object]:
-    """The keys of a selector. Raises ValueError."""
-    keys: list[object] = []
-    for span in messages_in(data, (0, len(data)), 1):
-        tag, at = held(data, span)
-        keys.append(data[at : span[1]].decode() if tag == 1 << 3 | LENGTH else varint(data, at, span[1])[0])
-    return keys
+def _shown(points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
+    """The client's message with other messages in place of those of some points, None for none; its own bytes if nothing changes."""
+    document = own(points.document, Document)
+    if not other:
+        return document.data
+    upsert = parsed(UPSERT, document.data)
+    each = [other.get(row, point) for row, point in enumerate(document.points)]
+    upsert.points[:] = [point for point in each if point is not None]
+    shown: bytes = upsert.SerializeToString()
+    return shown
 
 
 _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 
 class QdrantGrpcWrites(GrpcWrites):
+    counted: ClassVar[Messages] = COUNTED
+
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other points."""
-        put = {row: length_field(POINTS, _point_message(points, row, each)) for row, each in merged.items()}
-        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
+        return _shown(
+            points, {**dict.fromkeys(rows), **{row: _point_message(points, row, each) for row, each in merged.items()}}
+        )
+
+    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
+        return _shown(points, dict.fromkeys(rows))
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert. Never raises."""
@@ -275,8 +241,7 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def shows_unread(self, _query: str, body: bytes, _known: object | None) -> bool:
         try:
-            wait = only(fields(body), _WAIT, VARINT)
-            return wait is not None and bool(unsigned(body, wait))
+            return bool(parsed(WAIT, body).wait)
         except ValueError:
             return False
 
@@ -292,37 +257,33 @@ class QdrantGrpcWrites(GrpcWrites):
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
         forced(needs.keys, ())
-        found = read(body, (0, len(body)), _UPSERT)
-        if _FILTER in found or number_of(body, found, _MODE):
+        upsert = once(read(UPSERT, body))
+        if upsert.update_filter or upsert.update_mode:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        points = messages(found, POINTS)
-        if not points:
+        if not upsert.points:
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        if len(points) > needs.most:
+        if len(upsert.points) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        shard_keys = message(found, _SHARD_KEYS)
-        each = [read(body, point.span, POINT) for point in points]
-        vectors = [_dense(body, point) for point in each]
+        written = tuple(upsert.points)
+        each = [read(POINT, point) for point in written]
+        vectors = [_dense(point) for point in each]
         name = name_of(vectors, needs.vector_name)
         packed = tuple([vector.get(name, b"") for vector in vectors])
         wanted = Wanted(needs.keys)
-        read_fields = tuple(
-            [chosen(body, [field.span for field in messages(point, PAYLOAD)], wanted, QDRANT) for point in each]
-        )
-        ids = tuple([id_of(body, message(point, ID)) for point in each])
+        ids = tuple([id_of(point.id) for point in each])
         document = Document(
             data=body,
-            points=tuple(points),
+            points=written,
             vectors=packed,
-            shard_keys=b"" if shard_keys is None else body[shard_keys.value : shard_keys.end],
-            waits=bool(number_of(body, found, _WAIT)),
+            shard_keys=b"".join(upsert.shard_key_selector),
+            waits=bool(upsert.wait),
         )
         return NewPoints(
             ids=ids,
             vectors=matrix([vector or None for vector in packed]),
             vector_name=name,
             keys=needs.keys,
-            fields=read_fields,
+            fields=tuple([chosen_of(_values(point), wanted, QDRANT) for point in each]),
             document=document,
         )
 
@@ -366,34 +327,20 @@ class QdrantGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of a collection. Never raises."""
         try:
-            at = value_at(body, (*_CONFIG, _SEVERAL if vector_name else _ALONE))
-            if at is not None and vector_name:
-                listed = entries(body, [field.span for field in fields(body, at) if field.number == 1])
-                at = dict(listed).get(vector_name.encode())
-            if at is None:
-                return False
-            distances = [field for field in fields(body, at) if field.number == _DISTANCE and field.wire == VARINT]
-            return [varint(body, field.value, field.end)[0] for field in distances] == [_COSINE]
+            config = parsed(INFO, body).result.config.params.vectors_config
+            params = config.params_map.map.get(vector_name) if vector_name else config.params
         except ValueError:
             return False
+        return params is not None and params.distance == _COSINE
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with a note in the payloads of some points."""
-        document = own(points.document, Document)
-        data, rows = document.data, sorted(notes)
-        noted = [document.points[row] for row in rows]
-        shown = [
-            length_field(
-                POINTS,
-                data[point.value : point.end] + length_field(PAYLOAD, entry(NOTE, orjson.loads(notes[row]), QDRANT)),
-            )
-            for row, point in zip(rows, noted, strict=True)
-        ]
-        return replaced(data, (0, len(data)), [point.whole for point in noted], shown)
-
-    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-        document = own(points.document, Document)
-        return document.data, document.points
+        """The client's message with a note in the payloads of some points."""
+        written = own(points.document, Document).points
+        noted = {
+            row: written[row] + length_field(PAYLOAD, entry(NOTE, orjson.loads(note), QDRANT))
+            for row, note in notes.items()
+        }
+        return _shown(points, noted)
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool
@@ -411,7 +358,9 @@ class QdrantGrpcWrites(GrpcWrites):
         ]
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        return dict(_retrieved(body, span) for span in messages_in(body, (0, len(body)), 1))
+        stored = [parsed(STORED, each) for each in parsed_reply(REPLY, body).result]
+        ids = [id_of(point.id) for point in stored]
+        return {identifier: _point(identifier, point) for identifier, point in zip(ids, stored, strict=True)}
 
     def acknowledged(self, _: Operation, points: NewPoints, query: str) -> NativeAnswer:
         """Without an operation's number, because there was no operation."""
@@ -435,16 +384,8 @@ class QdrantGrpcWrites(GrpcWrites):
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError."""
-        document = own(points.document, Document)
-        data = document.data
-        found = read(data, document.points[row].span, POINT)
         try:
-            return _point(
-                points.ids[row],
-                data,
-                None if (vectors := message(found, VECTORS)) is None else vectors.span,
-                [field.span for field in messages(found, PAYLOAD)],
-            )
+            return _point(points.ids[row], parsed(POINT, own(points.document, Document).points[row]))
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 

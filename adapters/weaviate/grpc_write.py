@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import orjson
@@ -27,6 +28,7 @@ from ..wire.protobuf import (
     VARINT,
     Field,
     Found,
+    Messages,
     Shape,
     fields,
     length_field,
@@ -191,6 +193,13 @@ _LEVEL, _ALL = 2, 3
 
 
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
+    counted: ClassVar[Messages] = {
+        "upsert": {_OBJECTS: "object"},
+        "object": {_PROPERTIES: "properties"},
+        "properties": dict.fromkeys((_PLAIN, *_ARRAYS), "inside"),
+        "inside": {},
+    }
+
     def reaches_all(self, _query: str, body: bytes) -> bool:
         """The level is in the message."""
         try:

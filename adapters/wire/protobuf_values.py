@@ -187,17 +187,19 @@ def objects_json(data: bytes, each: Iterable[Sequence[Span]], schema: Schema) ->
     return tuple(found)
 
 
+def object_of_json(pairs: Iterable[tuple[bytes, bytes]], schema: Schema) -> bytes:
+    """The JSON of a map. ``pairs``: keys and messages of values; the last one of a key counts. Raises ValueError."""
+    return _spelled({key.decode(): _value(value, (0, len(value)), schema, _MAX_DEPTH) for key, value in pairs})
+
+
 def objects_of_json(each: Iterable[Sequence[tuple[bytes, bytes]]], schema: Schema) -> tuple[bytes | None, ...]:
-    """The same of keys and values that are split already."""
+    """The JSON of maps. One beyond the allowance, or without a JSON form, is left out."""
     allowance = Allowance(NESTED_BYTES)
     found: list[bytes | None] = []
     for pairs in each:
         is_read = allowance.covers(sum(len(key) + len(value) for key, value in pairs))
         try:
-            values = {
-                key.decode(): _value(value, (0, len(value)), schema, _MAX_DEPTH) for key, value in pairs if is_read
-            }
-            found.append(_spelled(values) if is_read else None)
+            found.append(object_of_json(pairs, schema) if is_read else None)
         except ValueError:
             found.append(None)
     return tuple(found)

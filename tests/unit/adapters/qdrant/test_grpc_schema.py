@@ -12,8 +12,13 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from qdrant_client import grpc
 
+from vecsieve.adapters.contract import Operation, UnsupportedError
+from vecsieve.adapters.qdrant import grpc_deletions, grpc_reply
 from vecsieve.adapters.qdrant import grpc_request as query
 from vecsieve.adapters.qdrant.grpc_schema import MESSAGES
+from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.writes import WriteNeeds
 
 # What is read with certainty as something else: a text query ranks by words, its `using` names a payload field.
 LEFT_ALONE = {("Variant", "text")}
@@ -57,7 +62,38 @@ COUNTERPARTS: dict[str, list[Any]] = {
     "WithVectors": [grpc.WithVectorsSelector],
     "WithPayload": [grpc.WithPayloadSelector],
     "Names": [grpc.VectorsSelector, grpc.PayloadIncludeSelector, grpc.PayloadExcludeSelector],
+    "Upsert": [grpc.UpsertPoints],
+    "Written": [grpc.PointStruct],
+    "Wait": [grpc.UpsertPoints],
+    "Stored": [grpc.RetrievedPoint],
+    "ShardKeys": [grpc.ShardKeySelector],
+    "ShardKey": [grpc.ShardKey],
+    "Deletion": [grpc.DeletePoints, grpc.ClearPayloadPoints],
+    "Selector": [grpc.PointsSelector],
+    "Ids": [grpc.PointsIdsList],
+    "Updates": [grpc.UpdateBatchPoints],
+    "Update": [grpc.PointsUpdateOperation],
+    "SetPayload": [grpc.SetPayloadPoints, grpc.DeletePayloadPoints],
+    "UpdateVectors": [grpc.UpdatePointVectors],
+    "DeleteVectors": [grpc.DeletePointVectors],
+    "WithId": [grpc.PointStruct, grpc.PointVectors],
+    "UpdatedPoints": [grpc.PointsUpdateOperation.PointStructList, grpc.PointsUpdateOperation.UpdateVectors],
+    "UpdatedPayload": [
+        *(grpc.PointsUpdateOperation.SetPayload, grpc.PointsUpdateOperation.OverwritePayload),
+        grpc.PointsUpdateOperation.DeletePayload,
+    ],
+    "UpdatedVectors": [grpc.PointsUpdateOperation.DeleteVectors],
+    "UpdatedSelector": [grpc.PointsUpdateOperation.DeletePoints, grpc.PointsUpdateOperation.ClearPayload],
+    "ShardDeletion": [grpc.DeleteShardKeyRequest],
+    "Info": [grpc.GetCollectionInfoResponse],
+    "CollectionInfo": [grpc.CollectionInfo],
+    "Config": [grpc.CollectionConfig],
+    "Params": [grpc.CollectionParams],
+    "VectorsConfig": [grpc.VectorsConfig],
+    "ParamsMap": [grpc.VectorParamsMap],
+    "VectorParams": [grpc.VectorParams],
     "Point": [grpc.ScoredPoint],
+    "Payload": [grpc.ScoredPoint],
     "Value": [grpc.Value],
     "Id": [grpc.PointId],
     "Hit": [grpc.ScoredPoint],
@@ -70,18 +106,20 @@ RENAMED = {("Batch", "searches"), ("Names", "names")}
 KEPT_TWICE = {"collection_name", "searches"}
 # Messages of which all fields are named, because an unknown one makes a request unsupported.
 WHOLE = (
-    "Query",
-    "Prefetch",
-    "Variant",
-    "Input",
-    "Rrf",
-    "Search",
-    "Recommend",
-    "Discover",
-    "Batch",
-    "WithVectors",
-    "WithPayload",
-    "Names",
+    *(
+        "Query",
+        "Prefetch",
+        "Variant",
+        "Input",
+        "Rrf",
+        "Search",
+        "Recommend",
+        "Discover",
+        "Batch",
+        "WithVectors",
+        "WithPayload",
+    ),
+    *("Names", "Upsert", "Written", "Id", "ShardKey"),
 )
 # Kinds that have one form on the wire: opaque bytes are texts, bytes or messages.
 _OF_LENGTH = {"string", "bytes", "message"}
@@ -115,8 +153,48 @@ def test_a_request_is_named_whole(name: str, message: Any) -> None:
 
 
 def test_every_message_of_the_schema_is_compared() -> None:
-    assert MESSAGES.keys() - COUNTERPARTS.keys() == {"Entry"}
+    assert MESSAGES.keys() - COUNTERPARTS.keys() == {"Entry", "HitVector"}
 
 
 def test_a_hit_names_all_fields_of_a_point_which_keep_their_order_then() -> None:
     assert numbers(MESSAGES["Hit"]) == numbers(grpc.ScoredPoint)
+
+
+MANY = 400_000
+UPSERTED = Operation(backend="qdrant", name="upsert", collection="c")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x1a\x00" * MANY * 2,
+        length_field(3, b"\x1a\x00" * MANY * 2),
+        length_field(3, length_field(4, length_field(2, b"\x0a\x00" * MANY * 2))),
+    ],
+    ids=["points", "payload", "vectors"],
+)
+def test_an_upsert_of_too_many_fields_is_not_read(body: bytes) -> None:
+    with pytest.raises(UnsupportedError):
+        QdrantGrpcWrites().parse(UPSERTED, body, WriteNeeds(vector_name=None, keys=(), most=10**9))
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("delete", length_field(3, length_field(1, b"\x0a\x00" * MANY * 2))),
+        ("SetPayload", length_field(5, length_field(1, b"\x0a\x00" * MANY * 2))),
+        ("UpdateVectors", b"\x1a\x00" * MANY * 2),
+        ("updates", b"\x1a\x00" * MANY * 2),
+        ("updates", length_field(3, length_field(9, length_field(1, length_field(1, b"\x0a\x00" * MANY * 2))))),
+    ],
+)
+def test_a_deletion_of_too_many_fields_is_not_read(name: str, body: bytes) -> None:
+    request = Operation(backend="qdrant", name=name, collection="c")
+    with pytest.raises(ValueError, match="too_many_parts"):
+        grpc_deletions.of_message(request, body, None)
+
+
+def test_vectors_of_too_many_names_are_not_read() -> None:
+    vectors = length_field(6, length_field(2, b"\x0a\x00" * MANY * 2))
+    with pytest.raises(ValueError, match="too_many_parts"):
+        grpc_reply.points_of(length_field(1, vectors))

@@ -95,6 +95,8 @@ def test_of_several_dense_vectors_the_policys_is_compared() -> None:
         (written(struct(1, pb.Vectors(vector=pb.Vector(document=pb.Document(text="a"))))), Reason.NOTHING_TO_DO),
         (written(*[struct(n) for n in range(101)]), Reason.TOO_MANY_PARTS),
         (written(struct()) + b"\xfa\x01\x00", Reason.UNSUPPORTED_FIELD),
+        (written(struct()) + b"\x0a\x01d", Reason.AMBIGUOUS_FIELD),
+        (written() + b"\x1a\x0c\x0a\x0a\x08\x01\x12\x06no uui", Reason.AMBIGUOUS_FIELD),
     ],
 )
 def test_what_is_not_read_with_certainty_passes_through(message: bytes, reason: Reason) -> None:

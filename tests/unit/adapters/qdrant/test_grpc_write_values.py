@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 from qdrant_client.conversions.conversion import payload_to_grpc
 
-from vecsieve.adapters.qdrant.grpc_schema import VECTORS
+from vecsieve.adapters.qdrant.grpc_reply import pairs_of
+from vecsieve.adapters.qdrant.grpc_schema import POINT, VECTORS
 from vecsieve.adapters.qdrant.grpc_write import condition, vectors_json, vectors_message
-from vecsieve.adapters.wire.protobuf import length_field, messages_in
-from vecsieve.adapters.wire.protobuf_values import QDRANT, entry, object_json
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.wire.protobuf_values import QDRANT, entry, object_of_json
 
 FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 DENSE = st.lists(FLOAT, min_size=1, max_size=4)
@@ -81,7 +82,7 @@ def test_what_has_no_exact_form_is_refused(vector: Any) -> None:
 def test_a_payload_survives_both_ways(payload: dict[str, Any]) -> None:
     """JSON of a payload is the payload, and the message made of it is the one that the official client makes."""
     message = pb.PointStruct(payload=payload_to_grpc(payload)).SerializeToString()
-    found = json.loads(object_json(message, messages_in(message, (0, len(message)), 3), QDRANT))
+    found = json.loads(object_of_json(pairs_of(POINT.FromString(message)), QDRANT))
     assert repr(found) == repr({key: found[key] for key in found})
     assert found == payload
     made = b"".join(length_field(3, entry(key, value, QDRANT)) for key, value in payload.items())
