@@ -82,8 +82,8 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
             ids = _identifiers(arguments.id)
             wanted = {State.REJECTED: arguments.rejected, State.DOUBTED: arguments.doubted}
             also = [state for state, is_wanted in wanted.items() if is_wanted]
-            heads = book.heads(collection=arguments.collection, since=since, ids=ids, also=also)
-            doubted = book.doubted(collection=arguments.collection, since=since, ids=ids)
+            heads = book.heads(collection=arguments.collection, since=since, ids=ids, also=also, steady=steady())
+            doubted = book.doubted(collection=arguments.collection, since=since, ids=ids, steady=steady())
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
             keys = ((head.collection, head.partition, head.number if head.id == NO_ID else head.id) for head in missing)

@@ -52,11 +52,32 @@ _NOTE = "INSERT INTO unseen VALUES (?, ?, ?, ?) ON CONFLICT (collection, partiti
 _FORGET = "DELETE FROM unseen WHERE at < ?"
 # The machine was started since, or a version that took the time of day wrote them: from now on they count as written now.
 _FROM_AHEAD = "UPDATE unseen SET at = ? WHERE at > ?"
+# Ids that a client's deletion, or a removal by the gate, is about to delete: one row for each that has not ended. ``at``: as above.
+_GOING = """
+CREATE TABLE IF NOT EXISTS going (
+    number INTEGER PRIMARY KEY,
+    collection TEXT NOT NULL,
+    partition BLOB NOT NULL,
+    id BLOB NOT NULL,
+    at REAL NOT NULL
+)
+"""
+_GO = "INSERT INTO going (collection, partition, id, at) VALUES (?, ?, ?, ?)"
+# Rows of equal ids are alike: which of them ends does not matter.
+_GONE = """
+DELETE FROM going WHERE number = (SELECT min(number) FROM going WHERE collection = ? AND partition = ? AND id = ?)
+"""
+_FORGOTTEN = "DELETE FROM going WHERE at < ? OR at > ?"
+_IS_GOING = f"""EXISTS (
+    SELECT 1 FROM going WHERE going.at >= ? AND going.collection IN (points.collection, '{EVERYWHERE}')
+    AND going.partition IN (points.partition, CAST('{ANY.decode()}' AS BLOB)) AND going.id IN (points.id, CAST('{ANY.decode()}' AS BLOB)))
+"""  # noqa: S608 - constants
+MOST_GOING = 100  # ids of one deletion that are named; of more all of its collection count as going
 # Seconds after which reads show a write: a queue of updates that takes longer is a database out of order.
 UNSEEN_SECONDS = 600.0
 _BY_ID = "CREATE INDEX IF NOT EXISTS points_by_id ON points (collection, id)"
 _BY_AT = "CREATE INDEX IF NOT EXISTS points_by_at ON points (at)"
-_PARTS = {"points", "unseen", "points_by_id", "points_by_at"}
+_PARTS = {"points", "unseen", "going", "points_by_id", "points_by_at"}
 _LATEST = "SELECT coalesce(max(at), 0) FROM points"
 # While the time of day is behind that of the latest row, a row comes a microsecond after that.
 _AT = f"max(?, ({_LATEST}) + 1e-6)"
@@ -83,7 +104,11 @@ WHERE {_WHICH} AND NOT (state = 'undone' AND id = ?) AND (kind = 'left_out' OR s
 # A stored point is read once more before it is removed: one that was deleted before that read, and that it shows, was stored anew. One that is deleted
 # after it may be gone the next moment.
 _READING = f"UPDATE points SET state = 'pending' WHERE {_WHICH} AND state = 'superseded'"  # noqa: S608 - the same
-_REMOVING = f"UPDATE points SET state = 'done', at = {_AT} WHERE {_WHICH} AND state IN ('pending', 'done')"  # noqa: S608 - the same
+# What was changed once, and stored again since, is removed now.
+_REMOVING = f"""
+UPDATE points SET state = 'done', at = {_AT}, survivor = ?, tier = ?, similarity = ?, kind = 'removed', became = NULL
+WHERE {_WHICH} AND state IN ('pending', 'done')
+"""  # noqa: S608 - the same
 # It may have been deleted, and stored anew, or restored, while it was removed.
 _REMOVED = f"UPDATE points SET state = 'doubted' WHERE {_WHICH} AND state IN ('superseded', 'undone')"  # noqa: S608 - the same
 _NOT_CARRIED_OUT = f"UPDATE points SET state = ? WHERE {_WHICH} AND state = 'pending'"  # noqa: S608 - the same
@@ -150,7 +175,7 @@ class Book:
 
     def _upgrade(self, lacking: set[str]) -> None:
         run = self._connection.execute
-        for statement in (_SCHEMA, _UNSEEN, _BY_ID, _BY_AT):
+        for statement in (_SCHEMA, _UNSEEN, _GOING, _BY_ID, _BY_AT):
             run(statement)
         for name in _ADDED.keys() & lacking:
             run(f"ALTER TABLE points ADD COLUMN {name} {_ADDED[name]}")
@@ -195,16 +220,37 @@ class Book:
         """Stored points that are to be removed are about to be read once more."""
         self._all((_READING, [each.key for each in points]))
 
-    def removing(self, points: Sequence[LeftOut], *, at: float) -> frozenset[bytes]:
-        """Stored points that are about to be removed become DONE. Returns the ids of those that may be."""
+    def removing(self, points: Sequence[LeftOut], *, at: float, steady: float) -> frozenset[bytes]:
+        """Stored points that are about to be removed become DONE. Returns the ids of those that may be. ``steady``: of the machine's steady clock."""
         question = f"SELECT id FROM points WHERE {_WHICH} AND state = 'done'"  # noqa: S608 - above
         with self._transaction():
-            self._connection.executemany(_REMOVING, [(at, *each.key) for each in points])
-            return frozenset(identifier for each in points for (identifier,) in self._found(question, each.key))
+            self._connection.executemany(
+                _REMOVING, [(at, each.survivor, each.tier, each.similarity, *each.key) for each in points]
+            )
+            may = [each for each in points if self._found(question, each.key)]
+            self._connection.executemany(_GO, [(*_place(each), steady) for each in may])
+            return frozenset(each.id for each in may)
 
     def removed(self, points: Sequence[LeftOut]) -> None:
         """They are removed."""
-        self._all((_REMOVED, [each.key for each in points]))
+        self._all((_REMOVED, [each.key for each in points]), (_GONE, [_place(each) for each in points]))
+
+    def go(self, deletions: Sequence[Deletion], *, at: float) -> None:
+        """Deletions of clients are about to go out: until each has ended, `undo` restores nothing that they may concern. ``at``: of the machine's
+        steady clock. After a crash of the machine these rows may be lost.
+        """
+        going = [(*place, at) for place in _places(deletions)]
+        with self._fenced():
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            self._all((_FORGOTTEN, [(at - UNSEEN_SECONDS, at)]), (_GO, going))
+        finally:
+            with self._fenced():
+                self._connection.execute("PRAGMA synchronous = FULL")
+
+    def gone(self, deletions: Sequence[Deletion]) -> None:
+        """They have ended."""
+        self._all((_GONE, _places(deletions)))
 
     def note(self, collection: str, partition: bytes, ids: Sequence[bytes], *, at: float) -> None:
         """Remember ids whose write reads may not show yet. ``at``: of the machine's steady clock."""
@@ -283,19 +329,27 @@ class Book:
         since: float = 0.0,
         ids: Sequence[bytes] | None = None,
         also: Sequence[State] = (),
+        steady: float | None = None,
     ) -> list[Head]:
-        """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``also``: includes those in these states."""
-        return self._heads((State.DONE, *also), collection, since, ids)
+        """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``also``: includes those in these states. ``steady``: of the machine's
+        steady clock: what a deletion under way may concern is in doubt; None: no matter.
+        """
+        where = f"state IN ({_marks((State.DONE, *also))})"
+        chosen: list[object] = [State.DONE, *also]
+        if steady is not None and State.DOUBTED not in also:
+            where, chosen = f"{where} AND NOT {_IS_GOING}", [*chosen, steady - UNSEEN_SECONDS]
+        return self._heads(where, chosen, collection, since, ids)
 
-    def doubted(self, *, collection: str | None, since: float, ids: Sequence[bytes] | None) -> int:
-        """How many points clients may have deleted."""
-        return len(self._heads((State.DOUBTED,), collection, since, ids))
+    def doubted(self, *, collection: str | None, since: float, ids: Sequence[bytes] | None, steady: float) -> int:
+        """How many points clients may have deleted. ``steady``: as in `heads`."""
+        where = f"(state = 'doubted' OR state = 'done' AND {_IS_GOING})"
+        return len(self._heads(where, [steady - UNSEEN_SECONDS], collection, since, ids))
 
     def _heads(
-        self, states: Sequence[State], collection: str | None, since: float, ids: Sequence[bytes] | None
+        self, which: str, values: Sequence[object], collection: str | None, since: float, ids: Sequence[bytes] | None
     ) -> list[Head]:
-        where = f"state IN ({_marks(states)}) AND at >= ?"
-        chosen: list[object] = [*states, since]
+        where = f"{which} AND at >= ?"
+        chosen: list[object] = [*values, since]
         if collection is not None:
             where, chosen = where + " AND collection = ?", [*chosen, collection]
         if ids is not None:
@@ -348,6 +402,19 @@ class Book:
         except sqlite3.Error as error:
             # SQLite's own words are about the file, those about statements name columns: neither shows a value.
             raise JournalError(f"{self._path}: saw {error}, {WANTED}") from None
+
+
+def _place(point: LeftOut) -> tuple[str, bytes, bytes]:
+    return point.collection, point.partition, point.id
+
+
+def _places(deletions: Sequence[Deletion]) -> list[tuple[str, bytes, bytes]]:
+    """The ids that deletions name, in any partition where none is named; ANY for those that name none, or very many."""
+    return [
+        (each.collection or EVERYWHERE, ANY if each.partition is None else each.partition, identifier)
+        for each in deletions
+        for identifier in (each.ids if each.ids is not None and len(each.ids) <= MOST_GOING else (ANY,))
+    ]
 
 
 def _made_private(path: Path) -> None:

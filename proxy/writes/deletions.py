@@ -88,6 +88,7 @@ class Deletions:
         deletions, place = [each for each in concerned if not each.is_change], None
         numbers: list[int] = []
         try:
+            await self._journal.go(deletions)
             place = await self._journal.latest()
             numbers = await self._journal.doubt(deletions, until=place)
             if await self._lags(exchange, query, known):
@@ -126,20 +127,25 @@ class Deletions:
 
     async def ended(self, doubted: Doubted, *, is_done: bool | None) -> None:
         """When the database has answered. ``is_done``: None for unknown."""
-        place = doubted.place
-        certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
         with suppress(JournalError, TimeoutError):  # what is in doubt stays so
-            if place is None:
-                # Which rows are older is not known: none is lost, none comes back.
-                if is_done is not False:
-                    await self._journal.doubt(doubted.deletions)
-                return
-            if is_done is False:
-                await self._journal.believe(doubted.numbers, until=place)
-                return
-            if certain:
-                await self._journal.supersede(certain, until=place)
-            others = [each for each in doubted.deletions if each not in certain]
-            if others:
-                # Points that were removed meanwhile, by a merge or a sweep.
-                await self._journal.doubt(others, until=place)
+            await self._followed(doubted, is_done=is_done)
+            if is_done is not None:  # else it may still be carried out
+                await self._journal.gone(doubted.deletions)
+
+    async def _followed(self, doubted: Doubted, *, is_done: bool | None) -> None:
+        place = doubted.place
+        if place is None:
+            # Which rows are older is not known: none is lost, none comes back.
+            if is_done is not False:
+                await self._journal.doubt(doubted.deletions)
+            return
+        if is_done is False:
+            await self._journal.believe(doubted.numbers, until=place)
+            return
+        certain = [each for each in doubted.deletions if each.is_certain] if is_done else []
+        if certain:
+            await self._journal.supersede(certain, until=place)
+        others = [each for each in doubted.deletions if each not in certain]
+        if others:
+            # Points that were removed meanwhile, by a merge or a sweep.
+            await self._journal.doubt(others, until=place)

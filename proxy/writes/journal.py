@@ -75,12 +75,20 @@ class Journal:
 
     async def removing(self, points: Sequence[LeftOut]) -> frozenset[bytes]:
         """As of the file."""
-        at = self._now()
-        return await self._done(lambda book: book.removing(points, at=at))
+        at, steady = self._now(), self._steady()
+        return await self._done(lambda book: book.removing(points, at=at, steady=steady))
 
     async def removed(self, points: Sequence[LeftOut]) -> None:
         """As of the file."""
         await self._done(lambda book: book.removed(points))
+
+    async def go(self, deletions: Sequence[Deletion]) -> None:
+        """As of the file; without one nothing."""
+        await self._followed(lambda book: book.go(deletions, at=self._steady()))
+
+    async def gone(self, deletions: Sequence[Deletion]) -> None:
+        """As of the file; without one nothing."""
+        await self._followed(lambda book: book.gone(deletions))
 
     async def supersede(self, deletions: Sequence[Deletion], *, until: float) -> None:
         """As of the file; without one nothing."""

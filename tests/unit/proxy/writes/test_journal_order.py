@@ -12,7 +12,7 @@ import pytest
 
 from support.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
-from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
+from vecsieve.proxy.writes.book import MOST_GOING, UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.journal import Journal
 from vecsieve.proxy.writes.rows import ANY, EVERYWHERE, Kind, LeftOut, State
 
@@ -109,14 +109,14 @@ def test_a_point_is_removed_when_it_is_about_to_be_and_not_before(path: Path, bo
     """A write that was carried out does not make it DONE: while it is stored, a client may delete it, and `undo` would bring it back."""
     book.enter([REMOVED], State.PENDING, at=1.0)
     assert book.left_out() == []
-    assert book.removing([REMOVED], at=2.0) == {b"1"}
+    assert book.removing([REMOVED], at=2.0, steady=2.0) == {b"1"}
     assert [row.kind for row in book.left_out()] == [Kind.REMOVED]
 
 
 def test_a_point_whose_deletion_is_under_way_is_not_removed(path: Path, book: Book) -> None:
     book.enter([REMOVED], State.PENDING, at=1.0)
     book.doubt(GONE)
-    assert book.removing([REMOVED], at=2.0) == frozenset()
+    assert book.removing([REMOVED], at=2.0, steady=2.0) == frozenset()
 
 
 def test_a_point_that_is_deleted_after_it_was_read_is_not_removed(path: Path, book: Book) -> None:
@@ -124,10 +124,10 @@ def test_a_point_that_is_deleted_after_it_was_read_is_not_removed(path: Path, bo
     book.enter([REMOVED], State.PENDING, at=1.0)
     book.supersede(GONE, until=book.latest())
     book.reading([REMOVED])
-    assert book.removing([REMOVED], at=2.0) == {b"1"}
+    assert book.removing([REMOVED], at=2.0, steady=2.0) == {b"1"}
     book.reading([REMOVED])
     book.supersede(GONE, until=book.latest())
-    assert book.removing([REMOVED], at=3.0) == frozenset()
+    assert book.removing([REMOVED], at=3.0, steady=3.0) == frozenset()
     assert states(path) == {b"removed": "superseded"}
 
 
@@ -136,13 +136,13 @@ def test_a_row_in_doubt_is_not_entered_anew_for_a_stored_point(path: Path, book:
     book.enter([REMOVED], State.PENDING, at=1.0)
     book.doubt(GONE)
     book.enter([REMOVED], State.PENDING, at=2.0)
-    assert book.removing([REMOVED], at=3.0) == frozenset()
+    assert book.removing([REMOVED], at=3.0, steady=3.0) == frozenset()
     assert states(path) == {b"removed": "doubted"}
 
 
 def test_a_point_that_undo_restored_while_it_was_removed_is_in_the_journal(path: Path, book: Book) -> None:
     book.enter([REMOVED], State.PENDING, at=1.0)
-    book.removing([REMOVED], at=2.0)
+    book.removing([REMOVED], at=2.0, steady=2.0)
     book.undone([1])
     book.removed([REMOVED])
     assert states(path) == {b"removed": "doubted"}
@@ -197,3 +197,53 @@ async def test_without_a_file_there_is_nothing_to_follow_and_none_is_made(path: 
     await journal.outdate(GONE, until=0.0)
     await journal.close()
     assert not path.exists()
+
+
+def test_what_is_being_removed_is_in_doubt_until_every_removal_of_it_has_ended(book: Book) -> None:
+    """Two writes may remove one point: what `undo` stores between would be removed again."""
+    book.enter([REMOVED], State.PENDING, at=1.0)
+    for steady in (2.0, 3.0):
+        book.removing([REMOVED], at=2.0, steady=steady)
+    for _ in range(2):
+        assert book.heads(steady=4.0) == []
+        assert book.doubted(collection=None, since=0.0, ids=None, steady=4.0) == 1
+        assert len(book.heads(steady=4.0, also=[State.DOUBTED])) == 1
+        book.removed([REMOVED])
+    assert [head.kind for head in book.heads(steady=4.0)] == [Kind.REMOVED]
+
+
+def test_what_is_entered_while_a_deletion_is_under_way_is_in_doubt_until_its_end(book: Book) -> None:
+    all_of_it = [Deletion(collection=REMOVED.collection)]
+    book.go(all_of_it, at=1.0)
+    book.go(all_of_it, at=2.0)
+    book.enter([REMOVED], State.DONE, at=1.0)
+    book.gone(all_of_it)
+    assert book.heads(steady=3.0) == []
+    book.gone(all_of_it)
+    assert len(book.heads(steady=3.0)) == 1
+
+
+def test_a_deletion_of_another_place_or_of_long_ago_is_no_doubt(book: Book) -> None:
+    """A process that was killed says no end: after ten minutes, or when the machine was started since, its deletions count no longer."""
+    book.enter([REMOVED], State.DONE, at=1.0)
+    book.go([Deletion(collection="another")], at=1000.0)
+    book.go([Deletion(collection=REMOVED.collection, ids=(b"77",))], at=1000.0)
+    book.go([Deletion(collection=REMOVED.collection, partition=b"other")], at=1000.0)
+    assert len(book.heads(steady=1001.0)) == 1
+    book.go(
+        [Deletion(collection=REMOVED.collection, ids=tuple(b"%d" % number for number in range(2 * MOST_GOING)))],
+        at=1000.0,
+    )
+    assert book.heads(steady=1001.0) == []
+    assert len(book.heads(steady=1001.0 + UNSEEN_SECONDS)) == 1
+    book.go([], at=5.0)
+    assert len(book.heads(steady=6.0)) == 1
+
+
+def test_a_changed_point_that_is_removed_later_is_restored_as_it_was_removed(book: Book) -> None:
+    changed = replace(REMOVED, kind=Kind.CHANGED, became=b"{}")
+    book.enter([changed], State.DONE, at=1.0)
+    book.enter([REMOVED], State.PENDING, at=2.0)
+    assert book.removing([REMOVED], at=3.0, steady=3.0) == {b"1"}
+    book.removed([REMOVED])
+    assert [head.kind for head in book.heads(steady=4.0)] == [Kind.REMOVED]
