@@ -138,9 +138,9 @@ class Text:
         return taken
 
 
-# Popular texts occur in many searches. 48 MB hold some three thousand texts of eighty words: an outline takes 7 kB, and what is read of every fourth text
+# Popular texts occur in many searches. 32 MB hold some two thousand texts of eighty words: an outline takes 7 kB, and what is read of every fourth text
 # 20 kB.
-TEXTS: Memo[str | bytes, Text] = Memo(48 << 20, lambda raw, _text: 1500 + 24 * sys.getsizeof(raw))
+TEXTS: Memo[str | bytes, Text] = Memo(32 << 20, lambda raw, _text: 1500 + 24 * sys.getsizeof(raw))
 
 
 def text_of(raw: str) -> Text:
