@@ -1,7 +1,7 @@
 """The lines of a text: which are prose, which are code or rows of a table, and where one sentence cannot go on into the next line.
 
-Layout says something in code and tables only: the indentation of a statement, the column of a cell, brackets and quotes. A line of prose has
-none, because pipelines wrap it as they like. So a line is code or a row only by what stands in it, never by its length or its blanks alone.
+Layout says something in code, tables and nested lists only: the indentation of a statement or an item, the column of a cell, brackets and quotes.
+Any other line of prose has none, because pipelines wrap it as they like. So a line is code or a row only by what stands in it, never by its length or its blanks alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Kind(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Line:
     """``words``: without bullet, heading marks, quote marks and a table's border. ``breaks``: whether no sentence goes on from the line before.
-    ``indent``: blanks before it, in code. ``cells``: of a row. ``columns``: where each cell begins, in a table by blanks. ``is_quoted``: behind a quote mark.
+    ``indent``: blanks before it, in code and before a bullet. ``is_item``: behind a bullet. ``cells``: of a row. ``columns``: where each cell begins, in a table by blanks. ``is_quoted``: behind a quote mark.
     """
 
     kind: Kind
@@ -33,6 +33,7 @@ class Line:
     cells: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     is_quoted: bool = False
+    is_item: bool = False
 
 
 # A pattern holds the interpreter while it matches: blanks are possessive and begin where a run of them begins, because a pattern that could
@@ -171,8 +172,11 @@ def _line(row: str, before: str, *, is_after_blank: bool, is_code: bool) -> Line
     if heading is not None:
         return Line(Kind.PROSE, _lowered(heading[1].rstrip("#").rstrip()), breaks=True, is_quoted=is_quoted)
     bare = _BULLET.sub("", words)
-    breaks = is_after_blank or (bare is not words and bare != words) or _breaks(before, words)
-    return Line(Kind.PROSE, _lowered(bare), breaks=breaks, is_quoted=is_quoted)
+    is_item = bare is not words and bare != words
+    breaks = is_after_blank or is_item or _breaks(before, words)
+    return Line(
+        Kind.PROSE, _lowered(bare), breaks=breaks, indent=indent if is_item else 0, is_quoted=is_quoted, is_item=is_item
+    )
 
 
 def _is_prose(words: str) -> bool:

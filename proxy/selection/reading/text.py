@@ -169,7 +169,7 @@ def read(raw: str, *, exact: bool = False) -> tuple[Passage, Passage | None]:
     is_english = not exact and _is_english(" ".join(line.words for line in lines)[:_SHOWN])
     is_cut = text.rstrip(CLOSERS + " \n").endswith(("...", "…"))
     plain = _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=False)
-    if all(line.kind is Kind.PROSE for line in lines):
+    if all(line.kind is Kind.PROSE for line in lines) and not _levels(lines):
         return plain, None
     return plain, _passage(lines, is_cut=is_cut, is_english=is_english, exact=exact, is_laid=True)
 
@@ -306,6 +306,8 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
     reader = _Reader(is_english=is_english, exact=exact)
     quote = -1
     unit = _indentation(lines) if is_laid else 0
+    level = _levels(lines) if is_laid else 0
+    items: list[int] = []  # blanks before each bullet
     before: Line | None = None
     for line, behind in zip(lines, (*lines[1:], None), strict=False):  # of a text without lines there is none behind
         if line.breaks:
@@ -314,6 +316,11 @@ def _passage(lines: list[Line], *, is_cut: bool, is_english: bool, exact: bool, 
             quote = len(reader.tokens)
         if not reader.rows or reader.rows[-1] != len(reader.tokens):
             reader.rows.append(len(reader.tokens))
+        if line.is_item:
+            # How deep the first item stands is not known: a chunk loses the blanks of its first line.
+            if level and len(items) > 1 and line.indent != items[-1]:
+                reader.add(f"\n{(line.indent - items[-1]) // level:+d}", "⏎")
+            items.append(line.indent)
         following = behind.words if behind is not None and not behind.breaks else ""
         _line(reader, line, before, following, unit=unit if is_laid else -1)
         if line.kind is not Kind.PROSE:
@@ -360,6 +367,12 @@ def _indentation(lines: list[Line]) -> int:
     indents = [line.indent for line in lines if line.kind is Kind.CODE]
     steps = [abs(one - other) for one, other in pairwise(indents) if one != other]
     return min(steps, default=0)
+
+
+def _levels(lines: list[Line]) -> int:
+    """The blanks of one level of a nested list; 0 for none."""
+    indents = {line.indent for line in lines if line.is_item}
+    return min([abs(one - other) for one, other in pairwise(sorted(indents))], default=0)
 
 
 def _code(reader: _Reader, line: Line, before: Line | None, unit: int) -> None:

@@ -131,6 +131,32 @@ def test_the_indentation_of_any_statement_counts(statement: str) -> None:
         assert not leaves(inside, after, tier=tier)
 
 
+NESTED = "The roles of this system:\n- editors of all pages\n  - may change every text\n  - may see old versions\n- readers of all pages"
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_the_level_of_an_item_counts_where_both_lists_are_nested(tier: Tier) -> None:
+    """Under which item another one stands is a statement: who may see old versions."""
+    other = NESTED.replace("  - may see", "- may see")
+    assert not leaves(NESTED, other, tier=tier)
+    assert not leaves(other, NESTED, tier=tier)
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        NESTED.replace("  - ", "    * "),
+        NESTED.replace("\n  - ", "\n- "),
+        NESTED.replace("- ", ""),
+        NESTED.partition("\n")[2],
+        NESTED.partition("pages\n")[2].strip(),
+    ],
+    ids=["other blanks", "flat", "no bullets", "the list alone", "a chunk of it"],
+)
+def test_a_nested_list_that_was_written_another_way_is_a_copy(copy: str) -> None:
+    assert leaves(NESTED, copy)
+
+
 def test_a_quote_mark_a_bullet_and_a_border_are_no_words() -> None:
     assert tokens("> The mill stands.\n> It is old.") == tokens("The mill stands.\nIt is old.")
     assert tokens("+-----+-----+\n| a | b |\n+-----+-----+") == tokens("| a | b |")
