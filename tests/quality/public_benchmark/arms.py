@@ -1,0 +1,146 @@
+"""The ways to a page: a database directly, through VecSieve under a preset, and MMR in the client over a plain pool.
+
+Databases and clients are real: Chroma's server and client, Qdrant's engine and client.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from support.chroma_server import connected
+from support.stack import embedded, serve
+from vecsieve.proxy.demo.backends import chroma_server
+
+from .corpora import Chunk, Matrix
+
+PRESETS = ("default", "exact", "meaning", "classical")
+LAMBDAS = (0.5, 0.7, 0.9)
+POOL = 50  # candidates of MMR, as of VecSieve's first pool
+COLLECTION = "chunks"
+_WRITTEN = 256  # points in one request
+# Every search is improved, or the figures would be those of plain pages: a test has one client, and no database to protect.
+_PATIENT = {"VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0"}
+
+
+class Page(NamedTuple):
+    """``rows``: numbers of chunks, best first. ``seconds``: as the client waited."""
+
+    rows: list[int]
+    seconds: float
+
+
+class Client(Protocol):
+    """The official client of a database at one URL."""
+
+    def load(self, chunks: Sequence[Chunk], vectors: Matrix) -> None: ...
+
+    def search(self, query: Matrix, k: int) -> list[int]: ...
+
+
+class Qdrant:
+    def __init__(self, url: str) -> None:
+        from qdrant_client import QdrantClient
+
+        self._client = QdrantClient(url=url, prefer_grpc=False, check_compatibility=False, timeout=60)
+
+    def load(self, chunks: Sequence[Chunk], vectors: Matrix) -> None:
+        from qdrant_client import models
+
+        size = models.VectorParams(size=vectors.shape[1], distance=models.Distance.COSINE)
+        self._client.create_collection(COLLECTION, vectors_config=size)
+        for at in range(0, len(chunks), _WRITTEN):
+            points = [
+                models.PointStruct(
+                    id=row,
+                    vector=vectors[row].tolist(),
+                    payload={"text": chunks[row].text, "source": chunks[row].corpus},
+                )
+                for row in range(at, min(at + _WRITTEN, len(chunks)))
+            ]
+            self._client.upsert(COLLECTION, points, wait=True)
+
+    def search(self, query: Matrix, k: int) -> list[int]:
+        found = self._client.query_points(COLLECTION, query=query.tolist(), limit=k, with_payload=True)
+        return [int(point.id) for point in found.points]
+
+
+class Chroma:
+    def __init__(self, url: str) -> None:
+        self._client = connected(url)
+
+    def load(self, chunks: Sequence[Chunk], vectors: Matrix) -> None:
+        made = self._client.create_collection(COLLECTION, configuration={"hnsw": {"space": "cosine"}})
+        for at in range(0, len(chunks), _WRITTEN):
+            rows = range(at, min(at + _WRITTEN, len(chunks)))
+            made.add(
+                ids=[str(row) for row in rows],
+                embeddings=vectors[at : at + len(rows)],
+                documents=[chunks[row].text for row in rows],
+                metadatas=[{"source": chunks[row].corpus} for row in rows],
+            )
+
+    def search(self, query: Matrix, k: int) -> list[int]:
+        collection = self._client.get_collection(COLLECTION)
+        found = collection.query(
+            query_embeddings=query[None], n_results=k, include=["documents", "metadatas", "distances"]
+        )
+        return [int(identifier) for identifier in found["ids"][0]]
+
+
+@contextmanager
+def engine(name: str) -> Iterator[tuple[str, type[Qdrant | Chroma]]]:
+    """A database of its own: its URL and its client."""
+    if name == "qdrant":
+        with embedded() as url:
+            yield url, Qdrant
+    else:
+        with chroma_server() as url:
+            yield url, Chroma
+
+
+@contextmanager
+def proxies(name: str, url: str) -> Iterator[Mapping[str, str]]:
+    """The URL of one proxy for each preset."""
+    with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        found: dict[str, str] = {}
+        for preset in PRESETS:
+            settings = Path(folder) / f"{preset}.json"
+            rules = [] if preset == "default" else [{"collection": "*", "preset": preset}]
+            settings.write_text(json.dumps({"rules": rules}), encoding="utf-8")
+            arguments = ("--backend", name, "--mode", "on", "--config", str(settings))
+            found[preset], _ = stack.enter_context(serve(url, *arguments, environment=_PATIENT))
+        yield found
+
+
+def timed(client: Client, query: Matrix, k: int) -> Page:
+    since = time.perf_counter()
+    rows = client.search(query, k)
+    return Page(rows, time.perf_counter() - since)
+
+
+def mmr(query: Matrix, pool: Sequence[int], vectors: Matrix, *, k: int, balance: float) -> list[int]:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998) over a pool, cosine; ``balance``: λ, 1 for relevance alone."""
+    rows = vectors[list(pool)]
+    relevance, alike = rows @ query, rows @ rows.T
+    chosen: list[int] = []
+    nearest = np.full(len(pool), -np.inf, np.float32)
+    while len(chosen) < min(k, len(pool)):
+        gain = balance * relevance - (1 - balance) * np.where(np.isfinite(nearest), nearest, 0.0)
+        gain[chosen] = -np.inf
+        best = int(np.argmax(gain))
+        chosen.append(best)
+        nearest = np.maximum(nearest, alike[best])
+    return [pool[place] for place in chosen]
+
+
+def opened(kind: type[Qdrant | Chroma], url: str) -> Any:
+    """A client of that kind."""
+    return kind(url)
