@@ -62,6 +62,12 @@ class Arguments:
     requests_per_second: RateOption = 20.0
     api_key_env: KeyOption = None
 
+    @property
+    def states(self) -> list[State]:
+        """Of rows that are restored besides those that are DONE."""
+        wanted = {State.REJECTED: self.rejected, State.DOUBTED: self.doubted}
+        return [state for state, is_wanted in wanted.items() if is_wanted]
+
     def points(self, collection: str) -> RestorablePoints:
         """Raises SourceError."""
         wanted = Wanted(
@@ -80,9 +86,9 @@ def run(arguments: Arguments, *, steady: Callable[[], float] = time.monotonic) -
     try:
         with ended_by_signals(), closing(Book(arguments.journal, must_exist=True)) as book:
             ids = _identifiers(arguments.id)
-            wanted = {State.REJECTED: arguments.rejected, State.DOUBTED: arguments.doubted}
-            also = [state for state, is_wanted in wanted.items() if is_wanted]
-            heads = book.heads(collection=arguments.collection, since=since, ids=ids, also=also, steady=steady())
+            heads = book.heads(
+                collection=arguments.collection, since=since, ids=ids, also=arguments.states, steady=steady()
+            )
             doubted = book.doubted(collection=arguments.collection, since=since, ids=ids, steady=steady())
             missing = [head for head in heads if head.kind != Kind.CHANGED]
             # The latest content of each id, and every row without an id.
@@ -164,7 +170,8 @@ def _apply(
                         ids = [head.id for head in batch if head.id != NO_ID]
                         present = points.present(partition, ids) if ids else frozenset()
                         present |= book.unseen(collection, partition, ids, at=steady())
-                        missing = book.rows([head.number for head in batch if head.id not in present])
+                        numbers = [head.number for head in batch if head.id not in present]
+                        missing = book.restorable(numbers, also=arguments.states, steady=steady())
                         taken = _stored(points, missing, refused)
                         # The gate hears of it before reads show it.
                         book.note(collection, partition, [row.id for row in taken if row.id != NO_ID], at=steady())
@@ -208,7 +215,9 @@ def _restore(
     for collection, each in collections.items():
         with closing(arguments.points(collection)) as points:
             for head in each:
-                (row,) = book.rows([head.number])
+                row = next(iter(book.restorable([head.number], also=arguments.states, steady=steady())), None)
+                if row is None:  # in doubt since a moment
+                    continue
                 key = (collection, row.partition, row.id)
                 is_seen = key in own or not book.unseen(*key[:2], [row.id], at=steady())
                 if is_seen and _is_as_made(points.stored(row.partition, json.loads(head.id)), row, points.form):

@@ -334,10 +334,7 @@ class Book:
         """The points that are DONE, oldest first. ``ids``: JSON; None: all. ``also``: includes those in these states. ``steady``: of the machine's
         steady clock: what a deletion under way may concern is in doubt; None: no matter.
         """
-        where = f"state IN ({_marks((State.DONE, *also))})"
-        chosen: list[object] = [State.DONE, *also]
-        if steady is not None and State.DOUBTED not in also:
-            where, chosen = f"{where} AND NOT {_IS_GOING}", [*chosen, steady - UNSEEN_SECONDS]
+        where, chosen = _restorable(also, steady)
         return self._heads(where, chosen, collection, since, ids)
 
     def doubted(self, *, collection: str | None, since: float, ids: Sequence[bytes] | None, steady: float) -> int:
@@ -359,9 +356,17 @@ class Book:
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """These rows, oldest first."""
-        question = f"SELECT {_COLUMNS} FROM points WHERE number IN ({_marks(numbers)}) ORDER BY at, number"  # noqa: S608 - the same
+        return self._rows(numbers, "true", [])
+
+    def restorable(self, numbers: Sequence[int], *, also: Sequence[State], steady: float) -> list[Row]:
+        """Those of these rows that `heads` would list now, oldest first."""
+        return self._rows(numbers, *_restorable(also, steady))
+
+    def _rows(self, numbers: Sequence[int], which: str, values: Sequence[object]) -> list[Row]:
+        where = f"number IN ({_marks(numbers)}) AND {which}"
+        question = f"SELECT {_COLUMNS} FROM points WHERE {where} ORDER BY at, number"  # noqa: S608 - values are bound
         names = _COLUMNS.split(", ")
-        return [Row(**dict(zip(names, row, strict=True))) for row in self._found(question, numbers)]
+        return [Row(**dict(zip(names, row, strict=True))) for row in self._found(question, [*numbers, *values])]
 
     def left_out(self, *, collection: str | None = None, since: float = 0.0, id: bytes | None = None) -> list[Row]:  # noqa: A002 - as the option
         """The points that are DONE, oldest first. ``id``: JSON."""
@@ -402,6 +407,14 @@ class Book:
         except sqlite3.Error as error:
             # SQLite's own words are about the file, those about statements name columns: neither shows a value.
             raise JournalError(f"{self._path}: saw {error}, {WANTED}") from None
+
+
+def _restorable(also: Sequence[State], steady: float | None) -> tuple[str, list[object]]:
+    """The condition of `Book.heads`, and its values."""
+    where = f"state IN ({_marks((State.DONE, *also))})"
+    if steady is None or State.DOUBTED in also:
+        return where, [State.DONE, *also]
+    return f"{where} AND NOT {_IS_GOING}", [State.DONE, *also, steady - UNSEEN_SECONDS]
 
 
 def _place(point: LeftOut) -> tuple[str, bytes, bytes]:
