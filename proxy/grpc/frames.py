@@ -383,7 +383,8 @@ class OpenStreams:
             self.last = stream
             self._open[stream] = self._now
             if not flags & END_STREAM:
-                self._hold(stream, CALL_BYTES)
+                self._heads[stream] = CALL_BYTES
+                self._heads_bytes += CALL_BYTES
             self._calls.open += 1
             self.allowance.call()
             return sys.maxsize if self.is_held else 0
@@ -411,7 +412,8 @@ class OpenStreams:
         grown, decoded = self._fields.follow(data, start, stop), self._fields.decoded
         count = self._fields.count
         if stream in self._heads:
-            self._hold(stream, _BYTES_OF_A_FIELDS_BYTE * grown)
+            self._heads[stream] += _BYTES_OF_A_FIELDS_BYTE * grown
+            self._heads_bytes += _BYTES_OF_A_FIELDS_BYTE * grown
         if decoded > FIELDS_BYTES or self._fields.is_lost:
             self.allowance.spend()
         elif decoded > FREE_FIELDS_BYTES:
@@ -420,23 +422,18 @@ class OpenStreams:
             self.allowance.many_fields(min(count - before, count - FREE_FIELDS))
         return sys.maxsize if self.allowance.is_spent else (count - before) * FRAMES_A_FIELD
 
-    def refused(self) -> list[int]:
-        """The calls whose messages are too large; they are ended and count against the allowance."""
+    def refused(self) -> tuple[list[int], list[int]]:
+        """The calls whose messages are too large, and those to reset because the heads of calls without an ended message are too many; they are ended
+        and count against the allowance. The client's last frames have been followed.
+        """
+        if self._heads_bytes != self._heads_counted:
+            self._count_heads()
         found, self.messages.refused = self.messages.refused, []
-        for stream in found:
+        silent, self._silent, self._is_read = self._silent, [], False
+        for stream in (*found, *silent):
             self._end(stream)
             self.allowance.empty()
-        return found
-
-    def silent(self) -> list[int]:
-        """The calls to reset because the heads of calls without an ended message are too many; they are ended and count against the allowance.
-        The client's last frames have been followed.
-        """
-        self._count_heads()
-        found, self._silent, self._is_read = self._silent, [], False
-        for _ in found:
-            self.allowance.empty()
-        return found
+        return found, silent
 
     def refuse_oldest(self, *, is_alone: bool) -> bool:
         """As ``Messages``: the call whose message has been awaited longest."""
@@ -449,17 +446,12 @@ class OpenStreams:
             self.messages.shed()
         return True
 
-    def _hold(self, stream: int, more: int) -> None:
-        self._heads[stream] = self._heads.get(stream, 0) + more
-        self._heads_bytes += more
-
     def _release(self, stream: int) -> None:
         self._heads_bytes -= self._heads.pop(stream, 0)
 
     def _count_heads(self) -> None:
         more, self._heads_counted = self._heads_bytes - self._heads_counted, self._heads_bytes
-        if more:
-            self._calls.heads.change(self, more)
+        self._calls.heads.change(self, more)
 
     def server_frame(self, kind: int, flags: int, stream: int, _length: int) -> int:
         """The server's last frame of a stream ends the call."""
@@ -489,7 +481,8 @@ class OpenStreams:
         since = self._open.pop(stream, None)
         if since is not None:
             self._release(stream)
-            self._count_heads()
+            if self._heads_bytes != self._heads_counted:
+                self._count_heads()
             self._calls.open -= 1
             self._calls.freed(self.messages.end(stream))
         return since

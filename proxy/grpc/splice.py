@@ -337,12 +337,13 @@ class Splice:
         if self._resets_due and frames.place is not None:
             insertions.append((frames.place, self._resets_due))
             self._resets_due = b""
-        refused, silent = self._streams.refused(), self._streams.silent()
+        refused, silent = self._streams.refused()
         if refused and frames.begun_at is not None:
             insertions.append((frames.begun_at, self._reset(refused)))
             refused = []
         # A silent call may have begun in this data, so its reset comes last.
-        if resets := self._reset(refused + silent):
+        if ended := refused + silent:
+            resets = self._reset(ended)
             if frames.is_between:
                 insertions.append((len(taken), resets))
             else:
@@ -352,14 +353,14 @@ class Splice:
     def _reset(self, calls: list[int]) -> bytes:
         """End calls for the client. Returns the frames for the gRPC server."""
         resets = b"".join(map(reset_stream, calls))
-        if resets:
-            self._connections.ledger.refused_message()
-            self._say(resets)
+        self._connections.ledger.refused_message()
+        self._say(resets)
         return resets
 
     def _shed(self) -> None:
         """Reset calls to free the memory of their messages or heads, while the client sends nothing."""
-        resets = self._reset(self._streams.refused() + self._streams.silent())
+        refused, silent = self._streams.refused()
+        resets = self._reset(refused + silent)
         if self._from_client.is_between:
             self._inner.take(resets)
         else:

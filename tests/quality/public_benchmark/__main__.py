@@ -38,11 +38,12 @@ def minilm(texts: Sequence[str]) -> Matrix:
 
 
 def _embed(name: str) -> Embed:
-    if ":" not in name:
-        function: Embed = {"wordllama": wordllama, "minilm": minilm}[name]
-        return function
+    """Raises ValueError, ImportError."""
     module, _, member = name.partition(":")
-    return getattr(import_module(module), member)
+    function: Embed = (
+        getattr(import_module(module), member) if member else {"wordllama": wordllama, "minilm": minilm}[name]
+    )
+    return function
 
 
 def compared(

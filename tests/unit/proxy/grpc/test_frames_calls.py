@@ -166,7 +166,7 @@ def test_heads_are_held_until_their_messages_end(said: list[tuple[bool, int, int
         streams.client_frame(kind, flags, stream, 0)
         if kind == HEADERS:
             streams.client_content(kind, stream, b"\x83", 0, 1)
-        assert streams.silent() == []
+        assert streams.refused()[1] == []
         assert (calls.heads.held > 0) == (calls.heads.held >= CALL_BYTES)
         assert calls.heads.held < (CALL_BYTES + 10_000) * max(calls.open, 0) + 1
     streams.end()
@@ -181,7 +181,7 @@ def test_beyond_the_bound_the_connection_with_most_heads_loses_its_oldest_call()
         read(one, number)
     assert read(other, 1) == []
     assert read(other, 3) == []
-    assert (one.silent(), shed) == ([1], ["one"])
+    assert (one.refused()[1], shed) == ([1], ["one"])
     assert read(one, 9) == [3]
     assert (calls.open, calls.heads.held) == (5, 5 * CALL_BYTES)
 
@@ -197,7 +197,7 @@ def read(streams: OpenStreams, number: int) -> list[int]:
     """A call without a message arrives; the calls to reset."""
     streams.client_read()
     asked(streams, number)
-    return streams.silent()
+    return streams.refused()[1]
 
 
 async def test_calls_without_messages_are_reset_in_the_core_and_for_their_client() -> None:
