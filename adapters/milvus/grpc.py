@@ -31,15 +31,14 @@ from ..contract import (
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
 from ..wire.json import members, object_of, whole
-from ..wire.protobuf import check_count
 from ..wire.schema import has_unknown, parsed
 from ..wire.vectors import without_vector
 from . import calls, grpc_request
 from .calls import HYBRID_SEARCH
 from .grpc_columns import Column, Element, column_values, cut, gathered, read_columns, values_of, vectors_of
-from .grpc_description import checked, read_description
+from .grpc_description import read_answer, read_description
 from .grpc_request import Document
-from .grpc_schema import COUNTED, HYBRID_REQUEST, REPLY, SEARCH_REQUEST
+from .grpc_schema import HYBRID_REQUEST, REPLY, SEARCH_REQUEST
 from .search import OFFSET, UNROUNDED, fusion_of, number
 
 
@@ -62,8 +61,7 @@ class ReplyDocument:
 
 def read_reply(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
-    check_count(body, "reply", COUNTED)
-    message = checked(parsed(REPLY, body))
+    message = read_answer(REPLY, body, "reply")
     results = message.results
     if not message.HasField("results") or has_unknown(results):
         raise ValueError("no results, or unknown fields in them")

@@ -42,10 +42,11 @@ _BESIDE = frozenset({"dim", "valid_data"})
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One field of all rows. ``array``: the name of the array of its values, "" for none. ``stored``: its elements, or the bytes that pack
-    them, ``width`` bytes each. ``places``: (rows,) the element of each row, -1 for none; a null may have one. ``valid``: which rows are not
-    null; empty without nulls. ``inner``: the columns of a structure.
+    them, ``width`` bytes each. ``places``: (rows,) the element of each row, -1 for none, empty without an array; a null may have an element.
+    ``valid``: which rows are not null; empty without nulls. ``inner``: the columns of a structure.
     """
 
+    rows: int
     name: str
     is_dynamic: bool
     array: str
@@ -56,16 +57,14 @@ class Column:
     inner: tuple[Column, ...] = ()
 
     @property
-    def rows(self) -> int:
-        return len(self.places)
-
-    @property
     def vector(self) -> int | None:
         """The DataType of comparable vectors; None for other columns."""
         return _VECTORS.get(self.array)
 
     def elements(self, rows: Sequence[int]) -> list[Any]:
         """None for none."""
+        if not self.array:
+            return [None] * len(rows)
         stored, width, places = self.stored, self.width, [self.places[row] for row in rows]
         if width is None:
             return [stored[at] if at >= 0 else None for at in places]
@@ -94,15 +93,16 @@ def _column(message: Any, rows: int, *, is_inner: bool) -> Column:
     valid = _validity(message, content, rows)
     array, listed, width = "", (), None
     inner: tuple[Column, ...] = ()
+    places: Sequence[int] = ()
     if message.HasField("struct_arrays"):
         if is_inner:
             raise ValueError("a structure in a structure")
         inner = tuple([_column(each, rows, is_inner=True) for each in content.fields])
-        places: Sequence[int] = [-1] * rows
     else:
         array, listed, width = _array(content)
         places = _places(_size(listed, width), valid, rows)
     return Column(
+        rows=rows,
         name=message.field_name.decode(),
         is_dynamic=message.is_dynamic,
         array=array,
@@ -306,8 +306,8 @@ def _elements_of(data: bytes) -> bytes:
     """The JSON of an array, which is a ScalarField. Raises ValueError."""
     content = parsed(SCALARS, data)
     array, listed, width = _array(content)
-    if has_unknown(content):
-        raise ValueError("an array has unknown fields")
+    if has_unknown(content) or content.valid_data:
+        raise ValueError("an array has nulls or unknown fields")
     packed = b"".join(listed) if width else b""
     each = [packed[at : at + width] for at in range(0, len(packed), width)] if width else listed
     return b"[%s]" % b",".join([_spelled(array, element) for element in each])

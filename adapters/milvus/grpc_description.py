@@ -7,17 +7,22 @@ from typing import Any
 
 from ..base import GrpcDialect
 from ..contract import DeclinedError, MalformedReplyError
+from ..wire.protobuf import check_count
 from ..wire.schema import parsed
 from .calls import RANGE, is_limited
 from .fields import DYNAMIC, VARCHAR, FieldType, limits
-from .grpc_schema import ANSWER, DESCRIPTION
+from .grpc_schema import ANSWER, COUNTED, DESCRIPTION
 from .search import Schema, of_types
 
 MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
 
 
-def checked(reply: Any) -> Any:
-    """A reply whose status is success. Raises DeclinedError for any other. An absent status is success."""
+def read_answer(kind: Any, body: bytes, root: str) -> Any:
+    """A reply of that type, named ``root`` in COUNTED. Raises DeclinedError for a status other than success, ValueError for an invalid reply.
+    An absent status is success.
+    """
+    check_count(body, root, COUNTED)
+    reply = parsed(kind, body)
     status = reply.status
     if code := status.error_code or status.code:  # that of servers before 2.3, and the one since
         raise DeclinedError(code, status.reason)
@@ -32,7 +37,7 @@ class MilvusGrpcDialect(GrpcDialect):
     def is_quota_in_success(self, body: bytes) -> bool:
         """By the status inside the message."""
         try:
-            checked(parsed(ANSWER, body))
+            read_answer(ANSWER, body, "answer")
         except DeclinedError as declined:
             return is_limited(declined.words)
         except ValueError:
@@ -43,7 +48,7 @@ class MilvusGrpcDialect(GrpcDialect):
 def read_description(body: bytes) -> Schema:
     """A DescribeCollectionResponse. Raises MalformedReplyError, nothing else."""
     try:
-        return _described(checked(parsed(DESCRIPTION, body)))
+        return _described(read_answer(DESCRIPTION, body, "description"))
     except ValueError as error:
         raise MalformedReplyError(f"description: {error}") from None
 

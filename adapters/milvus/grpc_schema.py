@@ -92,8 +92,15 @@ SEARCH_REQUEST, HYBRID_REQUEST, GROUP = (MESSAGES[name] for name in ("Search", "
 QUERY, DELETE = MESSAGES["Query"], MESSAGES["Delete"]
 WRITES: dict[str, Any] = {"insert": MESSAGES["Insert"], "upsert": MESSAGES["Upsert"]}
 
-# What is counted of large messages: `reply`, `queried`, `upsert`.
+# What is counted of large messages: `answer`, `description`, `indexes`, `reply`, `queried`, `upsert`.
 COUNTED: Messages = {
+    "answer": {},
+    "description": {2: "schema"},
+    "schema": {4: "field"},
+    "field": {6: "pair"},
+    "indexes": {2: "index"},
+    "index": {3: "pair"},
+    "pair": {},
     "reply": {2: "results"},
     "results": {3: "column", 5: "ids"},
     "ids": {1: "array", 2: "array"},

@@ -28,7 +28,7 @@ from ..contract import (
     RequestHead,
     UnsupportedError,
 )
-from ..wire.protobuf import Messages, check_count, length_field
+from ..wire.protobuf import Messages, length_field
 from ..wire.schema import parsed
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
 from . import calls, grpc_merge
@@ -46,7 +46,7 @@ from .grpc_columns import (
     values_of,
     vectors_of,
 )
-from .grpc_description import checked, read_description
+from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
 from .grpc_request import once, pairs_of, read, text_of
 from .grpc_schema import (
@@ -197,7 +197,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def removed(self, body: bytes) -> None:
         """Its status. Raises MalformedReplyError."""
         try:
-            checked(parsed(ANSWER, body))
+            read_answer(ANSWER, body, "answer")
         except ValueError as error:
             raise MalformedReplyError(f"answer to a deletion: {error}") from None
 
@@ -279,7 +279,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of the indexes. Never raises."""
         try:
-            indexes = checked(parsed(INDEXES, body)).index_descriptions
+            indexes = read_answer(INDEXES, body, "indexes").index_descriptions
             those = [index for index in indexes if index.field_name == vector_name.encode()]
             metrics = [pairs_of(index.params).get("metric_type") for index in those]
         except (ValueError, UnsupportedError, MalformedReplyError):
@@ -361,8 +361,7 @@ class MilvusGrpcWrites(GrpcWrites):
         return [Question(method="POST", target=calls.QUERIES, body=query.SerializeToString())]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        check_count(body, "queried", COUNTED)
-        queried = checked(parsed(QUERIED, body)).fields_data
+        queried = read_answer(QUERIED, body, "queried").fields_data
         primary = own(points.document, Document).schema.primary
         rows = sum(count_of(message) for message in queried if message.field_name == primary.encode())
         columns = read_columns(queried, rows)
@@ -386,7 +385,7 @@ class MilvusGrpcWrites(GrpcWrites):
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
         kept = [row for row in range(len(points.ids)) if row not in gone]
         try:
-            answer = checked(parsed(MUTATION, body))
+            answer = read_answer(MUTATION, body, "answer")
             for places in (answer.succ_index, answer.err_index):
                 places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:

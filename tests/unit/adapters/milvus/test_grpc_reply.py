@@ -136,6 +136,16 @@ def test_structures_of_fields_are_cut_inside() -> None:
     assert found.struct_arrays.fields[0].scalars.array_data.element_type == 5
 
 
+def test_structures_in_structures_are_malformed() -> None:
+    message = results()
+    column = message.results.fields_data.add(field_name="chunks")
+    for _ in range(40):
+        column = column.struct_arrays.fields.add()
+    column.scalars.long_data.data.extend([1, 2, 3])
+    with pytest.raises(MalformedReplyError):
+        read(message)
+
+
 @pytest.mark.parametrize("where", ["column", "content"])
 @pytest.mark.parametrize("is_compact", [True, False], ids=["compact", "full"])
 def test_a_null_among_vectors_is_a_candidate_without_one(where: str, is_compact: bool) -> None:
