@@ -44,13 +44,17 @@ from .search import OFFSET, UNROUNDED, fusion_of, number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. ``counts``: rows of each query. ``scores``: packed; ``ids``: the name of their array, "" for none, and its elements."""
+    """A parsed reply. ``rest``: its message without columns. ``counts``: rows of each query. ``scores``: packed; ``ids``: the name of their
+    array, "" for none, and its elements. ``messages``: those of the columns, which are not changed.
+    """
 
     body: bytes
+    rest: bytes
     counts: tuple[int, ...]
     scores: bytes
     ids: tuple[str, Sequence[Element]]
     columns: tuple[Column, ...]
+    messages: tuple[Any, ...]
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -75,9 +79,14 @@ def read_reply(request: Document, body: bytes) -> ReplyDocument:
     ids = _ids(results.ids, rows)
     if rows and not (ids[0] and scores):
         raise ValueError(f"no ids or no scores for {rows} rows")
-    columns = read_columns(results.fields_data, rows)
+    messages = tuple(results.fields_data)
+    columns = read_columns(messages, rows)
     _check_columns(request, columns, rows)
-    return ReplyDocument(body=body, counts=counts, scores=scores, ids=ids, columns=columns)
+    del results.fields_data[:]
+    rest = message.SerializeToString()
+    return ReplyDocument(
+        body=body, rest=rest, counts=counts, scores=scores, ids=ids, columns=columns, messages=messages
+    )
 
 
 _FLOAT_BYTES = 4
@@ -120,19 +129,18 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     parts = zip(reply.starts, keep, strict=True)
     rows = np.concatenate([start + kept.astype(np.intp) for start, kept in parts])
     counts, added = [len(kept) for kept in keep], request.chosen.added
-    answer = parsed(REPLY, reply.body)
+    answer = parsed(REPLY, reply.rest)
     results, places = answer.results, rows.tolist()
     for listed in (results.scores, results.distances):
         packed = np.frombuffer(b"".join(listed), "<u4")
         listed[:] = [packed[rows].tobytes()] if len(packed) and len(rows) else []
     if reply.ids[0]:
         getattr(results.ids, reply.ids[0]).data[:] = [reply.ids[1][row] for row in places]
-    for at in reversed(range(len(reply.columns))):
-        column = reply.columns[at]
-        if column.name in added or (column.is_dynamic and request.chosen.keys):
-            del results.fields_data[at]
-        else:
-            cut(results.fields_data[at], column, places)
+    for column, message in zip(reply.columns, reply.messages, strict=True):
+        if column.name not in added and not (column.is_dynamic and request.chosen.keys):
+            shown = results.fields_data.add()
+            shown.CopyFrom(message)
+            cut(shown, column, places)
     names = [name.encode() for name in added]
     results.output_fields[:] = [name for name in results.output_fields if name not in names]
     results.topks[:] = counts
@@ -140,8 +148,8 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
         results.top_k = top_k
     else:
         results.ClearField("top_k")
-    shown: bytes = answer.SerializeToString()
-    return shown
+    text: bytes = answer.SerializeToString()
+    return text
 
 
 def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:
@@ -291,7 +299,7 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]
         used = {index: documents[index] for index in sorted({index for index, _ in rows})}
-        answers = {index: parsed(REPLY, document.body) for index, document in used.items()}
+        answers = {index: parsed(REPLY, document.rest) for index, document in used.items()}
         answer = answers[rows[0][0]]
         try:
             _fuse(answer.results, {index: each.results for index, each in answers.items()}, used, rows)
@@ -316,14 +324,11 @@ def _fuse(
     places = {
         index: {column.name: at for at, column in enumerate(document.columns)} for index, document in used.items()
     }
-    for at, column in enumerate(used[rows[0][0]].columns):
+    for column in used[rows[0][0]].columns:
         theirs = {index: named[column.name] for index, named in places.items()}
-        message = gathered(
-            {index: each[index].fields_data[place] for index, place in theirs.items()},
-            {index: used[index].columns[place] for index, place in theirs.items()},
-            rows,
-        )
-        shown.fields_data[at].CopyFrom(message)
+        messages = {index: used[index].messages[place] for index, place in theirs.items()}
+        columns = {index: used[index].columns[place] for index, place in theirs.items()}
+        shown.fields_data.append(gathered(messages, columns, rows))
     shown.topks[:] = [len(rows)]
     for of_one_list in ("distances", "recalls"):
         shown.ClearField(of_one_list)

@@ -215,19 +215,19 @@ def cut(message: Any, column: Column, rows: Sequence[int]) -> None:
 
 
 def gathered(messages: Mapping[int, Any], columns: Mapping[int, Column], rows: Sequence[tuple[int, int]]) -> Any:
-    """One of the messages, changed to a column with rows of several replies, in their order. ``messages``, ``columns``: by reply; ``rows``:
-    pairs of a reply and a row there. Raises ValueError if the columns differ in kind.
+    """A column with rows of several replies, in their order. ``messages``, ``columns``: by reply; ``rows``: pairs of a reply and a row there.
+    Raises ValueError if the columns differ in kind.
     """
     best = max(columns, key=lambda reply: bool(columns[reply].array) + bool(columns[reply].valid))
-    model, message = columns[best], messages[best]
+    model, message = columns[best], COLUMN()
+    message.CopyFrom(messages[best])
     # A reply whose rows are all null may have no array.
     kinds = {(column.array, column.width) for column in columns.values() if column.array}
     if len(kinds) > 1 or any(len(column.inner) != len(model.inner) for column in columns.values()):
         raise ValueError(f"columns are of the kinds {kinds}")
-    for at in range(len(model.inner)):
+    for at, part in enumerate(message.struct_arrays.fields if model.inner else ()):
         parts = {reply: each.struct_arrays.fields[at] for reply, each in messages.items()}
-        part = gathered(parts, {reply: column.inner[at] for reply, column in columns.items()}, rows)
-        message.struct_arrays.fields[at].CopyFrom(part)
+        part.CopyFrom(gathered(parts, {reply: column.inner[at] for reply, column in columns.items()}, rows))
     elements = {reply: column.elements(range(column.rows)) for reply, column in columns.items()}
     valid = {reply: column.validity(range(column.rows)) for reply, column in columns.items()}
     put(
@@ -276,8 +276,8 @@ def vectors_of(columns: Collection[Column], name: str, rows: int) -> npt.NDArray
     column = next((each for each in columns if each.name == name), None)
     if column is None or column.vector is None or not column.width:
         return np.full((rows, 0), np.nan, dtype=np.float32)
-    places = np.array(column.places, dtype=np.intp)
-    if column.valid:
+    places = np.array(column.places, dtype=np.intp) if column.valid else None
+    if places is not None:
         places[~np.array(column.valid, dtype=np.bool_)] = -1
     return as_matrix(column.stored, column.vector, column.width, places)
 

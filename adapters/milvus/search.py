@@ -311,12 +311,20 @@ def as_query(packed: bytes, kind: int) -> Matrix | None:
     return usable(numbers(packed, kind))
 
 
-def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) -> Matrix:
-    """(n, d) the vectors with the indices ``rows``, ``width`` bytes each; NaN for an index of -1, and for values that are not finite."""
-    found = numbers(packed, kind).reshape(-1, width // NUMBER_BYTES[kind])
-    # An index of -1 selects the last row, which is then overwritten.
-    matrix = found[rows] if len(found) else np.zeros((len(rows), found.shape[1]), dtype=np.float32)
-    matrix[(rows < 0) | ~np.isfinite(matrix).all(axis=1)] = np.nan
+def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp] | None) -> Matrix:
+    """(n, d) the vectors with the indices ``rows``, None for all, ``width`` bytes each; NaN for an index of -1, and for values that are not
+    finite.
+    """
+    matrix = numbers(packed, kind).reshape(-1, width // NUMBER_BYTES[kind])
+    if rows is not None:
+        # An index of -1 selects the last row, which is then overwritten.
+        matrix = matrix[rows] if len(matrix) else np.zeros((len(rows), matrix.shape[1]), dtype=np.float32)
+    unusable = ~np.isfinite(matrix).all(axis=1)
+    if rows is not None:
+        unusable |= rows < 0
+    if unusable.any():
+        matrix = matrix.copy()  # a view of bytes is read-only
+        matrix[unusable] = np.nan
     return matrix
 
 
