@@ -201,7 +201,10 @@ def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[
     for column in reply.columns:
         if column.array not in {"string_data", "json_data"}:
             continue
-        values = column_values(column, Allowance(FIELD_BYTES))
+        try:
+            values = column_values(column, Allowance(FIELD_BYTES))
+        except ValueError:  # a text that is no UTF-8
+            continue
         for found, raw in zip(pairs, values[start : start + len(rows)], strict=True):
             if raw is not None:
                 found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
