@@ -227,11 +227,12 @@ _CHROMA = Backend(name="chroma", parts=_chroma, operations=("query",))
 def _milvus_grpc() -> Transport:
     from .milvus import calls, deletions
     from .milvus.grpc import MilvusGrpc
+    from .milvus.grpc_description import MilvusGrpcDialect
     from .milvus.grpc_write import MilvusGrpcWrites
 
     return Transport(
         adapter=MilvusGrpc,
-        dialect=calls.MilvusGrpcDialect,
+        dialect=MilvusGrpcDialect,
         reshaped=calls.reshaped_over_grpc,
         unary=calls.UNARY,
         writes=MilvusGrpcWrites,

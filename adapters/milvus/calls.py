@@ -1,14 +1,13 @@
-"""Which Milvus requests are ranked searches, and which change what is stored; errors, also those inside successful replies."""
+"""Which Milvus requests are ranked searches, and which change what is stored; errors over REST, which are inside successful replies."""
 
 from __future__ import annotations
 
 import re
 
-from ..base import GrpcDialect, RestDialect, json_text
+from ..base import RestDialect, json_text
 from ..contract import (
     GRPC_SERVICES,
     SAFE_METHODS,
-    DeclinedError,
     NativeAnswer,
     Operation,
     Question,
@@ -16,7 +15,7 @@ from ..contract import (
     Touched,
     may_be_json,
 )
-from ..wire.protobuf import LENGTH, VARINT, Field, fields, head_fields, methods, only, text, unsigned
+from ..wire.protobuf import LENGTH, Field, head_fields, methods, only, text
 
 BACKEND = "milvus"
 SEARCH, HYBRID_SEARCH = "search", "hybrid_search"
@@ -161,38 +160,21 @@ def reshaped_over_grpc(head: RequestHead) -> Touched | None:
     return Touched(collection=collection_of(head) or None) if head.path in _NAMING else _ANY
 
 
-# Status in replies: the code of servers before 2.3, and the one since.
-_ERROR_CODE, _REASON, _CODE = 1, 2, 3
-
-
-def check_status(data: bytes, status: Field | None) -> None:
-    """Raises DeclinedError for a status other than success, ValueError for an invalid one. An absent status is success."""
-    if status is None:
-        return
-    found = fields(data, status.span)
-    for number in (_ERROR_CODE, _CODE):
-        code = only(found, number, VARINT)
-        if code is not None and unsigned(data, code):
-            reason = only(found, _REASON, LENGTH)
-            raise DeclinedError(unsigned(data, code), b"" if reason is None else data[reason.value : reason.end])
-
-
 # The text of 2.3.5 for a topk of 16,385: "top k should be in range [1, 16384], but got 16385". The largest is 16,384 by default, less on some
 # plans of the managed service.
-_RANGE = re.compile(r"top ?k[^,]*, top ?k should be in range \[1, ([0-9]{1,9})\]")
+RANGE = re.compile(r"top ?k[^,]*, top ?k should be in range \[1, ([0-9]{1,9})\]")
 # An error over REST begins with code and message.
 _REFUSAL = re.compile(rb'\s*\{\s*"code"\s*:\s*[1-9]\d{0,8}\s*,\s*"message"\s*:\s*"((?:[^"\\]|\\.){0,1000})')
 # Texts of quotaAndLimits: "rate limit exceeded[rate=0.1]", "quota exceeded[reason=...]", "request is rejected by grpc
 # RateLimiter middleware". The codes 8 and 9 have other meanings before 2.3.
 _LIMITED = (b"rate limit exceeded", b"quota exceeded", b"ratelimiter")
-_STATUS = 1  # of SearchResults
 _UNEXPECTED = 65535  # the server's code for errors without one of their own
 
 
 class MilvusDialect(RestDialect):
     """Over REST. Errors have status 200."""
 
-    limit = _RANGE
+    limit = RANGE
 
     def error(self, status: int, message: str, *, path: str = "") -> NativeAnswer:
         """Code and message, with the given status: an error of the proxy must not look like a success."""
@@ -203,23 +185,6 @@ class MilvusDialect(RestDialect):
         """By the code and the message."""
         found = _REFUSAL.match(body)
         return found is not None and is_limited(found[1])
-
-
-class MilvusGrpcDialect(GrpcDialect):
-    """Over gRPC. Errors have a status inside a successful message."""
-
-    limit = _RANGE
-
-    def is_quota_in_success(self, body: bytes) -> bool:
-        """By the status inside the message."""
-        try:
-            found = fields(body)
-            check_status(body, only(found, _STATUS, LENGTH))
-        except DeclinedError as declined:
-            return is_limited(declined.words)
-        except ValueError:
-            return False
-        return False
 
 
 def is_limited(words: bytes) -> bool:

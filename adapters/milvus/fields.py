@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 
 import msgspec
 
-from ..wire.protobuf import LENGTH, VARINT, Field, fields, only, text, unsigned
 from ..writes import Form
 
 # DataType.
@@ -30,9 +29,6 @@ _EXACT = 2**53
 DYNAMIC = "$meta"  # no key of the dynamic field may have its name
 
 Payload = Mapping[str, object]
-# FieldSchema, KeyValuePair.
-_NAME, _IS_PRIMARY, _TYPE, _PARAMS, _MAKES_IDS, _ELEMENT, _DEFAULT, _NULLABLE = 2, 3, 5, 6, 8, 10, 11, 15
-_KEY, _VALUE = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,52 +179,6 @@ def can_hold(types: Mapping[str, FieldType], own: Payload, new: Payload, *, is_d
     if all(name in types for name in changed):
         return True
     return is_dynamic and DYNAMIC not in keys and is_document(keys)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A field of a description."""
-
-    name: str
-    type: FieldType
-    is_primary: bool = False
-    makes_ids: bool = False
-
-
-def read_field(body: bytes, outer: Field) -> Described:
-    """A FieldSchema. Raises ValueError."""
-    if outer.wire != LENGTH:
-        raise ValueError(f"field at byte {outer.start} is no message")
-    found = fields(body, outer.span)
-    name, kind = only(found, _NAME, LENGTH), only(found, _TYPE, VARINT)
-    if name is None or kind is None:
-        raise ValueError(f"field at byte {outer.start} has no name or no type")
-    params = [fields(body, each.span) for each in found if each.number == _PARAMS and each.wire == LENGTH]
-    said = {_said(body, each, _KEY): _said(body, each, _VALUE) for each in params}
-    element = only(found, _ELEMENT, VARINT)
-    return Described(
-        name=text(body, name),
-        type=FieldType(
-            kind=unsigned(body, kind),
-            element=0 if element is None else unsigned(body, element),
-            is_nullable=is_set(body, found, _NULLABLE),
-            has_default=any(each.number == _DEFAULT for each in found),
-            **limits(said),
-        ),
-        is_primary=is_set(body, found, _IS_PRIMARY),
-        makes_ids=is_set(body, found, _MAKES_IDS),
-    )
-
-
-def is_set(body: bytes, found: Sequence[Field], number: int) -> bool:
-    """A boolean. Raises ValueError."""
-    each = only(found, number, VARINT)
-    return each is not None and bool(unsigned(body, each))
-
-
-def _said(body: bytes, found: Sequence[Field], number: int) -> str:
-    each = only(found, number, LENGTH)
-    return "" if each is None else text(body, each)
 
 
 def limits(said: Mapping[str, str]) -> dict[str, int]:

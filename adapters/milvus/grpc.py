@@ -3,20 +3,18 @@
 Supported: Search and HybridSearch by dense vectors, servers 2.3 and later. Groups, iterators, ranges, sparse and binary vectors, texts and
 searches by ids are passed through.
 
-The rows of all queries follow each other; ``topks`` has the number of each. An unknown field that may have one element per row raises
-ValueError, because it cannot be cut.
+The rows of all queries follow each other; ``topks`` has the number of each. An unknown field of the results may have one element per row: it
+raises ValueError, because it cannot be cut.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from ..base import GrpcAdapter, Keep, own
@@ -32,71 +30,31 @@ from ..contract import (
     UnsupportedError,
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
-from ..wire.json import members, object_of, splice, whole
-from ..wire.protobuf import (
-    LENGTH,
-    VARINT,
-    Field,
-    copied,
-    encoded,
-    fields,
-    length_field,
-    message_spans,
-    number_field,
-    only,
-    unsigned,
-    varint,
-)
+from ..wire.json import members, object_of, whole
+from ..wire.schema import has_unknown, parsed
 from ..wire.vectors import without_vector
 from . import calls, grpc_request
-from .calls import HYBRID_SEARCH, check_status
-from .grpc_columns import (
-    JSON,
-    STRING,
-    Box,
-    Column,
-    Source,
-    Strip,
-    Values,
-    column_values,
-    fixed,
-    gathered,
-    integer,
-    key_values,
-    read_column,
-    single,
-    text_bytes,
-    varints,
-)
-from .grpc_columns import Part as ColumnPart
-from .grpc_request import HYBRID_OUTPUT, OUTPUT, PARAMS, PARTITIONS, PARTS, RANKS, Document
-from .search import OFFSET, UNROUNDED, as_matrix, fusion_of, number, read_description
-
-# SearchResults.
-_STATUS, RESULTS = 1, 2
-
-# SearchResultData. 9, 12 and 13 are about the whole search or each of its queries; unknown numbers belong to groups, iterators,
-# aggregations and highlights.
-QUERIES, TOP_K, COLUMNS, SCORES, IDS, TOPKS, SHOWN, COUNTED, DISTANCES, RECALLS, _PRIMARY = (
-    1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13,
-)  # fmt: skip
-_KNOWN = frozenset({QUERIES, TOP_K, COLUMNS, SCORES, IDS, TOPKS, SHOWN, COUNTED, DISTANCES, RECALLS, _PRIMARY})
-NUMBERS, _TEXTS = 1, 2  # IDs
-_ELEMENTS = 1
+from .calls import HYBRID_SEARCH
+from .grpc_columns import Column, Element, column_values, cut, gathered, read_columns, values_of, vectors_of
+from .grpc_description import read_answer, read_description
+from .grpc_request import Document
+from .grpc_schema import HYBRID_REQUEST, REPLY, SEARCH_REQUEST
+from .search import OFFSET, UNROUNDED, fusion_of, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDocument:
-    """A parsed reply. ``results``: the field of its rows; ``fields``: those in it. ``counts``: rows of each query. ``aligned``: scores and
-    ids, ``columns``: the others, both by the offset of their field.
+    """A parsed reply. ``rest``: its message without columns. ``counts``: rows of each query. ``scores``: packed; ``ids``: the name of their
+    array, "" for none, and its elements. ``messages``: those of the columns, which are not changed.
     """
 
     body: bytes
-    results: Field
-    fields: tuple[Field, ...]
+    rest: bytes
     counts: tuple[int, ...]
-    aligned: Mapping[int, ColumnPart]
-    columns: Mapping[int, Column]
+    scores: bytes
+    ids: tuple[str, Sequence[Element]]
+    columns: tuple[Column, ...]
+    messages: tuple[Any, ...]
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -107,54 +65,45 @@ class ReplyDocument:
 
 def read_reply(request: Document, body: bytes) -> ReplyDocument:
     """Raises ValueError, and DeclinedError."""
-    outer = fields(body)
-    check_status(body, only(outer, _STATUS, LENGTH))
-    results = only(outer, RESULTS, LENGTH)
-    if results is None:
-        raise ValueError("no results")
-    found = fields(body, results.span)
-    _check_kinds(found)
-    counts = _counts(body, found, request.queries)
+    message = read_answer(REPLY, body, "reply")
+    results = message.results
+    if not message.HasField("results") or has_unknown(results):
+        raise ValueError("no results, or unknown fields in them")
+    if not results.num_queries == len(results.topks) == request.queries:
+        raise ValueError(f"rows of {len(results.topks)} queries, wanted {request.queries}")
+    counts = tuple(results.topks)
     rows = sum(counts)
-    columns = {field.start: read_column(body, field, rows) for field in found if field.number == COLUMNS}
+    if rows > len(body):
+        raise ValueError(f"{rows} rows in {len(body)} bytes")
+    scores, _ = (_packed(listed, rows) for listed in (results.scores, results.distances))
+    ids = _ids(results.ids, rows)
+    if rows and not (ids[0] and scores):
+        raise ValueError(f"no ids or no scores for {rows} rows")
+    messages = tuple(results.fields_data)
+    columns = read_columns(messages, rows)
     _check_columns(request, columns, rows)
+    del results.fields_data[:]
+    rest = message.SerializeToString()
     return ReplyDocument(
-        body=body,
-        results=results,
-        fields=tuple(found),
-        counts=counts,
-        aligned=_aligned(body, found, rows),
-        columns=columns,
+        body=body, rest=rest, counts=counts, scores=scores, ids=ids, columns=columns, messages=messages
     )
 
 
-def _check_kinds(found: Sequence[Field]) -> None:
-    if unknown := {field.number for field in found} - _KNOWN:
-        raise ValueError(f"results have fields {sorted(unknown)}, which are unknown")
-    only(found, TOP_K, VARINT)
-    if any(field.number == SHOWN and field.wire != LENGTH for field in found):
-        raise ValueError("a name of an output field is no text")
+_FLOAT_BYTES = 4
 
 
-def _counts(body: bytes, found: Sequence[Field], queries: int) -> tuple[int, ...]:
-    """The number of rows of each query."""
-    said, field = only(found, QUERIES, VARINT), only(found, TOPKS, LENGTH)
-    counts: list[int] = []
-    at, end = (0, 0) if field is None else field.span
-    while at < end:
-        count, at = varint(body, at, end)
-        counts.append(count)
-    if len(counts) != queries or said is None or unsigned(body, said) != queries:
-        raise ValueError(f"rows of {len(counts)} queries, wanted {queries}")
-    if sum(counts) > len(body):
-        raise ValueError(f"{sum(counts)} rows in {len(body)} bytes")
-    return tuple(counts)
+def _packed(listed: Sequence[bytes], rows: int) -> bytes:
+    """One float per row, or none. Raises ValueError."""
+    packed = b"".join(listed)
+    if len(listed) > 1 or (packed and len(packed) != rows * _FLOAT_BYTES):
+        raise ValueError(f"{len(packed)} bytes of floats for {rows} rows")
+    return packed
 
 
-def _check_columns(request: Document, columns: Mapping[int, Column], rows: int) -> None:
+def _check_columns(request: Document, columns: Collection[Column], rows: int) -> None:
     """Raises ValueError if an added field has no column, or a field has two."""
-    names = [column.name for column in columns.values()]
-    if len(set(names)) < len(names) or sum(column.is_dynamic for column in columns.values()) > 1:
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names) or sum(column.is_dynamic for column in columns) > 1:
         raise ValueError("a field has two columns")
     if not rows:
         return
@@ -164,73 +113,43 @@ def _check_columns(request: Document, columns: Mapping[int, Column], rows: int) 
         raise ValueError(f"no column for {len(missing)} of {len(wanted)} fields")
 
 
-def _aligned(body: bytes, found: Sequence[Field], rows: int) -> dict[int, ColumnPart]:
-    """Scores, distances and ids, by the offset of their field."""
-    parts: dict[int, ColumnPart] = {}
-    for each in (SCORES, DISTANCES):
-        field = only(found, each, LENGTH)
-        if field is not None and field.end > field.value:
-            parts[field.start] = _sized(fixed(field, 4), rows)
-    ids = only(found, IDS, LENGTH)
-    if ids is not None:
-        parts[ids.start] = _ids(body, ids, rows)
-    if rows and (ids is None or only(found, SCORES, LENGTH) is None):
-        raise ValueError(f"no ids or no scores for {rows} rows")
-    return parts
-
-
-def _ids(body: bytes, field: Field, rows: int) -> Box:
-    found = fields(body, field.span)
-    if len(found) != 1 or found[0].wire != LENGTH or found[0].number not in {NUMBERS, _TEXTS}:
-        raise ValueError(f"ids at byte {field.start} are neither numbers nor texts")
-    inner = fields(body, found[0].span)
-    if found[0].number == _TEXTS:
-        strip = single(inner, _ELEMENTS)
-    else:
-        packed = only(inner, _ELEMENTS, LENGTH)
-        strip = None if packed is None else varints(body, packed)
-    if strip is None and rows:
-        raise ValueError(f"no ids for {rows} rows")
-    return Box(field, (Box(found[0], () if strip is None else (_sized(strip, rows),)),))
-
-
-def _sized(strip: Strip, rows: int) -> Strip:
-    if strip.size != rows:
-        raise ValueError(f"{strip.size} elements at byte {strip.start} for {rows} rows")
-    return strip
+def _ids(message: Any, rows: int) -> tuple[str, Sequence[Element]]:
+    """Raises ValueError."""
+    arrays = message.ListFields()
+    if len(arrays) > 1 or has_unknown(message) or any(has_unknown(array) for _, array in arrays):
+        raise ValueError("ids are neither numbers nor texts")
+    size = sum(len(array.data) for _, array in arrays)
+    if size != (rows if arrays else 0):
+        raise ValueError(f"{size} ids for {rows} rows")
+    return (arrays[0][0].name, list(arrays[0][1].data)) if arrays else ("", ())
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     """The client's answer: of query i the rows ``keep[i]`` in that order, without added columns."""
     parts = zip(reply.starts, keep, strict=True)
     rows = np.concatenate([start + kept.astype(np.intp) for start, kept in parts])
-    counts = [len(kept) for kept in keep]
-    inside = b"".join([_shown(request, reply, field, rows, counts) for field in reply.fields])
-    body, results = reply.body, reply.results
-    if inside == body[slice(*results.span)]:
-        return body
-    return body[: results.start] + length_field(RESULTS, inside) + body[results.end :]
-
-
-def _shown(
-    request: Document, reply: ReplyDocument, field: Field, rows: npt.NDArray[np.intp], counts: Sequence[int]
-) -> bytes:
-    """A field of the results in the client's answer."""
-    body, chosen = reply.body, request.chosen
-    if (aligned := reply.aligned.get(field.start)) is not None:
-        return aligned.cut(body, rows)
-    if field.number == COLUMNS:
-        column = reply.columns[field.start]
-        is_ours = column.name in chosen.added or (column.is_dynamic and bool(chosen.keys))
-        return b"" if is_ours else column.box.cut(body, rows)
-    if field.number == SHOWN and body[slice(*field.span)] in [name.encode() for name in chosen.added]:
-        return b""
-    if field.number == TOPKS:
-        return length_field(TOPKS, b"".join([encoded(count) for count in counts]))
-    if field.number == TOP_K:
-        top_k = _top_k(unsigned(body, field), request.top_k, reply.counts, counts)
-        return number_field(TOP_K, top_k) if top_k else b""
-    return body[field.start : field.end]
+    counts, added = [len(kept) for kept in keep], request.chosen.added
+    answer = parsed(REPLY, reply.rest)
+    results, places = answer.results, rows.tolist()
+    for listed in (results.scores, results.distances):
+        packed = np.frombuffer(b"".join(listed), "<u4")
+        listed[:] = [packed[rows].tobytes()] if len(packed) and len(rows) else []
+    if reply.ids[0]:
+        getattr(results.ids, reply.ids[0]).data[:] = [reply.ids[1][row] for row in places]
+    for column, message in zip(reply.columns, reply.messages, strict=True):
+        if column.name not in added and not (column.is_dynamic and request.chosen.keys):
+            shown = results.fields_data.add()
+            shown.CopyFrom(message)
+            cut(shown, column, places)
+    names = [name.encode() for name in added]
+    results.output_fields[:] = [name for name in results.output_fields if name not in names]
+    results.topks[:] = counts
+    if top_k := _top_k(results.top_k, request.top_k, reply.counts, counts):
+        results.top_k = top_k
+    else:
+        results.ClearField("top_k")
+    text: bytes = answer.SerializeToString()
+    return text
 
 
 def _top_k(said: int, asked: int, came: Sequence[int], counts: Sequence[int]) -> int:
@@ -249,11 +168,12 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[tuple[Poo
 
 def _pools(request: Document, needs: Needs, reply: ReplyDocument) -> tuple[Pool, ...]:
     rows = sum(reply.counts)
-    body, columns = reply.body, reply.columns.values()
-    scores, vectors, ids = _scores(reply, rows), vectors_of(body, columns, request.vector, rows), _spelled_ids(reply)
+    columns, ids = reply.columns, _spelled_ids(reply)
+    scores = np.frombuffer(reply.scores, dtype="<f4").astype(np.float64)
+    vectors = vectors_of(columns, request.vector, rows)
     values = [
-        *[values_of(body, columns, name, rows) for name in needs.payload_fields],
-        *[values_of(body, columns, name, rows, Allowance(FIELD_BYTES)) for name in needs.optional_fields],
+        *[values_of(columns, name, rows) for name in needs.payload_fields],
+        *[values_of(columns, name, rows, Allowance(FIELD_BYTES)) for name in needs.optional_fields],
     ]
     fielded = tuple(zip(*values, strict=True)) if values else ((),) * rows
     pools: list[Pool] = []
@@ -278,10 +198,13 @@ def _payloads(reply: ReplyDocument, start: int, count: int, most: int) -> tuple[
     """The texts and documents of a query's rows, with the keys of ``$meta`` as in the client's own output."""
     rows = range(start, start + min(count, most))
     pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in rows]
-    for column in reply.columns.values():
-        if column.content.kind not in {STRING, JSON}:
+    for column in reply.columns:
+        if column.array not in {"string_data", "json_data"}:
             continue
-        values = column_values(reply.body, column, Allowance(FIELD_BYTES))
+        try:
+            values = column_values(column, Allowance(FIELD_BYTES))
+        except ValueError:  # a text that is no UTF-8
+            continue
         for found, raw in zip(pairs, values[start : start + len(rows)], strict=True):
             if raw is not None:
                 found.extend(_members_of(raw) if column.is_dynamic else [(orjson.dumps(column.name), raw)])
@@ -297,84 +220,35 @@ def _members_of(raw: bytes) -> list[tuple[bytes, bytes]]:
     return [(orjson.dumps(key), raw[slice(*member.span)]) for key, member in found.items()]
 
 
-def _scores(reply: ReplyDocument, rows: int) -> npt.NDArray[np.float64]:
-    field = only(reply.fields, SCORES, LENGTH)
-    if field is None:
-        return np.zeros(rows, dtype=np.float64)
-    return np.frombuffer(reply.body[slice(*field.span)], dtype="<f4").astype(np.float64)
-
-
-def vectors_of(data: bytes, columns: Collection[Column], name: str, rows: int) -> npt.NDArray[np.float32]:
-    """(rows, d) of a column; d is 0 without one of vectors."""
-    column = next((each for each in columns if each.name == name), None)
-    content = None if column is None else column.content
-    if column is None or content is None or content.vector is None or content.values is None or not content.width:
-        return np.full((rows, 0), np.nan, dtype=np.float32)
-    edges = content.values.edges
-    packed = data[int(edges[0]) : int(edges[-1])]
-    return as_matrix(packed, content.vector, content.width, column.elements())
-
-
 def _spelled_ids(reply: ReplyDocument) -> tuple[bytes, ...]:
-    field = only(reply.fields, IDS, LENGTH)
-    box = None if field is None else reply.aligned[field.start]
-    if not isinstance(box, Box) or not isinstance(inner := box.parts[0], Box) or not inner.parts:
-        return ()
-    strip = inner.parts[0]
-    assert isinstance(strip, Strip)  # noqa: S101 - _ids made it
-    edges = strip.edges.tolist()
-    elements = [reply.body[start:end] for start, end in pairwise(edges)]
-    if inner.field.number == NUMBERS:
-        return tuple(integer(element) for element in elements)
-    return tuple(orjson.dumps(text_bytes(element).decode()) for element in elements)
-
-
-def values_of(
-    data: bytes, columns: Collection[Column], name: str, rows: int, allowance: Allowance | None = None
-) -> Values:
-    """The JSON of a field in each row; None if absent. ``allowance``: of an optional field. Raises ValueError."""
-    for column in columns:
-        if column.name == name and not column.is_dynamic:
-            return column_values(data, column, allowance)
-    dynamic = next((column for column in columns if column.is_dynamic), None)
-    return [None] * rows if dynamic is None else key_values(column_values(data, dynamic, allowance), name)
+    return tuple([orjson.dumps(each.decode()) if isinstance(each, bytes) else b"%d" % each for each in reply.ids[1]])
 
 
 # A hybrid search as several searches: a part is ranked like a search with its parameters. Partitions, consistency and output fields are
-# those of the whole request.
+# those of the whole request. Both messages call these fields alike.
 
 _ENDING = Ending(old="HybridSearch", new="Search")
-# HybridSearchRequest -> SearchRequest: base, database, collection, partitions, timestamps, metadata, output, consistency, namespace.
-_ROOT = {1: 1, 2: 2, 3: 3, PARTITIONS: PARTITIONS, 7: 10, 8: 11, 9: 13, HYBRID_OUTPUT: OUTPUT, 11: 14, 12: 15, 14: 20}
-# Of a part: filter, queries, kind of the filter, parameters, number of queries, values of the filter.
-_LEAF = frozenset({5, 6, 7, PARAMS, 12, 18})
-_NAMESPACE = 20
+_ROOT = frozenset(field.name for field in HYBRID_REQUEST.DESCRIPTOR.fields) - {"requests", "rank_params"}
+_LEAF = ("dsl", "placeholder_group", "dsl_type", "search_params", "nq", "expr_template_values")
 
 
 def divided(call: SearchCall, body: bytes) -> Divided | None:
     if call.operation.name != HYBRID_SEARCH:
         return None
     try:
-        return _divided(call, own(call.document, Document), body)
+        return _divided(call, own(call.document, Document), parsed(HYBRID_REQUEST, body))
     except (ValueError, UnsupportedError):
         raise UndividedError(Undivided.MEMBER) from None
 
 
-def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
+def _divided(call: SearchCall, request: Document, root: Any) -> Divided:
     """Raises UndividedError, UnsupportedError or ValueError."""
-    root = fields(body)
-    pairs = grpc_request.read_pairs(body, [field for field in root if field.number == RANKS])
-    said = pairs.values
+    said = grpc_request.pairs_of(root.rank_params)
     if number(said.get(OFFSET, "0")) or said.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
-    spans = message_spans(root, PARTS)
-    if request.queries != 1 or len(spans) > call.needs.bounds.searches:
+    if request.queries != 1 or len(root.requests) > call.needs.bounds.searches:
         raise UndividedError(Undivided.MANY)
-    parts, metrics = [], []
-    for span in spans:
-        part, metric = _part(call, request, body, root, fields(body, span))
-        parts.append(part)
-        metrics.append(metric)
+    parts, metrics = zip(*[_part(call, request, root, leaf) for leaf in root.requests], strict=True)
     fusion = fusion_of(
         said.get("strategy"),
         said.get("params", "").encode(),
@@ -382,83 +256,33 @@ def _divided(call: SearchCall, request: Document, body: bytes) -> Divided:
         limit=number(said["limit"]),
         needs=call.needs,
     )
-    return Divided(ending=_ENDING, parts=tuple(parts), fusion=fusion)
+    return Divided(ending=_ENDING, parts=parts, fusion=fusion)
 
 
-def _part(
-    call: SearchCall, request: Document, body: bytes, root: list[Field], leaf: list[Field]
-) -> tuple[Part, str | None]:
+def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Part, str | None]:
     """A part as a search, and its metric. Raises UndividedError, UnsupportedError or ValueError."""
-    shared = copied(body, root, _ROOT, _ROOT)
-    for theirs in (PARTITIONS, _NAMESPACE):  # servers differ in which counts they use
-        own_values = _values(body, leaf, theirs)
-        if own_values and own_values != _values(shared, fields(shared), theirs):
+    for name in ("partition_names", "namespace"):  # servers differ in which counts they use
+        theirs = getattr(leaf, name)
+        if theirs and theirs != getattr(root, name):
             raise UndividedError(Undivided.MEMBER)
-    text = shared + copied(body, leaf, _LEAF)
-    read = grpc_request.read_part(text, (0, len(text)))
-    said = read.pairs.values
-    from_first = {OFFSET: "0"} if read.inner is None else {OFFSET: "0", "params": read.inner}
-    text = splice(text, [(field.start, field.end, new) for field, new in grpc_request.changed(read.pairs, from_first)])
-    if said.get("round_decimal", UNROUNDED) != UNROUNDED:
+    message = SEARCH_REQUEST(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
+    read = grpc_request.read_part(message)
+    if read.pairs.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
-    is_compared = read.queries.is_comparable and said.get("anns_field") == request.vector
+    grpc_request.put(
+        message.search_params, {OFFSET: "0"} if read.inner is None else {OFFSET: "0", "params": read.inner}
+    )
+    is_compared = read.queries.is_comparable and read.pairs.get("anns_field") == request.vector
     query = read.queries.vectors()[0] if is_compared else None
     search = Search(top_k=read.page[0], offset=0, pages=False, query=query)
-    document = Document(
-        body=text, pairs=read.pairs, limit="topk", inner=None, output=OUTPUT, top_k=read.page[0], queries=1,
-        vector=request.vector, chosen=request.chosen,
-    )  # fmt: skip
+    text: bytes = message.SerializeToString()
+    document = Document(body=text, top_k=read.page[0], queries=1, vector=request.vector, chosen=request.chosen)
     made = SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document)
-    return Part(text, made), said.get("metric_type")
+    return Part(text, made), read.pairs.get("metric_type")
 
 
-def _values(data: bytes, found: Sequence[Field], number: int) -> list[bytes]:
-    return [data[field.value : field.end] for field in found if field.number == number]
-
-
-def _fields(
-    divided: Divided, used: Mapping[int, ReplyDocument], rows: list[tuple[int, int]], scores: bytes
-) -> dict[int, bytes]:
-    """The fields of the results that do not belong to one list, without columns. Raises ValueError."""
-    limit = divided.fusion.limit
-    return {
-        SCORES: length_field(SCORES, scores),
-        DISTANCES: b"",
-        RECALLS: b"",
-        IDS: gathered({index: _ids_of(document) for index, document in used.items()}, rows),
-        TOPKS: length_field(TOPKS, encoded(len(rows))),
-        # Lite says the limit, others the length of the longest list.
-        TOP_K: number_field(TOP_K, limit if divided.fusion.is_double else len(rows)),
-        COUNTED: number_field(COUNTED, sum(_counted(document) for document in used.values())),
-    }
-
-
-def _fused_field(
-    field: Field,
-    shown: Mapping[int, bytes],
-    model: ReplyDocument,
-    used: Mapping[int, ReplyDocument],
-    rows: list[tuple[int, int]],
-) -> bytes:
-    """Raises ValueError."""
-    if field.number == COLUMNS:
-        name = model.columns[field.start].name
-        return gathered({index: _column(document, name) for index, document in used.items()}, rows)
-    return shown.get(field.number, model.body[field.start : field.end])
-
-
-def _ids_of(document: ReplyDocument) -> Source:
-    (field,) = [field for field in document.fields if field.number == IDS]
-    return document.body, document.aligned[field.start]
-
-
-def _column(document: ReplyDocument, name: str) -> Source:
-    (column,) = [column for column in document.columns.values() if column.name == name]
-    return document.body, column.box
-
-
-def _counted(document: ReplyDocument) -> int:
-    return sum(unsigned(document.body, field) for field in document.fields if field.number == COUNTED)
+def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
+    return {field.name: value for field, value in message.ListFields() if field.name in names}
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
@@ -478,11 +302,36 @@ class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):
             return documents[0].body
         rows = [(index, row) for index, row, _ in ranked]
         used = {index: documents[index] for index in sorted({index for index, _ in rows})}
-        model = documents[rows[0][0]]
+        answers = {index: parsed(REPLY, document.rest) for index, document in used.items()}
+        answer = answers[rows[0][0]]
         try:
-            shown = _fields(divided, used, rows, struct.pack(f"<{len(ranked)}f", *(score for _, _, score in ranked)))
-            inside = b"".join([_fused_field(field, shown, model, used, rows) for field in model.fields])
+            _fuse(answer.results, {index: each.results for index, each in answers.items()}, used, rows)
         except (ValueError, KeyError) as error:
             raise MalformedReplyError(f"lists of one search are not alike: {error}") from None
-        body, results = model.body, model.results
-        return body[: results.start] + length_field(RESULTS, inside) + body[results.end :]
+        answer.results.scores[:] = [np.array([score for _, _, score in ranked], "<f4").tobytes()]
+        if answer.results.HasField("top_k"):
+            # Lite says the limit, others the length of the longest list.
+            answer.results.top_k = divided.fusion.limit if divided.fusion.is_double else len(rows)
+        fused: bytes = answer.SerializeToString()
+        return fused
+
+
+def _fuse(
+    shown: Any, each: Mapping[int, Any], used: Mapping[int, ReplyDocument], rows: Sequence[tuple[int, int]]
+) -> None:
+    """Rows of several replies in place of those of one, but for the scores. ``each``: their results. Raises ValueError, KeyError."""
+    if shown.HasField("all_search_count"):
+        shown.all_search_count = sum(results.all_search_count for results in each.values())
+    (name,) = {document.ids[0] for document in used.values()}
+    getattr(shown.ids, name).data[:] = [used[index].ids[1][row] for index, row in rows]
+    places = {
+        index: {column.name: at for at, column in enumerate(document.columns)} for index, document in used.items()
+    }
+    for column in used[rows[0][0]].columns:
+        theirs = {index: named[column.name] for index, named in places.items()}
+        messages = {index: used[index].messages[place] for index, place in theirs.items()}
+        columns = {index: used[index].columns[place] for index, place in theirs.items()}
+        shown.fields_data.append(gathered(messages, columns, rows))
+    shown.topks[:] = [len(rows)]
+    for of_one_list in ("distances", "recalls"):
+        shown.ClearField(of_one_list)

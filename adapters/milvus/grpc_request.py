@@ -1,13 +1,15 @@
 """Parses and widens a search over gRPC.
 
-In the client's bytes only the parameters of limit and offset change; names of fields are appended. The parts of a hybrid search are
-unchanged, so that its candidates and scores are those of the client's search: only the limit of the fused list is raised, up to its end.
+Only the parameters of limit and offset change, and names of fields are added. The parts of a hybrid search are unchanged, so that its
+candidates and scores are those of the client's search: only the limit of the fused list is raised, up to its end. A field that the schema
+does not name makes a search unsupported: a newer server may know it. What is set twice is merged as the server merges it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +17,10 @@ import numpy.typing as npt
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from ..wire.json import Members, splice
-from ..wire.protobuf import (
-    Field,
-    Found,
-    Messages,
-    Shape,
-    Span,
-    length_field,
-    message,
-    messages,
-    number_of,
-    read,
-    text_of,
-)
+from ..wire.protobuf import Messages
+from ..wire.schema import has_unknown, parsed
 from .calls import HYBRID_SEARCH, SEARCH
+from .grpc_schema import GROUP, HYBRID_REQUEST, SEARCH_REQUEST
 from .search import (
     COMPARABLE,
     LARGEST_WINDOW,
@@ -45,55 +37,54 @@ from .search import (
     read_inner,
 )
 
-# Search parameters: a list of keys and values, all text. If a key is repeated, servers differ in which value counts, so different values
-# make the search unsupported.
 
-_KEY, _VALUE = 1, 2
-_PAIR = Shape(frozenset({_KEY, _VALUE}))
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """The fields of a list, the key of each, and key -> value."""
-
-    fields: tuple[Field, ...]
-    keys: tuple[str, ...]
-    values: Mapping[str, str]
+def read(kind: Any, body: bytes) -> Any:
+    """A request's message. Raises UnsupportedError."""
+    try:
+        return known(parsed(kind, body))
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
-def read_pairs(data: bytes, found: Sequence[Field]) -> Pairs:
+def known(message: Any) -> Any:
+    """A message without unknown fields. Raises UnsupportedError."""
+    if has_unknown(message):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return message
+
+
+def once(message: Any, *names: str) -> Any:
+    """A message with one text of these fields each, and of its database and collection. Raises UnsupportedError."""
+    if any(len(getattr(message, name)) > 1 for name in ("db_name", "collection_name", *names)):
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+    return message
+
+
+def text_of(value: bytes) -> str:
     """Raises UnsupportedError."""
-    keys: list[str] = []
+    try:
+        return value.decode()
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def pairs_of(pairs: Iterable[Any]) -> dict[str, str]:
+    """Search parameters: a list of keys and values, all text. If a key is repeated, servers differ in which value counts, so different
+    values make the search unsupported. Raises UnsupportedError.
+    """
     values: dict[str, str] = {}
-    for field in found:
-        pair = read(data, field.span, _PAIR)
-        key, value = text_of(data, message(pair, _KEY)), text_of(data, message(pair, _VALUE))
-        if values.setdefault(key, value) != value:
+    for pair in pairs:
+        value = text_of(known(pair).value)
+        if values.setdefault(text_of(pair.key), value) != value:
             raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-        keys.append(key)
-    return Pairs(tuple(found), tuple(keys), values)
+    return values
 
 
-def changed(pairs: Pairs, values: Mapping[str, str]) -> list[tuple[Field, bytes]]:
-    """The fields whose values differ from ``values``, each with its new bytes, in the order of the wire."""
-    return [
-        (field, length_field(field.number, pair(key, values[key])))
-        for field, key in zip(pairs.fields, pairs.keys, strict=True)
-        if key in values and values[key] != pairs.values[key]
-    ]
-
-
-def pair(key: str, value: str) -> bytes:
-    return length_field(_KEY, key.encode()) + length_field(_VALUE, value.encode())
-
-
-# PlaceholderGroup: the queries.
-
-_PLACEHOLDERS = 1
-_GROUP = Shape(frozenset(), frozenset({_PLACEHOLDERS}))
-_TAG, _TYPE, _VALUES = 1, 2, 3
-# Not supported: 4, the level of an embedding list.
-_PLACEHOLDER = Shape(frozenset({_TAG, _TYPE}), frozenset({_VALUES}))
+def put(pairs: Iterable[Any], values: Mapping[str, str]) -> None:
+    """Change the values of these keys, where they are."""
+    for pair in pairs:
+        if (value := values.get(text_of(pair.key))) is not None:
+            pair.value = value.encode()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,36 +107,22 @@ class Queries:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
-def read_queries(data: bytes) -> Queries:
+def _queries(group: bytes) -> Queries:
     """Raises UnsupportedError for several placeholders, or none."""
-    placeholders = messages(read(data, (0, len(data)), _GROUP), _PLACEHOLDERS)
-    if len(placeholders) != 1:
+    placeholders = read(GROUP, group).placeholders
+    if len(placeholders) != 1 or not known(placeholders[0]).values:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    found = read(data, placeholders[0].span, _PLACEHOLDER)
-    values = messages(found, _VALUES)
-    if not values:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return Queries(number_of(data, found, _TYPE) or 0, tuple(data[slice(*value.span)] for value in values))
+    return Queries(placeholders[0].type, tuple(placeholders[0].values))
 
 
-# SearchRequest. Not supported: ids, scoring functions, highlights, aggregations.
-PARTITIONS, _QUERIES, OUTPUT, PARAMS, _NQ, _BY_KEYS = 4, 6, 8, 9, 12, 16
-_SEARCH = Shape(
-    frozenset({1, 2, 3, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 20}), frozenset({PARTITIONS, OUTPUT, PARAMS, 18})
-)
 _PARAMETERS = frozenset(
     {"topk", "round_decimal", "ignore_growing", OFFSET, "metric_type", "anns_field", "hints", "params"}
 )
-
-# HybridSearchRequest.
-PARTS, RANKS, HYBRID_OUTPUT = 5, 6, 10
-_HYBRID = Shape(frozenset({1, 2, 3, 7, 8, 9, 11, 12, 14}), frozenset({4, PARTS, RANKS, HYBRID_OUTPUT}))
 _RANK_PARAMETERS = frozenset({"strategy", "params", "limit", "round_decimal", OFFSET})
 
-
 MESSAGES: Messages = {
-    SEARCH: {_QUERIES: "group", PARAMS: "pair"},
-    HYBRID_SEARCH: {PARTS: SEARCH, RANKS: "pair"},
+    SEARCH: {6: "group", 9: "pair"},
+    HYBRID_SEARCH: {5: SEARCH, 6: "pair"},
     "group": {1: "placeholder"},
     "placeholder": {},
     "pair": {},
@@ -156,15 +133,13 @@ _LONGEST_PARAMETERS = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed request. ``limit``: the key of the limit. ``inner``: the changed index parameters; None: unchanged. ``output``: the number
-    of the fields with output names. ``vector``: the field to compare by.
+    """A parsed request. ``is_hybrid``: it is a hybrid search. ``inner``: the changed index parameters; None: unchanged. ``vector``: the field
+    to compare by.
     """
 
     body: bytes
-    pairs: Pairs
-    limit: str
-    inner: str | None
-    output: int
+    is_hybrid: bool = False
+    inner: str | None = None
     top_k: int
     queries: int
     vector: str
@@ -175,8 +150,7 @@ class Document:
 class Part:
     """One SearchRequest. ``page``: topk and offset. ``most``: the most candidates that its index parameters allow."""
 
-    found: Found
-    pairs: Pairs
+    pairs: Mapping[str, str]
     queries: Queries
     page: tuple[int, int]
     inner: str | None
@@ -193,52 +167,53 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
 def widen(document: Document, fetch_k: Sequence[int]) -> bytes:
     """The request for the largest of ``fetch_k`` for each query, with the fields that were chosen."""
     count = max(fetch_k)
-    body = document.body
     if not count:
-        return body
-    values = {document.limit: str(count), OFFSET: "0"}
+        return document.body
+    values = {"limit" if document.is_hybrid else "topk": str(count), OFFSET: "0"}
     if document.inner is not None:
         values["params"] = document.inner
-    edits = [(field.start, field.end, said) for field, said in changed(document.pairs, values)]
-    return splice(body, edits) + b"".join(
-        length_field(document.output, name.encode()) for name in document.chosen.added
-    )
+    message = parsed(HYBRID_REQUEST if document.is_hybrid else SEARCH_REQUEST, document.body)
+    put(message.rank_params if document.is_hybrid else message.search_params, values)
+    message.output_fields.extend([name.encode() for name in document.chosen.added])
+    wide: bytes = message.SerializeToString()
+    return wide
 
 
 def _search(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    part = read_part(body, (0, len(body)))
+    message = read(SEARCH_REQUEST, body)
+    part = read_part(message)
     if not part.queries.is_comparable:
         raise UnsupportedError(Reason.NOTHING_TO_DO)
-    ranked_by = part.pairs.values.get("anns_field") or None
+    ranked_by = part.pairs.get("anns_field") or None
     _check_searches(len(part.queries.packed), needs)
     vector = compared(ranked_by, needs)
     top_k, offset = part.page
     check_page(top_k, offset)
     queries = part.queries.vectors() if vector == (ranked_by or vector) else [None] * len(part.queries.packed)
     limit = most(part.most, dimension=_dimension(queries), queries=len(queries))
-    pages = OFFSET in part.pairs.values
-    partition = b"\0".join(body[slice(*name.span)] for name in messages(part.found, PARTITIONS))
+    pages = OFFSET in part.pairs
+    partition = b"\0".join(message.partition_names)
     searches = tuple(
         Search(top_k=top_k, offset=offset, pages=pages, query=query, most=limit, partition=partition)
         for query in queries
     )
     document = Document(
-        body=body, pairs=part.pairs, limit="topk", inner=part.inner, output=OUTPUT, top_k=top_k,
-        queries=len(searches), vector=vector, chosen=choose(_names(body, part.found, OUTPUT), vector, needs),
+        body=body, inner=part.inner, top_k=top_k, queries=len(searches), vector=vector,
+        chosen=choose(_outputs(message), vector, needs),
     )  # fmt: skip
     return searches, document
 
 
 def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
-    found = read(body, (0, len(body)), _HYBRID)
-    pairs = read_pairs(body, messages(found, RANKS))
-    check_chosen(pairs.values)
-    if not pairs.values.keys() <= _RANK_PARAMETERS or "limit" not in pairs.values:
+    message = once(read(HYBRID_REQUEST, body))
+    pairs = pairs_of(message.rank_params)
+    check_chosen(pairs)
+    if not pairs.keys() <= _RANK_PARAMETERS or "limit" not in pairs:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    parts = [read_part(body, field.span) for field in messages(found, PARTS)]
+    parts = [read_part(each) for each in message.requests]
     counts = {len(part.queries.packed) for part in parts}
-    fields = [part.pairs.values.get("anns_field", "") for part in parts if part.queries.is_comparable]
-    top_k, offset = number(pairs.values["limit"]), number(pairs.values.get(OFFSET, "0"))
+    fields = [part.pairs.get("anns_field", "") for part in parts if part.queries.is_comparable]
+    top_k, offset = number(pairs["limit"]), number(pairs.get(OFFSET, "0"))
     # For a page pymilvus repeats the offset in each part, where servers ignore it.
     if len(counts) != 1 or not fields or any(part.page[1] not in {0, offset} for part in parts):
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
@@ -248,10 +223,10 @@ def _hybrid(body: bytes, needs: Needs) -> tuple[tuple[Search, ...], Document]:
     check_page(top_k, offset)
     # A limit beyond the candidates of all parts is allowed; fewer results show that the list has ended.
     limit = most(LARGEST_WINDOW, dimension=0, queries=count)
-    search = Search(top_k=top_k, offset=offset, pages=OFFSET in pairs.values, query=None, most=limit)
+    search = Search(top_k=top_k, offset=offset, pages=OFFSET in pairs, query=None, most=limit)
     document = Document(
-        body=body, pairs=pairs, limit="limit", inner=None, output=HYBRID_OUTPUT, top_k=top_k,
-        queries=count, vector=vector, chosen=choose(_names(body, found, HYBRID_OUTPUT), vector, needs),
+        body=body, is_hybrid=True, top_k=top_k, queries=count, vector=vector,
+        chosen=choose(_outputs(message), vector, needs),
     )  # fmt: skip
     return (search,) * count, document
 
@@ -261,29 +236,26 @@ def _check_searches(count: int, needs: Needs) -> None:
         raise UnsupportedError(Reason.TOO_MANY_SEARCHES)
 
 
-def read_part(body: bytes, span: Span) -> Part:
+def read_part(message: Any) -> Part:
     """A search, or a part of a hybrid one. Raises UnsupportedError."""
-    found = read(body, span, _SEARCH)
-    pairs = read_pairs(body, messages(found, PARAMS))
-    check_chosen(pairs.values)
-    if not pairs.values.keys() <= _PARAMETERS or number_of(body, found, _BY_KEYS):
+    pairs = pairs_of(once(known(message), "placeholder_group").search_params)
+    check_chosen(pairs)
+    if not pairs.keys() <= _PARAMETERS or message.search_by_primary_keys:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    group = message(found, _QUERIES)
-    if group is None or "topk" not in pairs.values:
+    if not message.placeholder_group or "topk" not in pairs:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    queries = read_queries(body[slice(*group.span)])
-    if number_of(body, found, _NQ) not in {None, len(queries.packed)}:
+    queries = _queries(message.placeholder_group[0])
+    if message.HasField("nq") and message.nq != len(queries.packed):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    offset = number(pairs.values.get(OFFSET, "0"))
-    text = pairs.values.get("params", "").encode()
+    offset = number(pairs.get(OFFSET, "0"))
+    text = pairs.get("params", "").encode()
     if len(text) > _LONGEST_PARAMETERS:
         raise UnsupportedError(Reason.TOO_MANY_PARTS)
     inner = read_inner(text)
     return Part(
-        found=found,
         pairs=pairs,
         queries=queries,
-        page=(number(pairs.values["topk"]), offset),
+        page=(number(pairs["topk"]), offset),
         inner=_without_offset(text, inner, offset),
         most=bound(text, inner),
     )
@@ -304,6 +276,5 @@ def _dimension(queries: Sequence[npt.NDArray[np.float32] | None]) -> int:
     return max((len(query) for query in queries if query is not None), default=0)
 
 
-def _names(body: bytes, found: Found, number: int) -> tuple[str, ...]:
-    names: list[Field] = messages(found, number)
-    return tuple(text_of(body, name) for name in names)
+def _outputs(message: Any) -> tuple[str, ...]:
+    return tuple(map(text_of, message.output_fields))

@@ -2,7 +2,7 @@
 without some rows.
 
 A search has one filter, so there is one for each tenant of a write. A note is a key of the dynamic field, or the value of a JSON field of
-its name: the column is written again, all other bytes are the client's. A single row is JSON as over REST; bytes in it are Base64.
+its name: all other cells are the client's. A single row is JSON as over REST; bytes in it are Base64.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from struct import error
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,152 +28,121 @@ from ..contract import (
     RequestHead,
     UnsupportedError,
 )
-from ..wire.protobuf import (
-    LENGTH,
-    Field,
-    Found,
-    Shape,
-    encoded,
-    fields,
-    length_field,
-    message,
-    messages,
-    number_field,
-    number_of,
-    only,
-    read,
-    replaced,
-    text_of,
-    without,
-)
-from ..wire.vectors import unsigned_numbers
+from ..wire.protobuf import Messages, length_field
+from ..wire.schema import parsed
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Told, WriteNeeds, by_tenant, name_of, numbered
 from . import calls, grpc_merge
-from .calls import check_status
 from .fields import JSON, can_hold
-from .grpc import parse_reply, values_of, vectors_of
-from .grpc_columns import Column, Values, column_values, read_column, recut, rows_of, value_of
+from .grpc import parse_reply
+from .grpc_columns import (
+    Column,
+    column_values,
+    count_of,
+    cut,
+    documents_column,
+    put,
+    read_columns,
+    value_of,
+    values_of,
+    vectors_of,
+)
+from .grpc_description import read_answer, read_description
 from .grpc_request import Document as SearchDocument
-from .grpc_request import Pairs, pair, read_pairs
+from .grpc_request import once, pairs_of, read, text_of
+from .grpc_schema import (
+    ANSWER,
+    COUNTED,
+    DELETE,
+    GROUP,
+    INDEXES,
+    MUTATION,
+    QUERIED,
+    QUERY,
+    SEARCH_REQUEST,
+    WRITES,
+)
 from .rest_write import form_of, noted, schema_known, stacked, without_empty
-from .search import Schema, choose, condition, ids_among, read_description
-
-# InsertRequest and UpsertRequest. Not read: namespaces, and upserts of some fields alone.
-_PARTITION, _COLUMNS, _HASHES, _ROWS, _IS_PARTIAL = 4, 5, 6, 7, 9
-_SHARED = frozenset({1, calls.DATABASE, calls.COLLECTION, _PARTITION, _ROWS, 8})
-_SHAPES = {
-    "insert": Shape(_SHARED, frozenset({_COLUMNS, _HASHES})),
-    "upsert": Shape(_SHARED | {_IS_PARTIAL}, frozenset({_COLUMNS, _HASHES})),
-}
-# FieldData, ScalarField and JSONArray.
-_TYPE, _NAME, _SCALARS, _IS_DYNAMIC, _VALID = 1, 2, 3, 6, 7
-_JSON_DATA, _ELEMENT = 9, 1
-_DYNAMIC_FIELD = b"$meta"
+from .search import Schema, choose, condition, ids_among
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A parsed write. ``named``: the fields of database, collection and partition. ``kind``: the DataType of the vectors; ``packed``: each
-    row's, b"" without one. ``place``: the column for notes; None if there is none yet. ``partition``: its name. ``found``: the fields of
-    the message.
+    """A parsed write. ``type``: that of its message. ``named``: database and collection. ``partition``: its name, "" for none. ``kind``: the
+    DataType of the vectors; ``packed``: each row's, b"" without one. ``place``: the index of the column for notes; None if there is none
+    yet. ``is_divisible``: it has no hashes of rows, which no client sends.
     """
 
     data: bytes
-    found: Found
+    type: Any
     columns: tuple[Column, ...]
-    named: bytes
+    named: Mapping[str, Sequence[bytes]]
     partition: str
     kind: int
     packed: tuple[bytes, ...]
     schema: Schema
-    place: Column | None
+    place: int | None
+    is_divisible: bool
 
 
-def _parsed(body: bytes, found: Found, columns: list[Column], schema: Schema, needs: WriteNeeds) -> NewPoints:
-    rows = number_of(body, found, _ROWS) or 0
+def _parsed(message: Any, body: bytes, columns: tuple[Column, ...], schema: Schema, needs: WriteNeeds) -> NewPoints:
+    rows = message.num_rows
     by_name = {column.name: column for column in columns}
     if len(by_name) < len(columns):
         raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-    vectors = {name: column for name, column in by_name.items() if column.content.vector and column.content.values}
+    vectors = {name: column for name, column in by_name.items() if column.vector}
     name = name_of([vectors], needs.vector_name)
-    place = _place(body, by_name, schema) if needs.notes else None
-    partition = message(found, _PARTITION)
-    head = [message(found, number) for number in (calls.DATABASE, calls.COLLECTION)]
-    said = [*head, partition if partition is not None and partition.end > partition.value else None]
     return NewPoints(
         has_ids=schema.primary in by_name,
-        ids=_ids(body, by_name.get(schema.primary), rows, needs),
-        vectors=vectors_of(body, columns, name, rows),
+        ids=_ids(by_name.get(schema.primary), rows, needs),
+        vectors=vectors_of(columns, name, rows),
         vector_name=name,
         keys=needs.keys,
-        fields=_fields(body, columns, needs.keys, rows),
+        fields=_fields(columns, needs.keys, rows),
         document=Document(
             data=body,
-            found=found,
-            columns=tuple(columns),
-            partition=text_of(body, partition),
-            named=b"".join([body[field.start : field.end] for field in said if field is not None]),
-            kind=vectors[name].content.vector or 0,
-            packed=_packed(body, vectors[name]),
+            type=type(message),
+            columns=columns,
+            partition=text_of(b"".join(message.partition_name)),
+            named={each: list(getattr(message, each)) for each in ("db_name", "collection_name")},
+            kind=vectors[name].vector or 0,
+            packed=tuple([each or b"" for each in vectors[name].values(range(rows))]),
             schema=schema,
-            place=place,
+            place=_place(message, columns, schema) if needs.notes else None,
+            is_divisible=not message.hash_keys,
         ),
     )
 
 
-def _ids(data: bytes, column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
+def _ids(column: Column | None, rows: int, needs: WriteNeeds) -> tuple[bytes, ...]:
     """Raises ValueError, UnsupportedError."""
     if column is None:
         return numbered(rows, needs)
-    found = [each for each in column_values(data, column) if each is not None]
-    if len(found) < rows:
-        raise ValueError(f"{len(found)} ids for {rows} rows")
-    return tuple(found)
+    ids = [each for each in column_values(column) if each is not None]
+    if len(ids) < rows:
+        raise ValueError(f"{len(ids)} ids for {rows} rows")
+    return tuple(ids)
 
 
-def _packed(data: bytes, column: Column) -> tuple[bytes, ...]:
-    """The vector of each row, b"" for none."""
-    values = column.content.values
-    assert values is not None  # noqa: S101 - it has vectors
-    edges = values.edges.tolist()
-    return tuple([data[edges[at] : edges[at + 1]] if at >= 0 else b"" for at in column.elements().tolist()])
-
-
-def _fields(
-    data: bytes, columns: Sequence[Column], keys: Sequence[str], rows: int
-) -> tuple[tuple[bytes | None, ...], ...]:
+def _fields(columns: Sequence[Column], keys: Sequence[str], rows: int) -> tuple[tuple[bytes | None, ...], ...]:
     """Raises ValueError."""
-    each: list[Values] = [values_of(data, columns, key, rows) for key in keys]
+    each = [values_of(columns, key, rows) for key in keys]
     return without_empty(tuple(zip(*each, strict=True)) if each else ((),) * rows, keys)
 
 
-def _place(data: bytes, columns: Mapping[str, Column], schema: Schema) -> Column | None:
-    """Raises ValueError, UnsupportedError."""
-    column = columns.get(NOTE)
+def _place(message: Any, columns: Sequence[Column], schema: Schema) -> int | None:
+    """Raises UnsupportedError."""
     is_fixed = NOTE in schema.scalars
-    if not is_fixed:
-        column = next((each for each in columns.values() if each.is_dynamic), None)
+    places = [at for at, column in enumerate(columns) if (column.name == NOTE if is_fixed else column.is_dynamic)]
     # A missing column cannot be added to a fixed schema: it may have a default, or none.
-    if not (schema.is_dynamic or is_fixed) or (is_fixed and column is None):
+    if not (schema.is_dynamic or is_fixed) or (is_fixed and not places):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    if column is None:
+    if not places:
         return None
-    found = fields(data, column.box.field.span)
-    kind = only(found, _TYPE, 0)
-    if kind is None or data[kind.value : kind.end] != bytes([JSON]):
+    column, each = columns[places[0]], message.fields_data[places[0]]
+    is_json = each.type == JSON and each.HasField("scalars") and column.array in {"", "json_data"}
+    if not is_json or (column.valid and not is_fixed):
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    if column.content.mask is not None and (not is_fixed or only(found, _VALID, LENGTH) is None):
-        raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
-    return column
-
-
-# SearchRequest.
-_PARAMS, _NQ, _USES_DEFAULT, _GROUP, _EXPRESSION, _DSL, _DSL_KIND, _OUTPUT = 9, 12, 15, 6, 1, 5, 7, 8
-
-
-def _group(document: Document, rows: Sequence[int]) -> bytes:
-    values = b"".join(length_field(3, document.packed[row]) for row in rows)
-    return length_field(1, length_field(1, b"$0") + number_field(2, document.kind) + values)
+    return places[0]
 
 
 def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocument:
@@ -180,45 +150,16 @@ def _searched(points: NewPoints, inquiry: Inquiry, queries: int) -> SearchDocume
     schema = own(points.document, Document).schema
     needs = Needs(vectors=inquiry.vectors, optional_fields=points.keys, known=schema)
     return SearchDocument(
-        body=b"", pairs=Pairs((), (), {}), limit="topk", inner=None, output=_OUTPUT, top_k=inquiry.count, queries=queries,
-        vector=points.vector_name, chosen=choose((), points.vector_name, needs),
+        body=b"", top_k=inquiry.count, queries=queries, vector=points.vector_name,
+        chosen=choose((), points.vector_name, needs),
     )  # fmt: skip
 
 
-# DescribeIndexResponse, IndexDescription.
-_STATUS, _INDEXES, _INDEX_PARAMS, _INDEX_FIELD = 1, 2, 3, 4
-
-
-def _is_of(data: bytes, field: Field | None, name: str) -> bool:
-    return field is not None and data[field.value : field.end] == name.encode()
-
-
-def _of(found: Sequence[Field], number: int) -> list[Field]:
-    return [field for field in found if field.number == number]
-
-
-def _rewritten(data: bytes, column: Column, shown: Mapping[int, bytes]) -> bytes:
-    """A column with other documents in some rows, which are then not null."""
-    span, values, mask = column.box.field.span, column.content.values, column.content.mask
-    edges = [] if values is None else values.edges.tolist()
-    places = [-1] * column.rows if values is None else values.of(np.arange(column.rows, dtype=np.intp)).tolist()
-    elements = [data[edges[at] : edges[at + 1]] if at >= 0 else b"" for at in places]
-    for row, document in shown.items():
-        elements[row] = length_field(_ELEMENT, document)
-    kept = without(data, span, [field for field in fields(data, span) if field.number in {_SCALARS, _VALID}])
-    valid = b"" if mask is None else bytes([row in shown or bool(is_there) for row, is_there in enumerate(mask)])
-    return length_field(_COLUMNS, kept + _documents(elements) + (length_field(_VALID, valid) if valid else b""))
-
-
-def _documents(elements: Sequence[bytes]) -> bytes:
-    return length_field(_SCALARS, length_field(_JSON_DATA, b"".join(elements)))
-
-
-def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
+def _row(columns: Sequence[Column], row: int) -> bytes:
     """Raises ValueError, TypeError."""
     members: list[bytes] = []
     for column in columns:
-        value = value_of(data, column, row)
+        value = value_of(column, row)
         if not column.is_dynamic:
             members.append(b"%s:%s" % (orjson.dumps(column.name), value))
         elif value != b"null" and (inside := orjson.dumps(orjson.loads(value))) != b"{}":
@@ -226,28 +167,26 @@ def _row(data: bytes, columns: Sequence[Column], row: int) -> bytes:
     return b"{%s}" % b",".join(members)
 
 
-# QueryRequest, QueryResults.
-_QUERY_EXPRESSION, _QUERY_OUTPUT, _QUERIED = 4, 5, 2
-_EVERYTHING = b"*"
+_EXPRESSION = 1  # DslType.BoolExprV1
+_STATUS, _IDS = 1, 2  # of a MutationResult
 
 
-_DELETE_EXPRESSION = 5  # of a DeleteRequest, whose names are those of a write
-
-
-# MutationResult: which rows were stored, and which were not.
-_IDS, _SUCCEEDED, _FAILED = 2, 3, 4
-
-
-def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int]]:
-    """The document, and the rows that are not ``rows``. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
+def _kept(points: NewPoints, rows: Collection[int]) -> tuple[Document, list[int], Any]:
+    """The document, the rows that are not ``rows``, and the client's message with their number. Raises UnsupportedError for a message with
+    hashes of rows.
+    """
     document = own(points.document, Document)
-    if document.found.get(_HASHES):
+    if not document.is_divisible:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return document, [row for row in range(len(points.ids)) if row not in rows]
+    kept = [row for row in range(len(points.ids)) if row not in rows]
+    message = parsed(document.type, document.data)
+    message.num_rows = len(kept)
+    return document, kept, message
 
 
 class MilvusGrpcWrites(GrpcWrites):
     is_told = True
+    counted: ClassVar[Messages] = COUNTED
     describe = staticmethod(calls.describe)
     parse_description = staticmethod(read_description)
 
@@ -258,7 +197,7 @@ class MilvusGrpcWrites(GrpcWrites):
     def removed(self, body: bytes) -> None:
         """Its status. Raises MalformedReplyError."""
         try:
-            check_status(body, only(fields(body), _STATUS, LENGTH))
+            read_answer(ANSWER, body, "answer")
         except ValueError as error:
             raise MalformedReplyError(f"answer to a deletion: {error}") from None
 
@@ -284,40 +223,33 @@ class MilvusGrpcWrites(GrpcWrites):
 
     def read_points(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         schema = schema_known(needs)
-        found = read(body, (0, len(body)), _SHAPES[write.name])
-        rows = number_of(body, found, _ROWS) or 0
-        if rows > needs.most:
+        message = once(read(WRITES[write.name], body), "partition_name")
+        if message.num_rows > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        if not rows or number_of(body, found, _IS_PARTIAL):
+        if not message.num_rows or getattr(message, "partial_update", False):
             raise UnsupportedError(Reason.NOTHING_TO_DO)
-        return _parsed(
-            body, found, [read_column(body, field, rows) for field in messages(found, _COLUMNS)], schema, needs
-        )
+        return _parsed(message, body, read_columns(message.fields_data, message.num_rows), schema, needs)
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A search for each tenant, with the collection's own consistency. Raises UnsupportedError."""
         document = own(points.document, Document)
-        searched = _searched(points, inquiry, 0)
-        pairs = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
-        shared = document.named + b"".join(
-            (
-                number_field(_DSL_KIND, _EXPRESSION),
-                *[length_field(_OUTPUT, name.encode()) for name in searched.chosen.added],
-                *[length_field(_PARAMS, pair(key, value)) for key, value in pairs.items()],
-                number_field(_USES_DEFAULT, 1),
-            )
+        params = {"anns_field": points.vector_name, "topk": str(inquiry.count), "params": "{}", "round_decimal": "-1"}
+        search = SEARCH_REQUEST(
+            **document.named,
+            partition_names=[document.partition.encode()] if document.partition else [],
+            dsl_type=_EXPRESSION,
+            output_fields=[name.encode() for name in _searched(points, inquiry, 0).chosen.added],
+            search_params=[{"key": key.encode(), "value": value.encode()} for key, value in params.items()],
+            use_default_consistency=True,
         )
-        return [
-            Question(
-                method="POST",
-                target=calls.SEARCHES,
-                body=shared
-                + length_field(_DSL, condition(tenant).encode())
-                + length_field(_GROUP, _group(document, rows))
-                + number_field(_NQ, len(rows)),
-            )
-            for tenant, rows in by_tenant(inquiry).items()
-        ]
+        questions: list[Question] = []
+        for tenant, rows in by_tenant(inquiry).items():
+            values = [document.packed[row] for row in rows]
+            group = GROUP(placeholders=[{"tag": [b"$0"], "type": document.kind, "values": values}])
+            search.dsl[:], search.nq = [condition(tenant).encode()], len(rows)
+            search.placeholder_group[:] = [group.SerializeToString()]
+            questions.append(Question(method="POST", target=calls.SEARCHES, body=search.SerializeToString()))
+        return questions
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
         needs = Needs(vectors=inquiry.vectors, payload_fields=points.keys)
@@ -347,46 +279,47 @@ class MilvusGrpcWrites(GrpcWrites):
     def is_cosine(self, body: bytes, vector_name: str) -> bool:
         """From the description of the indexes. Never raises."""
         try:
-            outer = fields(body)
-            check_status(body, only(outer, _STATUS, LENGTH))
-            each = [fields(body, field.span) for field in outer if field.number == _INDEXES and field.wire == LENGTH]
-            those = [index for index in each if _is_of(body, only(index, _INDEX_FIELD, LENGTH), vector_name)]
-            metrics = [read_pairs(body, _of(index, _INDEX_PARAMS)).values.get("metric_type") for index in those]
+            indexes = read_answer(INDEXES, body, "indexes").index_descriptions
+            those = [index for index in indexes if index.field_name == vector_name.encode()]
+            metrics = [pairs_of(index.params).get("metric_type") for index in those]
         except (ValueError, UnsupportedError, MalformedReplyError):
             return False
         return metrics == ["COSINE"]
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with notes in one column. Raises UnsupportedError if the dynamic field of a row is no object."""
+        """The client's message with notes in one column. Raises UnsupportedError if the dynamic field of a row is no object."""
         document = own(points.document, Document)
-        data, place, is_fixed = document.data, document.place, NOTE in document.schema.scalars
         if not notes:
-            return data
-        if place is None:
-            each = [
-                length_field(_ELEMENT, noted(None, notes[row]) if row in notes else b"{}")
-                for row in range(len(points.ids))
-            ]
-            head = number_field(_TYPE, JSON) + length_field(_NAME, _DYNAMIC_FIELD) + number_field(_IS_DYNAMIC, 1)
-            return data + length_field(_COLUMNS, head + _documents(each))
-        present = column_values(data, place)
-        shown = {row: note if is_fixed else noted(present[row], note) for row, note in notes.items()}
-        return replaced(data, (0, len(data)), [place.box.field.whole], [_rewritten(data, place, shown)])
+            return document.data
+        message, rows = parsed(document.type, document.data), range(len(points.ids))
+        if document.place is None:
+            message.fields_data.append(
+                documents_column([noted(None, notes[row]) if row in notes else b"{}" for row in rows])
+            )
+        else:
+            column, is_fixed = document.columns[document.place], NOTE in document.schema.scalars
+            present, elements, valid = column_values(column), column.elements(rows), column.validity(rows)
+            for row, note in notes.items():
+                elements[row], valid[row] = note if is_fixed else noted(present[row], note), True
+            put(message.fields_data[document.place], "json_data", elements, valid)
+        shown: bytes = message.SerializeToString()
+        return shown
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON, the keys of a dynamic field beside the others. Raises UnsupportedError."""
         document = own(points.document, Document)
         try:
-            return _row(document.data, document.columns, row)
+            return _row(document.columns, row)
         except (ValueError, TypeError):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
         """The client's message without some rows. Raises UnsupportedError for a message with hashes of rows, which no client sends."""
-        document, kept = _kept(points, rows)
-        boxes = sorted((column.box for column in document.columns), key=lambda box: box.start)
-        message = recut(document.data, (0, len(document.data)), boxes, np.array(kept, np.intp))
-        return without(message, (0, len(message)), _of(fields(message), _ROWS)) + number_field(_ROWS, len(kept))
+        document, kept, message = _kept(points, rows)
+        for each, column in zip(message.fields_data, document.columns, strict=True):
+            cut(each, column, kept)
+        shown: bytes = message.SerializeToString()
+        return shown
 
     def form_of(self, points: NewPoints) -> Form:
         return form_of(own(points.document, Document).schema)
@@ -401,22 +334,21 @@ class MilvusGrpcWrites(GrpcWrites):
             return False
         try:
             grpc_merge.check(document.columns, schema.fields, before, after)
-            grpc_merge.merged(document.data, document.columns, schema.fields, [row], {row: new})
+            grpc_merge.cells_of(document.columns, schema.fields, {row: new})
         except (ValueError, TypeError, LookupError, error):
             return False
         return True
 
     def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
         """The client's message with other cells in some columns. Raises UnsupportedError."""
-        document, kept = _kept(points, rows)
+        document, kept, message = _kept(points, rows)
         members = {row: json.loads(point) for row, point in merged.items()}
         try:
-            cut = grpc_merge.merged(document.data, document.columns, document.schema.fields, kept, members)
+            grpc_merge.merge(message, document.columns, document.schema.fields, kept, members)
         except (ValueError, TypeError, LookupError, error):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-        data = document.data
-        rest = without(data, (0, len(data)), [each for each in fields(data) if each.number in {_COLUMNS, _ROWS}])
-        return rest + cut + number_field(_ROWS, len(kept))
+        shown: bytes = message.SerializeToString()
+        return shown
 
     def restores(self, points: NewPoints) -> bool:
         return own(points.document, Document).schema.is_restorable
@@ -424,44 +356,38 @@ class MilvusGrpcWrites(GrpcWrites):
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """A query of all partitions that sees everything written so far. Raises UnsupportedError."""
         document = own(points.document, Document)
-        place = [document.data[field.start : field.end] for field in calls.named(document.data) if field is not None]
-        shown = length_field(_QUERY_OUTPUT, _EVERYTHING if whole else document.schema.primary.encode())
-        body = b"".join(place) + length_field(_QUERY_EXPRESSION, ids_among(document.schema, ids).encode()) + shown
-        return [Question(method="POST", target=calls.QUERIES, body=body)]
+        shown = b"*" if whole else document.schema.primary.encode()
+        query = QUERY(**document.named, expr=ids_among(document.schema, ids).encode(), output_fields=[shown])
+        return [Question(method="POST", target=calls.QUERIES, body=query.SerializeToString())]
 
     def read_stored(self, points: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        outer = fields(body)
-        check_status(body, only(outer, _STATUS, LENGTH))
-        schema = own(points.document, Document).schema
-        queried = _of(outer, _QUERIED)
-        primary = [
-            field for field in queried if _is_of(body, only(fields(body, field.span), _NAME, LENGTH), schema.primary)
-        ]
-        rows = sum(rows_of(body, field) for field in primary)
-        columns = [read_column(body, field, rows) for field in queried]
-        ids = [value for column in columns if column.name == schema.primary for value in column_values(body, column)]
+        queried = read_answer(QUERIED, body, "queried").fields_data
+        primary = own(points.document, Document).schema.primary
+        rows = sum(count_of(message) for message in queried if message.field_name == primary.encode())
+        columns = read_columns(queried, rows)
+        ids = [value for column in columns if column.name == primary for value in column_values(column)]
         try:
-            return {value: _row(body, columns, row) for row, value in enumerate(ids) if value is not None}
+            return {value: _row(columns, row) for row, value in enumerate(ids) if value is not None}
         except TypeError as error:
             raise ValueError(str(error)) from None
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """A deletion by ids, in the partition that the write names. Raises UnsupportedError."""
         document = own(points.document, Document)
-        chosen = length_field(_DELETE_EXPRESSION, ids_among(document.schema, list(victims)).encode())
-        return [Question(method="POST", target=calls.DELETES, body=document.named + chosen)]
+        deletion = DELETE(
+            **document.named,
+            partition_name=[document.partition.encode()] if document.partition else [],
+            expr=ids_among(document.schema, list(victims)).encode(),
+        )
+        return [Question(method="POST", target=calls.DELETES, body=deletion.SerializeToString())]
 
     def told(self, _write: Operation, points: NewPoints, gone: Mapping[int, int | None], body: bytes) -> Told:
         """The database's own counts and ids. Places of rows are changed to those in the client's write. Raises MalformedReplyError."""
         kept = [row for row in range(len(points.ids)) if row not in gone]
         try:
-            found = fields(body)
-            check_status(body, only(found, _STATUS, LENGTH))
-            lists = {number: unsigned_numbers(body, found, number).tolist() for number in (_SUCCEEDED, _FAILED)}
-            shown = {number: b"".join([encoded(kept[place]) for place in each]) for number, each in lists.items()}
-            rest = without(body, (0, len(body)), [field for field in found if field.number in lists])
-            failed = frozenset([kept[place] for place in lists[_FAILED]])
+            answer = read_answer(MUTATION, body, "answer")
+            for places in (answer.succ_index, answer.err_index):
+                places[:] = [kept[place] for place in places]
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a write: {error}") from None
-        answer = rest + b"".join(length_field(number, each) for number, each in shown.items() if each)
-        return Told(body=answer, failed=failed)
+        return Told(body=answer.SerializeToString(), failed=frozenset(answer.err_index))

@@ -17,20 +17,13 @@ import orjson
 from ..contract import MalformedReplyError, Needs, Reason, UnsupportedError
 from ..fusions import Fusion, Method, Undivided, UndividedError
 from ..wire.json import Members, RepeatedKeyError, Span, members, whole
-from ..wire.protobuf import LENGTH, VARINT, fields, only, unsigned
 from ..wire.vectors import usable
 from ..writes import Tenant
-from .calls import check_status
-from .fields import DYNAMIC, FIRST_VECTOR, JSON, VARCHAR, FieldType, RestField, bare, read_field, type_of
+from .fields import FIRST_VECTOR, JSON, VARCHAR, FieldType, RestField, bare, type_of
 
 # DataType. Binary and sparse vectors, and lists of vectors, are not compared.
 FLOAT, FLOAT16, BFLOAT16, INT8 = 101, 102, 103, 105
 COMPARABLE = frozenset({FLOAT, FLOAT16, BFLOAT16, INT8})
-
-# DescribeCollectionResponse, CollectionSchema.
-_STATUS, _SCHEMA, _COLLECTION_ID = 1, 2, 3
-_FIELDS, _IS_DYNAMIC = 4, 5
-MOST_FIELDS = 2048  # 8 microseconds each; servers allow 64, or 256 if configured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,36 +85,6 @@ def of_types(
         primary=primary,
         has_texts=has_texts,
     )
-
-
-def read_description(body: bytes) -> Schema:
-    """A DescribeCollectionResponse. Raises MalformedReplyError, nothing else."""
-    try:
-        return _described(body)
-    except ValueError as error:
-        raise MalformedReplyError(f"description: {error}") from None
-
-
-def _described(body: bytes) -> Schema:
-    found = fields(body)
-    check_status(body, only(found, _STATUS, LENGTH))
-    schema = only(found, _SCHEMA, LENGTH)
-    if schema is None:
-        raise ValueError("no schema")
-    inside = fields(body, schema.span, most=MOST_FIELDS)
-    dynamic = only(inside, _IS_DYNAMIC, VARINT)
-    described = [read_field(body, each) for each in inside if each.number == _FIELDS]
-    primary = next((each for each in described if each.is_primary), None)
-    known = of_types(
-        {each.name: each.type.kind for each in described},
-        primary="" if primary is None else primary.name,
-        has_texts=primary is not None and primary.type.kind == VARCHAR,
-        is_dynamic=dynamic is not None and bool(unsigned(body, dynamic)),
-        # Lite gives no ids to collections.
-        shows_all=only(found, _COLLECTION_ID, VARINT) is None,
-    )
-    types = {each.name: each.type for each in described if each.name != DYNAMIC}
-    return replace(known, is_restorable=not any(each.makes_ids for each in described), fields=types)
 
 
 # Over REST. Vectors of half floats and of int8 are not compared: their JSON form is not documented.
@@ -348,12 +311,20 @@ def as_query(packed: bytes, kind: int) -> Matrix | None:
     return usable(numbers(packed, kind))
 
 
-def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp]) -> Matrix:
-    """(n, d) the vectors with the indices ``rows``, ``width`` bytes each; NaN for an index of -1, and for values that are not finite."""
-    found = numbers(packed, kind).reshape(-1, width // NUMBER_BYTES[kind])
-    # An index of -1 selects the last row, which is then overwritten.
-    matrix = found[rows] if len(found) else np.zeros((len(rows), found.shape[1]), dtype=np.float32)
-    matrix[(rows < 0) | ~np.isfinite(matrix).all(axis=1)] = np.nan
+def as_matrix(packed: bytes, kind: int, width: int, rows: npt.NDArray[np.intp] | None) -> Matrix:
+    """(n, d) the vectors with the indices ``rows``, None for all, ``width`` bytes each; NaN for an index of -1, and for values that are not
+    finite.
+    """
+    matrix = numbers(packed, kind).reshape(-1, width // NUMBER_BYTES[kind])
+    if rows is not None:
+        # An index of -1 selects the last row, which is then overwritten.
+        matrix = matrix[rows] if len(matrix) else np.zeros((len(rows), matrix.shape[1]), dtype=np.float32)
+    unusable = ~np.isfinite(matrix).all(axis=1)
+    if rows is not None:
+        unusable |= rows < 0
+    if unusable.any():
+        matrix = matrix.copy()  # a view of bytes is read-only
+        matrix[unusable] = np.nan
     return matrix
 
 

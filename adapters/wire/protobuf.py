@@ -6,7 +6,7 @@ Groups, which are deprecated, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
@@ -200,19 +200,6 @@ def encoded(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def copied(
-    data: bytes, found: Iterable[Field], numbers: Collection[int], renumbered: Mapping[int, int] | None = None
-) -> bytes:
-    """The fields with these numbers, renumbered if ``renumbered`` has another number."""
-    pieces: list[bytes] = []
-    for field in found:
-        if field.number in numbers:
-            number = field.number if renumbered is None else renumbered[field.number]
-            size = encoded(field.end - field.value) if field.wire == LENGTH else b""
-            pieces += (encoded(number << 3 | field.wire), size, data[field.value : field.end])
-    return b"".join(pieces)
 
 
 def replaced(data: bytes, span: Span, fields: Iterable[Span], shown: Sequence[bytes]) -> bytes:

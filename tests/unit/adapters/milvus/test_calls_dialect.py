@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from vecsieve.adapters.milvus.calls import MilvusDialect, MilvusGrpcDialect
+from vecsieve.adapters.milvus.calls import MilvusDialect
+from vecsieve.adapters.milvus.grpc_description import MilvusGrpcDialect
 
 
 def test_an_error_over_rest_has_a_code_and_a_message() -> None:

@@ -30,7 +30,8 @@ from vecsieve.adapters.milvus.fields import (
     is_exact,
     type_of,
 )
-from vecsieve.adapters.milvus.search import read_description, read_rest_description
+from vecsieve.adapters.milvus.grpc_description import read_description
+from vecsieve.adapters.milvus.search import read_rest_description
 
 HELD: list[tuple[FieldType, list[Any], list[Any]]] = [
     (FieldType(kind=BOOL), [True, False], [1, "true", None]),

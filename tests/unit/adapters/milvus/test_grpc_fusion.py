@@ -212,6 +212,33 @@ def test_what_is_about_one_list_is_left_out_and_what_is_counted_is_added() -> No
     assert (found.all_search_count, list(found.recalls), list(found.scores)) == (42, [], [1.0, 0.5])
 
 
+def test_rows_of_structures_and_of_lists_with_nulls_alone_are_gathered() -> None:
+    first, second = merged_of_two()
+    column, null = first
+    assert [list(each.long_data.data) for each in column.struct_arrays.fields[0].scalars.array_data.data] == [[2], [1]]
+    assert (list(null.valid_data), list(null.scalars.long_data.data)) == ([True, False], [5])
+    assert second == [7, 7]
+
+
+def merged_of_two() -> tuple[list[Any], list[int]]:
+    """The structures, the nullable column and the ids of two lists, the second of which has the only value."""
+    raws = []
+    for place in range(2):
+        message = message_type("SearchResults").FromString(of_rows().document.body)  # type: ignore[attr-defined]  # - the adapter's own
+        part = message.results.fields_data.add(field_name="chunks").struct_arrays.fields.add(field_name="part")
+        part.scalars.array_data.data.add().long_data.data.append(place + 1)
+        null = message.results.fields_data.add(field_name="null", valid_data=[place == 1])
+        null.scalars.SetInParent()
+        null.scalars.long_data.data.extend([5] * place)
+        raws.append(message.SerializeToString())
+    call = ADAPTER.parse_request(SEARCH, request("vec", 1, ["text", "vec"], 50, None), Needs(known=SCHEMA))
+    replies = [ADAPTER.parse_reply(call, raw) for raw in raws]
+    divided = Divided(ending=Ending(), parts=(), fusion=FUSION)
+    fused = ADAPTER.fused(divided, replies, [(1, 0, np.float32(1)), (0, 0, np.float32(0.5))])
+    found = message_type("SearchResults").FromString(fused).results
+    return list(found.fields_data[2:]), list(found.ids.int_id.data)
+
+
 def test_lists_that_are_not_alike_are_malformed() -> None:
     with pytest.raises(MalformedReplyError, match="not alike"):
         merged(of_rows(), of_rows(kind=4))

@@ -136,6 +136,24 @@ def test_structures_of_fields_are_cut_inside() -> None:
     assert found.struct_arrays.fields[0].scalars.array_data.element_type == 5
 
 
+def test_payloads_leave_out_texts_that_are_no_utf8() -> None:
+    message = results()
+    message.results.fields_data.add(type=21, field_name="other").scalars.string_data.data.extend(["a", "b", "c"])
+    [pool] = ADAPTER.parse_reply(call(), message.SerializeToString().replace(b"\x02t1", b"\x02\xff1")).pools
+    assert pool.payloads is not None
+    assert pool.payloads(2) == (b'{"other":"a"}', b'{"other":"b"}')
+
+
+def test_structures_in_structures_are_malformed() -> None:
+    message = results()
+    column = message.results.fields_data.add(field_name="chunks")
+    for _ in range(40):
+        column = column.struct_arrays.fields.add()
+    column.scalars.long_data.data.extend([1, 2, 3])
+    with pytest.raises(MalformedReplyError):
+        read(message)
+
+
 @pytest.mark.parametrize("where", ["column", "content"])
 @pytest.mark.parametrize("is_compact", [True, False], ids=["compact", "full"])
 def test_a_null_among_vectors_is_a_candidate_without_one(where: str, is_compact: bool) -> None:

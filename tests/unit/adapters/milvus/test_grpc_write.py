@@ -331,6 +331,9 @@ LISTS = column(
     "list", 22,
     scalars={"array_data": {"data": [{"long_data": {"data": [1, -2]}}, {"string_data": {"data": ["ü"]}}, {}], "element_type": 5}},
 )  # fmt: skip
+LISTS_OF_TWO = column(
+    "part", 22, scalars={"array_data": {"data": [{"long_data": {"data": [1, 2]}}, {"long_data": {"data": [3]}}]}}
+)
 NULLS = column("null", 5, [True, False, True], scalars={"long_data": {"data": [5, 6]}})
 THREE = (
     numbers("id", 1, -2, 300),
@@ -371,6 +374,14 @@ def test_a_write_that_cannot_be_divided_or_written_down_is_unsupported() -> None
         WRITES.point(parsed(written(ID, VEC, places)), 0)
     with pytest.raises(UnsupportedError):
         WRITES.point(parsed(written(ID, floats("vec", [float("nan"), 1], [1, 2]))), 0)
+    parts = column("parts", 200, struct_arrays={"fields": [LISTS_OF_TWO]})
+    with pytest.raises(UnsupportedError):
+        WRITES.point(parsed(written(ID, VEC, parts)), 0)
+    (left,) = read("WriteRequest", WRITES.without(parsed(written(ID, VEC, parts)), {0})).fields_data[2:]
+    assert [list(each.long_data.data) for each in left.struct_arrays.fields[0].scalars.array_data.data] == [[3]]
+    nulls = [{"long_data": {"data": [1]}, "valid_data": [False]}, {}]
+    with pytest.raises(UnsupportedError):
+        WRITES.point(parsed(written(ID, VEC, column("nulls", 22, scalars={"array_data": {"data": nulls}}))), 0)
 
 
 def test_which_rows_are_stored_is_asked_in_all_partitions_with_strong_consistency() -> None:

@@ -8,12 +8,11 @@ import pytest
 
 from support.milvus_messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
+from vecsieve.adapters.milvus.grpc_description import MOST_FIELDS, read_description
 from vecsieve.adapters.milvus.search import (
-    MOST_FIELDS,
     Chosen,
     Schema,
     choose,
-    read_description,
     read_rest_description,
     schema_of,
 )
