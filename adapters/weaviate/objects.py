@@ -21,8 +21,7 @@ import orjson
 from ..wire.protobuf import encoded, length_field, number_field
 from ..wire.protobuf_values import GOOGLE, map_message
 from ..writes import Form
-from .calls import Schema
-from .grpc_request import spelled
+from .calls import Schema, spelled
 
 _EXACT = 2**53  # the server's integers are doubles on their way
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
