@@ -89,7 +89,8 @@ def unknown_numbers(message: Any) -> set[int]:
 
 def is_mistyped(message: Any) -> bool:
     """Whether a field came with another wire type than its schema has."""
-    return has_unknown(message) and not unknown_numbers(message).isdisjoint(message.DESCRIPTOR.fields_by_number)
+    unknown, known = UnknownFieldSet(message), message.DESCRIPTOR.fields_by_number
+    return bool(len(unknown)) and any(unknown[place].field_number in known for place in range(len(unknown)))
 
 
 def has_unknown(message: Any) -> bool:
