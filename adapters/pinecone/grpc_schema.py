@@ -22,7 +22,7 @@ _SEARCHES = {
     "Sparse": "1 indices uint32*, 2 values float*",
 }
 _WRITES = {
-    "Vectors": "1 vectors bytes*, 2 namespace bytes",
+    "Vectors": "1 vectors bytes*, 2 namespace bytes*",
     "Vector": "1 id bytes, 2 values bytes*, 3 metadata bytes, 4 sparse_values bytes",
     "Stored": "1 vectors map:bytes",
     "Statistics": "5 metric bytes",  # since 2025

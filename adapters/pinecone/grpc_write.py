@@ -18,7 +18,7 @@ from ..base import NOTE, GrpcWrites, own
 from ..contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, check_count, length_field
 from ..wire.protobuf_values import GOOGLE, Wanted, map_message
-from ..wire.schema import checked, parsed
+from ..wire.schema import checked, parsed, read
 from ..wire.structs import members_of, struct_json
 from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
@@ -123,7 +123,9 @@ class PineconeGrpcWrites(GrpcWrites):
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
-        upsert = checked(VECTORS, body)
+        upsert = read(VECTORS, body)
+        if len(upsert.namespace) > 1:
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
         if len(upsert.vectors) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
         written = tuple(upsert.vectors)
@@ -135,7 +137,7 @@ class PineconeGrpcWrites(GrpcWrites):
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
             fields=members_of([vector.metadata for vector in each], Wanted(needs.keys)),
-            document=Document(data=body, points=written, values=values, namespace=upsert.namespace),
+            document=Document(data=body, points=written, values=values, namespace=b"".join(upsert.namespace)),
         )
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:

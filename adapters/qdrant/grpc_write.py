@@ -24,7 +24,7 @@ from ..base import NOTE, GrpcWrites, own
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import FIXED64, Messages, encoded, length_field, number_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, entry, object_of_json
-from ..wire.schema import has_unknown, packed_floats, parsed
+from ..wire.schema import has_unknown, packed_floats, parsed, read
 from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
@@ -41,7 +41,7 @@ from .grpc_reply import (
     sparse,
     vectors_of,
 )
-from .grpc_request import choice, once, read
+from .grpc_request import choice, once
 from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT, WAIT
 from .ranking import Kind, forced
 from .rest_write import compared

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from ..wire.protobuf import Messages
-from ..wire.schema import checked
+from ..wire.schema import checked, text_of
 from ..wire.vectors import row, usable, whole_floats
 from .calls import SEARCH as NAME
 from .calls import default_limit, spelled
@@ -61,7 +61,7 @@ def ranking_of(request: Any) -> Ranking:
     if way == NEAR_VECTOR:
         return Ranking(way=way, target=target, query=_query(search))
     if way == NEAR_OBJECT:
-        return Ranking(way=way, target=target, self_id=_text(search.id).lower())
+        return Ranking(way=way, target=target, self_id=text_of(search.id).lower())
     if way == HYBRID:
         for part in (search.near_text, search.near_vector):
             _target(part)
@@ -76,7 +76,7 @@ def _target(search: Any) -> str | None:
     names = (search.targets if search.HasField("targets") else search).target_vectors
     if len(names) > 1:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return _text(names[0]) if names else None
+    return text_of(names[0]) if names else None
 
 
 def _query(near: Any) -> Vector | None:
@@ -105,13 +105,6 @@ def _only_single(vectors: Sequence[Any]) -> bytes:
 def _floats(packed: bytes) -> Vector | None:
     try:
         return usable(row(whole_floats(packed)))
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
     except ValueError:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
@@ -152,7 +145,7 @@ def plan_shown(request: Any, ranking: Ranking, needs: Needs) -> Shown:
     hidden = frozenset[str]().union(*(_SHOWN_BY[switch] for switch in missing))
     asked: dict[str, Any] = dict.fromkeys(missing, True)
     compared = ranking.target if needs.vector_name is None else needs.vector_name
-    listed = frozenset(map(_text, metadata.vectors))
+    listed = frozenset(map(text_of, metadata.vectors))
     is_added = False
     # The name of an unnamed vector is known from an earlier reply.
     is_lean = not needs.vectors and (compared is not None or needs.vector_hint is not None)
@@ -182,9 +175,9 @@ def _missing(request: Any, wanted: Sequence[str], seen: Sequence[str]) -> tuple[
     selected = request.properties
     if not request.HasField("properties") or selected.return_all_nonref_properties:  # all are returned
         return ()
-    listed = {spelled(_text(name)) for name in selected.non_ref_properties}
+    listed = {spelled(text_of(name)) for name in selected.non_ref_properties}
     references = [part.reference_property for part in selected.ref_properties]
-    parts = {spelled(_text(name)) for name in (*references, *[part.prop_name for part in selected.object_properties])}
+    parts = {spelled(text_of(name)) for name in (*references, *[part.prop_name for part in selected.object_properties])}
     names = tuple(dict.fromkeys(spelled(name) for name in wanted if spelled(name) not in listed))
     if parts.intersection(names):  # a part of it is selected: the rest could not be removed
         raise UnsupportedError(Reason.PAYLOAD_SELECTOR)
@@ -250,7 +243,7 @@ def parse_request(operation: Operation, body: bytes, needs: Needs) -> SearchCall
         pages=request.HasField("offset"),
         # Vectors of another name are not comparable.
         query=ranking.query if shown.compared == ranking.target else None,
-        partition=_text(request.tenant).encode(),
+        partition=text_of(request.tenant).encode(),
         most=_most(ranking),
     )
     document = Document(body=body, limit=limit, offset=offset, ranking=ranking, shown=shown)

@@ -18,7 +18,7 @@ from ..base import NOTE, GrpcWrites, own
 from ..contract import MalformedReplyError, NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import Messages, value_at
 from ..wire.protobuf_values import GOOGLE, Wanted, map_message
-from ..wire.schema import check_certain, checked, is_mistyped, parsed
+from ..wire.schema import check_certain, checked, is_mistyped, parsed, read
 from ..wire.structs import members_of, struct_json
 from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import NewPoints, Told, WriteNeeds, numbered
@@ -172,7 +172,7 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         """Raises ValueError, UnsupportedError."""
-        source = Source(body, tuple(checked(BATCH, body).objects))
+        source = Source(body, tuple(read(BATCH, body).objects))
         each = [checked(OBJECT, written) for written in source.objects]
         vectors = [_vectors(written) for written in each]
         places = [(written.collection.decode(), written.tenant.decode()) for written in each]

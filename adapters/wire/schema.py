@@ -125,9 +125,32 @@ def _check_types(message: Any) -> None:
                 _check_types(inner)
 
 
+def known(message: Any) -> Any:
+    """A request's message without unknown fields: a newer server may know them, as MMR once was. Raises UnsupportedError."""
+    if has_unknown(message):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return message
+
+
+def read(kind: Any, data: bytes) -> Any:
+    """A request's message. What is set twice is merged as the server merges it. Raises UnsupportedError."""
+    try:
+        return known(parsed(kind, data))
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def text_of(value: bytes) -> str:
+    """Raises UnsupportedError."""
+    try:
+        return value.decode()
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
 def checked(kind: Any, data: bytes) -> Any:
-    """A request's message. A field that is set twice is merged by rules that differ between readers, and a newer server may know an additional
-    field, as MMR once was: both, at any depth, raise UnsupportedError.
+    """A request's message without unknown fields, and without single ones that are set twice, which readers may merge by other rules, at any
+    depth. Raises UnsupportedError.
     """
     try:
         message = parsed(kind, data)
