@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,14 +135,13 @@ def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, Rep
 def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
     matches = matches_in(body)
     ids = [match.id.decode() for match in matches]
-    metadata = [match.metadata for match in matches]
     vectors = _vectors(matches)
     unusable = without_vector(vectors)
     return Pool(
         scores=scores_of(matches),
         vectors=vectors,
-        fields=members_of(metadata, Wanted(needs.payload_fields, needs.optional_fields)),
-        payloads=lambda most: objects_of_json(metadata[:most], pairs_of, GOOGLE),
+        fields=members_of([match.metadata for match in matches], Wanted(needs.payload_fields, needs.optional_fields)),
+        payloads=partial(_payloads, body),
         # As over REST: both transports share remembered vectors.
         ids=tuple(map(orjson.dumps, ids)),
         compared_by="" if unusable < len(vectors) else None,
@@ -186,6 +186,12 @@ def _sparse(message: bytes) -> SparseRow | None:
     sparse = parsed(SPARSE, message)
     indices, weights = np.array(sparse.indices, np.int64), np.array(sparse.values, np.float32)
     return (indices, weights) if indices.size and indices.shape == weights.shape else None
+
+
+def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
+    """The metadata, from the bytes, which are kept in any case."""
+    hits = [parsed(HIT, hit) for hit in parsed(REPLY, body).matches[:most]]
+    return objects_of_json([b"".join(hit.metadata) for hit in hits], pairs_of, GOOGLE)
 
 
 def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:

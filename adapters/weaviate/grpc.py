@@ -151,7 +151,7 @@ class ReplyDocument:
 def parse_reply(request: Document, needs: Needs, body: bytes) -> tuple[Pool, ReplyDocument]:
     """Raises MalformedReplyError, nothing else."""
     try:
-        return _pool(request, needs, _results(body)), ReplyDocument(body)
+        return _pool(request, needs, body), ReplyDocument(body)
     except ValueError as error:
         raise MalformedReplyError(str(error)) from None
 
@@ -169,7 +169,8 @@ def _results(body: bytes) -> Sequence[Any]:
     return results
 
 
-def _pool(request: Document, needs: Needs, results: Sequence[Any]) -> Pool:
+def _pool(request: Document, needs: Needs, body: bytes) -> Pool:
+    results = _results(body)
     metadata = [result.metadata for result in results]
     name, vectors = compare(metadata, request.shown.compared)
     unusable = without_vector(vectors)
@@ -181,7 +182,7 @@ def _pool(request: Document, needs: Needs, results: Sequence[Any]) -> Pool:
         scores=np.array([_score_of(each, request.ranking) for each in metadata], dtype=np.float64),
         vectors=vectors,
         fields=_fields(results, needs),
-        payloads=partial(_payloads, results),
+        payloads=partial(_payloads, body),
         ids=tuple([orjson.dumps(each) for each in ids]),
         vector_name=name if request.shown.compared is None else None,
         compared_by=name if unusable < len(results) else missing,
@@ -221,14 +222,14 @@ def _fields(results: Sequence[Any], needs: Needs) -> tuple[tuple[bytes | None, .
     return tuple(rows)
 
 
-def _payloads(results: Sequence[Any], most: int) -> tuple[bytes, ...]:
-    """The properties; without those that are beyond the allowance, or have no JSON form."""
+def _payloads(body: bytes, most: int) -> tuple[bytes, ...]:
+    """The properties, from the bytes, which are kept in any case; without those that are beyond the allowance, or have no JSON form."""
     plain, nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
     found: list[bytes] = []
-    for result in results[:most]:
+    for hit in parsed(REPLY, body).results[:most]:
         values = [
             (orjson.dumps(member.key.decode(errors="replace")), _readable(member.value, plain, nested))
-            for member in _members(result)
+            for member in _members(parsed(RESULT, hit))
         ]
         found.append(object_of([(key, value) for key, value in values if value is not None]))
     return tuple(found)
