@@ -288,7 +288,7 @@ def _remove(messages: Any, places: Collection[int]) -> None:
 
 
 class WeaviateGrpc(GrpcAdapter[Document, ReplyDocument]):
-    request_type, reply_type, messages = Document, ReplyDocument, grpc_request.MESSAGES
+    request_type, reply_type, messages = Document, ReplyDocument, COUNTED
     classify = staticmethod(calls.classify)
     parse_request = staticmethod(grpc_request.parse_request)
     widen_request = staticmethod(grpc_request.widen)

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
-from ..wire.protobuf import Messages
 from ..wire.schema import checked, text_of
 from ..wire.vectors import row, usable, whole_floats
-from .calls import SEARCH as NAME
 from .calls import default_limit, spelled
 from .grpc_schema import SEARCH
 
@@ -184,21 +182,6 @@ def _missing(request: Any, wanted: Sequence[str], seen: Sequence[str]) -> tuple[
     more = (spelled(name) for name in seen if spelled(name) not in listed | parts)
     return tuple(dict.fromkeys((*names, *more)))
 
-
-# What is counted of a search.
-MESSAGES: Messages = {
-    NAME: {
-        41: "hybrid", 43: "near vector", 45: "near text", **dict.fromkeys((44, *range(46, 52)), "near one"),
-        42: "part", 20: "properties", 21: "part",
-    },
-    "hybrid": {8: "near text", 9: "near vector", 10: "part"},
-    "near vector": {6: "part", 7: "part", 8: "for target", 9: "part"},
-    "near text": {7: "part"},
-    "near one": {5: "part"},
-    "for target": {3: "part"},
-    "properties": {2: "part", 3: "part"},
-    "part": {},
-}  # fmt: skip
 
 # The client's own order or limit: groups, a cursor, reranking (billed by candidate), boosts.
 _CHOSEN = ("group_by", "after", "rerank", "boost")

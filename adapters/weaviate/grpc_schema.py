@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..wire import structs
 from ..wire.protobuf import Messages
-from ..wire.schema import compiled
+from ..wire.schema import compiled, counted
+from . import calls
 
 _NEAR = "2 certainty double, 3 distance double, "
 _REQUESTS = {
@@ -108,14 +109,13 @@ SEARCH, REPLY, RESULTS, RESULT, VALUE = (MESSAGES[name] for name in ("Search", "
 BATCH, OBJECT, WRITTEN, ERROR = (MESSAGES[name] for name in ("Batch", "Object", "Written", "Error"))
 ARRAYS = {kind: MESSAGES[kind] for kind in ("NumberArray", "IntArray", "TextArray", "BoolArray")}
 
-# What is counted of large messages: `reply` and `upsert`.
+_PARSED = counted(MESSAGES)
+# What is counted of a search, and of large messages: `reply` and `upsert`.
 COUNTED: Messages = {
-    "reply": {2: "result"},
-    "result": {1: "properties", 2: "metadata"},
-    "properties": {11: "struct"},
-    "metadata": {23: "struct"},
-    "upsert": {1: "object"},
-    "object": {3: "given", 23: "struct"},
-    "given": dict.fromkeys((1, 4, 5, 6, 7), "struct"),
+    **_PARSED,
+    calls.SEARCH: _PARSED["Search"],
+    "reply": _PARSED["Results"],
+    "upsert": {1: "Object"},
+    "Given": dict.fromkeys((1, 4, 5, 6, 7), "struct"),
     **structs.COUNTED,
 }

@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ..contract import Reason, UnsupportedError
-from .protobuf import LENGTH, varint
+from .protobuf import LENGTH, Messages, varint
 
 _NUMBERS = {
     "float": FieldDescriptorProto.TYPE_FLOAT,
@@ -71,6 +71,14 @@ def _add(message: DescriptorProto, number: int, name: str, kind: str, package: s
     else:
         field.type = FieldDescriptorProto.TYPE_MESSAGE
         field.type_name = f".{package}.{base}"
+
+
+def counted(kinds: Mapping[str, Any]) -> Messages:
+    """The messages in messages that the parser reads, for `check_size`: name -> number of a field -> name. None has a map."""
+    return {
+        name: {field.number: field.message_type.name for field in kind.DESCRIPTOR.fields if field.message_type}
+        for name, kind in kinds.items()
+    }
 
 
 def parsed(kind: Any, data: bytes) -> Any:

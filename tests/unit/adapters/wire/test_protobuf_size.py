@@ -10,7 +10,7 @@ from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Opera
 from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
 from vecsieve.adapters.qdrant.grpc_request import MESSAGES as QDRANT
-from vecsieve.adapters.weaviate.grpc_request import MESSAGES as WEAVIATE
+from vecsieve.adapters.weaviate.grpc_schema import COUNTED as WEAVIATE
 from vecsieve.adapters.wire.protobuf import (
     HEAD_FIELDS,
     Messages,
