@@ -23,11 +23,11 @@ from ..wire.structs import members_of, struct_json
 from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import NewPoints, Told, WriteNeeds, numbered
 from . import rest_write
-from .calls import BACKEND, UNNAMED, spelled
+from .calls import BACKEND, UNNAMED, Schema, spelled
 from .deletions import MATCHING, collection_of
 from .grpc import named_vectors
 from .grpc_schema import ARRAYS, BATCH, COUNTED, ERROR, OBJECT, WRITTEN
-from .objects import object_message
+from .objects import is_number
 from .rest_write import Document, WeaviateWrites, document_of
 
 _SERVICE = "/weaviate.v1.Weaviate/"
@@ -120,6 +120,58 @@ def _spelled_vectors(written: Any, target: str) -> list[bytes]:
     return [*([b'"vector":%s' % bare] if bare else []), *([b'"vectors":{%s}' % named] if named else [])]
 
 
+def object_message(point: bytes, schema: Schema) -> bytes:
+    """The message of a single object. Raises ValueError for one that it cannot hold, such as vectors of several rows."""
+    value = orjson.loads(point)
+    vectors = (value.get("vectors") or {}).items()
+    message: bytes = OBJECT(
+        uuid=value["id"].encode() or None,
+        collection=value["class"].encode() or None,
+        tenant=(value.get("tenant") or "").encode() or None,
+        properties=_given(value.get("properties") or {}, schema),
+        vector_bytes=_packed(value["vector"]) if value.get("vector") else None,
+        vectors=[{"name": name.encode(), "vector_bytes": _packed(each), "type": _SINGLE} for name, each in vectors],
+    ).SerializeToString()
+    return message
+
+
+def _packed(numbers: Sequence[float]) -> bytes:
+    row = np.array(numbers, "<f4")
+    if row.ndim != 1:
+        raise ValueError("a vector of several rows")
+    return row.tobytes()
+
+
+def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
+    """Lists have messages of their own, by their kinds."""
+    plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
+    given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
+    for name, value in properties.items():
+        if value == []:
+            given.setdefault("empty_list_props", []).append(name.encode())
+        elif isinstance(value, list):
+            field, values = _listed(value, schema.types.get(spelled(name), ""))
+            array = _ARRAYS[field][0](prop_name=name.encode(), **values)
+            given.setdefault(field, []).append(array.SerializeToString())
+    return given
+
+
+def _listed(values: Sequence[Any], kind: str) -> tuple[str, Mapping[str, Any]]:
+    """The field of a list, and its values. ``kind``: of the property, "" for unknown. Raises ValueError for elements of several kinds, and
+    for objects.
+    """
+    if all(isinstance(each, str) for each in values):
+        return "text_array_properties", {"values": [each.encode() for each in values]}
+    if all(isinstance(each, bool) for each in values):
+        return "boolean_array_properties", {"values": values}
+    if kind != "number[]" and all(isinstance(each, int) and not isinstance(each, bool) for each in values):
+        return "int_array_properties", {"values": values}
+    if all(map(is_number, values)):
+        return "number_array_properties", {"values_bytes": np.array(values, "<f8").tobytes()}
+    raise ValueError("a list of several kinds")
+
+
+_SINGLE = 1  # a type of vectors
 _ALL = 3  # a consistency level
 
 
