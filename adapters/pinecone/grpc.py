@@ -201,7 +201,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     answer = parsed(REPLY, reply.body)
     hits = answer.matches
     shown = [_shown(hits[index], added) for index in kept.tolist()]
-    if shown == hits:  # fields that are not named keep their places
+    if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
         return reply.body
     hits[:] = shown
     cut: bytes = answer.SerializeToString()

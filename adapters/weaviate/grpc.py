@@ -255,7 +255,7 @@ def trim(request: Document, reply: ReplyDocument, keep: Keep) -> bytes:
     answer = parsed(REPLY, reply.data)
     hits = answer.results
     shown = [_shown(request.shown, hits[index]) for index in kept.tolist()]
-    if shown == hits:  # fields that are not named keep their places
+    if len(shown) == len(hits) and shown == hits:  # fields that are not named keep their places
         return reply.data
     hits[:] = shown
     cut: bytes = answer.SerializeToString()
