@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,7 +33,6 @@ from .wire import json as wire_json
 from .wire import protobuf
 from .wire.json import RepeatedKeyError, Span
 from .wire.json_vectors import Shortened, edited, guess_numbers, kept_inside, set_aside
-from .wire.protobuf import Field, replaced
 from .writes import PLAIN, Deletion, Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds
 
 NOTE = "_vecsieve"  # the payload member that lists the copies of a result
@@ -296,14 +295,16 @@ class RestWrites(_Writes):
 
 
 class GrpcWrites(_Writes):
-    """Over single messages. ``fields``: of a parsed write, its message and the field of each point. ``counted``: the messages whose fields are
-    counted in a large write, from `upsert` on.
+    """Over single messages. ``upsert``: the type of a write, and the name of the opaque messages of its points; ``data``: a parsed write's
+    bytes; ``message``: of a single point. ``counted``: the messages whose fields are counted in a large write, from `upsert` on.
     """
 
     conflict = 6  # ALREADY_EXISTS
     counted: ClassVar[protobuf.Messages] = {"upsert": {}}
     read_points: Callable[[Operation, bytes, WriteNeeds], NewPoints]
-    fields: Callable[[NewPoints], tuple[bytes, Sequence[Field]]]
+    upsert: ClassVar[tuple[Any, str]]
+    data: Callable[[NewPoints], bytes]
+    message: Callable[[NewPoints, int, bytes], bytes]
 
     def parse(self, write: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
         try:
@@ -313,13 +314,24 @@ class GrpcWrites(_Writes):
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
     def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        return self.shown(points, dict.fromkeys(rows, b""))
+        return self.shown(points, dict.fromkeys(rows))
 
-    def shown(self, points: NewPoints, fields: Mapping[int, bytes]) -> bytes:
-        """The client's message with other fields replacing those of some points."""
-        data, each = self.fields(points)
-        rows = sorted(fields)
-        return replaced(data, (0, len(data)), [each[row].whole for row in rows], [fields[row] for row in rows])
+    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
+        messages = {row: self.message(points, row, each) for row, each in merged.items()}
+        return self.shown(points, {**dict.fromkeys(rows), **messages})
+
+    def shown(self, points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
+        """The client's message with other messages in place of those of some points, None for none; its own bytes if nothing changes."""
+        data = self.data(points)
+        if not other:
+            return data
+        kind, name = self.upsert
+        upsert = kind.FromString(data)
+        written = getattr(upsert, name)
+        each = [other.get(row, point) for row, point in enumerate(written)]
+        written[:] = [point for point in each if point is not None]
+        shown: bytes = upsert.SerializeToString()
+        return shown
 
 
 @dataclass(frozen=True, slots=True)

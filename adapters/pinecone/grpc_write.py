@@ -7,163 +7,98 @@ last one counts, for all readers of protobuf. A single vector is JSON as over RE
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
 
 from ..base import NOTE, GrpcWrites, own
-from ..contract import (
-    NativeAnswer,
-    Operation,
-    Question,
-    Reason,
-    RequestHead,
-    UnsupportedError,
-)
-from ..wire.protobuf import (
-    LENGTH,
-    Field,
-    Found,
-    Messages,
-    Shape,
-    Span,
-    encoded,
-    entries,
-    fields,
-    length_field,
-    message,
-    messages,
-    messages_in,
-    number_field,
-    only,
-    read,
-    replaced,
-    text_of,
-)
-from ..wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
-from ..wire.vectors import matrix, packed_floats, spelled_floats, unsigned_numbers
+from ..contract import NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
+from ..wire.protobuf import Messages, check_count, length_field
+from ..wire.protobuf_values import GOOGLE, Wanted, map_message
+from ..wire.schema import checked, parsed, read
+from ..wire.structs import members_of, struct_json
+from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from .calls import BACKEND, index_of
-from .grpc import (
-    FILTER,
-    INCLUDE_METADATA,
-    INCLUDE_VALUES,
-    NAMESPACE,
-    PATH,
-    TOP_K,
-    VECTOR,
-    matches_in,
-    metadata_of,
-    values_of,
-)
+from .grpc import PATH, QUERY_FLOATS, dense_of, matches_in, scores_of
+from .grpc_schema import COUNTED, SEARCH, SPARSE, STATISTICS, STORED, VECTOR, VECTORS
 from .rest_write import DELETED, FETCHED, FORM, UPSERT
-
-# UpsertRequest.
-_VECTORS, _NAMESPACE = 1, 2
-_UPSERT = Shape(frozenset({_NAMESPACE}), frozenset({_VECTORS}))
-# Vector. Numbers may be packed, in one field or several.
-_ID, _VALUES, _METADATA, _SPARSE = 1, 2, 3, 4
-_POINT = Shape(frozenset({_ID, _METADATA, _SPARSE}), frozenset({_VALUES}))
-_ENTRIES = 1  # of a Struct
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed upsert: for each vector its field, its metadata and its packed floats, None and b"" if absent."""
+    """A parsed upsert: its bytes, the messages of its vectors, and their packed floats, b"" if absent."""
 
     data: bytes
-    points: tuple[Field, ...]
-    metadata: tuple[Field | None, ...]
+    points: tuple[bytes, ...]
     values: tuple[bytes, ...]
     namespace: bytes
 
 
-def _id(data: bytes, point: Found) -> bytes:
-    """As over REST. Raises UnsupportedError."""
-    return orjson.dumps(text_of(data, message(point, _ID)))
-
-
-def _filter(tenant: Tenant) -> bytes:
+def _filter(tenant: Tenant) -> Mapping[str, Any]:
     each = [{key: {"$eq": orjson.loads(value)}} for key, value in tenant]
-    if not each:
-        return b""
-    return length_field(FILTER, map_message(each[0] if len(each) == 1 else {"$and": each}, GOOGLE))
+    return {"filter": map_message(each[0] if len(each) == 1 else {"$and": each}, GOOGLE)} if each else {}
 
 
-_METRIC = 5  # of the statistics, since 2025
+def _noted(point: bytes, note: bytes) -> bytes:
+    """A vector with a note in its metadata."""
+    vector = parsed(VECTOR, point)
+    vector.metadata += map_message({NOTE: note.decode()}, GOOGLE)
+    noted: bytes = vector.SerializeToString()
+    return noted
 
 
-def _noted(document: Document, row: int, note: bytes) -> bytes:
-    """A vector's field with a note in its metadata."""
-    data, point, metadata = document.data, document.points[row], document.metadata[row]
-    added = map_message({NOTE: note.decode()}, GOOGLE)
-    if metadata is None:
-        return length_field(_VECTORS, data[point.value : point.end] + length_field(_METADATA, added))
-    shown = length_field(_METADATA, data[metadata.value : metadata.end] + added)
-    return length_field(_VECTORS, replaced(data, point.span, [metadata.whole], [shown]))
-
-
-# SparseValues.
-_INDICES, _WEIGHTS = 1, 2
-
-
-def _point(identifier: bytes, data: bytes, span: Span) -> bytes:
+def _point(identifier: bytes, message: bytes) -> bytes:
     """Raises ValueError, UnsupportedError."""
-    found = read(data, span, _POINT)
-    metadata, sparse = message(found, _METADATA), message(found, _SPARSE)
-    packed = packed_floats(data, found.get(_VALUES, ()), _VALUES)
+    vector = checked(VECTOR, message)
     members = [b'"id":%s' % identifier]
-    if packed:
+    if packed := b"".join(vector.values):
         members.append(b'"values":%s' % spelled_floats(packed))
-    if sparse is not None:
-        inside = fields(data, sparse.span)
-        indices = orjson.dumps(unsigned_numbers(data, inside, _INDICES).tolist())
-        weights = spelled_floats(packed_floats(data, inside, _WEIGHTS))
-        members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (indices, weights))
-    if metadata is not None:
-        members.append(b'"metadata":%s' % object_json(data, messages_in(data, metadata.span, _ENTRIES), GOOGLE))
+    if vector.HasField("sparse_values"):
+        sparse = parsed(SPARSE, vector.sparse_values)
+        weights = spelled_floats(np.array(sparse.values, "<f4").tobytes())
+        members.append(b'"sparseValues":{"indices":%s,"values":%s}' % (orjson.dumps(list(sparse.indices)), weights))
+    if vector.HasField("metadata"):
+        members.append(b'"metadata":%s' % struct_json(vector.metadata))
     return b"{%s}" % b",".join(members)
 
 
-def _message(point: bytes) -> bytes:
-    """The Vector message of a single point."""
-    value = orjson.loads(point)
-    parts = [length_field(_ID, value["id"].encode()), _packed(_VALUES, value.get("values") or ())]
-    if sparse := value.get("sparseValues"):
-        indices = b"".join(map(encoded, sparse["indices"]))
-        parts.append(length_field(_SPARSE, length_field(_INDICES, indices) + _packed(_WEIGHTS, sparse["values"])))
-    return b"".join([*parts, length_field(_METADATA, map_message(value.get("metadata") or {}, GOOGLE))])
-
-
-def _packed(number: int, values: Sequence[float]) -> bytes:
-    return length_field(number, np.array(values, "<f4").tobytes()) if values else b""
-
-
-# FetchRequest, FetchResponse.
-_FETCH_IDS, _FETCH_NAMESPACE, _FETCHED = 1, 2, 1
-
-
-# DeleteRequest.
-_DELETE_IDS, _DELETE_NAMESPACE = 1, 3
+def _by_ids(path: str, number: int, points: NewPoints, ids: Iterable[bytes], most: int) -> Sequence[Question]:
+    """Requests with so many ids each. ``number``: of the namespace."""
+    namespace = own(points.document, Document).namespace
+    behind = length_field(number, namespace) if namespace else b""
+    each = [length_field(1, orjson.loads(identifier).encode()) for identifier in ids]
+    batches = [b"".join(each[start : start + most]) for start in range(0, len(each), most)]
+    return [Question(method="POST", target=path, body=batch + behind) for batch in batches]
 
 
 class PineconeGrpcWrites(GrpcWrites):
-    counted: ClassVar[Messages] = {"upsert": {_VECTORS: "vector"}, "vector": {_METADATA: "struct"}, "struct": {}}
+    counted: ClassVar[Messages] = COUNTED
+    upsert = VECTORS, "vectors"
     reads_lag = True  # by seconds: "Data freshness" in its documentation
     form = FORM
 
-    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The client's message with other vectors."""
-        put = {row: length_field(_VECTORS, _message(each)) for row, each in merged.items()}
-        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
+    def data(self, points: NewPoints) -> bytes:
+        return own(points.document, Document).data
+
+    def message(self, _points: NewPoints, _row: int, point: bytes) -> bytes:
+        value = orjson.loads(point)
+        values, sparse = value.get("values"), value.get("sparseValues")
+        vector: bytes = VECTOR(
+            id=value["id"].encode(),
+            values=[np.array(values, "<f4").tobytes()] if values else [],
+            sparse_values=SPARSE(**sparse).SerializeToString() if sparse else None,
+            metadata=map_message(value.get("metadata") or {}, GOOGLE),
+        ).SerializeToString()
+        return vector
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
-        """The client's bytes with a note in the metadata of some vectors."""
-        document = own(points.document, Document)
-        return self.shown(points, {row: _noted(document, row, note) for row, note in notes.items()})
+        """The client's message with a note in the metadata of some vectors."""
+        written = own(points.document, Document).points
+        return self.shown(points, {row: _noted(written[row], note) for row, note in notes.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert; None for any other. Never raises."""
@@ -187,104 +122,72 @@ class PineconeGrpcWrites(GrpcWrites):
         return Question(method="POST", target="/VectorService/DescribeIndexStats", body=b"")
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        found = read(body, (0, len(body)), _UPSERT)
-        points = messages(found, _VECTORS)
-        if len(points) > needs.most:
+        """Raises ValueError, UnsupportedError."""
+        upsert = read(VECTORS, body)
+        if len(upsert.namespace) > 1:
+            raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
+        if len(upsert.vectors) > needs.most:
             raise UnsupportedError(Reason.TOO_MANY_PARTS)
-        each = [read(body, point.span, _POINT) for point in points]
-        metadata = tuple([message(point, _METADATA) for point in each])
-        wanted = Wanted(needs.keys)
-        values = tuple([packed_floats(body, point.get(_VALUES, ()), _VALUES) for point in each])
-        read_fields = tuple(
-            [
-                chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
-                for field in metadata
-            ]
-        )
-        namespace = message(found, _NAMESPACE)
+        written = tuple(upsert.vectors)
+        each = [checked(VECTOR, vector) for vector in written]
+        values = tuple([whole_floats(b"".join(vector.values)) for vector in each])
         return NewPoints(
-            ids=tuple([_id(body, point) for point in each]),
-            vectors=matrix([packed or None for packed in values]),
+            ids=tuple([orjson.dumps(vector.id.decode()) for vector in each]),
+            vectors=matrix(values),
             vector_name=name_of([{"": packed} if packed else {} for packed in values], needs.vector_name),
             keys=needs.keys,
-            fields=read_fields,
-            document=Document(
-                data=body,
-                points=tuple(points),
-                metadata=metadata,
-                values=values,
-                namespace=b"" if namespace is None else body[namespace.value : namespace.end],
-            ),
+            fields=members_of([vector.metadata for vector in each], Wanted(needs.keys)),
+            document=Document(data=body, points=written, values=values, namespace=b"".join(upsert.namespace)),
         )
 
     def ask(self, _: Operation, points: NewPoints, inquiry: Inquiry) -> Sequence[Question]:
         """A query for each vector."""
         document = own(points.document, Document)
-        shared = number_field(TOP_K, inquiry.count) + number_field(INCLUDE_METADATA, 1)
-        shared += length_field(NAMESPACE, document.namespace) if document.namespace else b""
-        shared += number_field(INCLUDE_VALUES, 1) if inquiry.vectors else b""
-        return [
-            Question(
-                method="POST", target=PATH, body=length_field(VECTOR, document.values[row]) + shared + _filter(tenant)
-            )
+        shared: dict[str, Any] = {"top_k": inquiry.count, "include_metadata": True}
+        shared |= {"namespace": document.namespace} if document.namespace else {}
+        shared |= {"include_values": True} if inquiry.vectors else {}
+        queries = [
+            length_field(QUERY_FLOATS, document.values[row]) + SEARCH(**shared, **_filter(tenant)).SerializeToString()
             for row, tenant in zip(inquiry.which, inquiry.tenants, strict=True)
         ]
+        return [Question(method="POST", target=PATH, body=query) for query in queries]
 
     def read_neighbours(self, points: NewPoints, inquiry: Inquiry, bodies: Sequence[bytes]) -> Neighbours:
-        wanted = Wanted(points.keys)
+        """Raises ValueError."""
         lists = [matches_in(body) for body in bodies]
-        packed = [values_of(body, match) for body, matches in zip(bodies, lists, strict=True) for match in matches]
-        fielded = [
-            row for body, matches in zip(bodies, lists, strict=True) for row in metadata_of(body, matches, wanted)
-        ]
         matches = [match for each in lists for match in each]
         return Neighbours(
             of=np.repeat(np.array(inquiry.which, np.intp), [len(each) for each in lists]),
-            ids=tuple([orjson.dumps(match.id) for match in matches]),
-            scores=np.array([match.score for match in matches], np.float64),
-            vectors=matrix([each or None for each in packed]),
-            fields=tuple(fielded),
+            ids=tuple([orjson.dumps(match.id.decode()) for match in matches]),
+            scores=scores_of(matches),
+            vectors=dense_of(matches),
+            fields=members_of([match.metadata for match in matches], Wanted(points.keys)),
         )
 
     def is_cosine(self, body: bytes, _: str) -> bool:
         """From the statistics of an index, if they name the metric. Never raises."""
         try:
-            metric = only(fields(body), _METRIC, LENGTH)
+            return bool(parsed(STATISTICS, body).metric == b"cosine")
         except ValueError:
             return False
-        return metric is not None and body[metric.value : metric.end] == b"cosine"
-
-    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-        document = own(points.document, Document)
-        return document.data, document.points
 
     def ask_stored(self, _: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool) -> Sequence[Question]:
         """Fetches of a hundred each."""
-        namespace = own(points.document, Document).namespace
-        behind = length_field(_FETCH_NAMESPACE, namespace) if namespace else b""
-        each = [length_field(_FETCH_IDS, orjson.loads(identifier).encode()) for identifier in ids]
-        batches = [each[start : start + FETCHED] for start in range(0, len(each), FETCHED)]
-        target = "/VectorService/Fetch"
-        return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
+        return _by_ids("/VectorService/Fetch", 2, points, ids, FETCHED)
 
     def read_stored(self, _: NewPoints, body: bytes) -> Mapping[bytes, bytes]:
-        spans = [field.span for field in fields(body) if field.number == _FETCHED and field.wire == LENGTH]
-        found = [(orjson.dumps(key.decode()), span) for key, span in entries(body, spans)]
-        return {identifier: _point(identifier, body, span) for identifier, span in found}
+        """Raises ValueError, UnsupportedError."""
+        check_count(body, "fetched", COUNTED)
+        found = [(orjson.dumps(key), vector) for key, vector in parsed(STORED, body).vectors.items()]
+        return {identifier: _point(identifier, vector) for identifier, vector in found}
 
     def ask_removed(self, _: Operation, points: NewPoints, victims: Mapping[bytes, bytes]) -> Sequence[Question]:
         """Deletions by ids, as over REST."""
-        namespace = own(points.document, Document).namespace
-        behind = length_field(_DELETE_NAMESPACE, namespace) if namespace else b""
-        each = [length_field(_DELETE_IDS, orjson.loads(identifier).encode()) for identifier in victims]
-        batches = [each[start : start + DELETED] for start in range(0, len(each), DELETED)]
-        target = "/VectorService/Delete"
-        return [Question(method="POST", target=target, body=b"".join(batch) + behind) for batch in batches]
+        return _by_ids("/VectorService/Delete", 3, points, victims, DELETED)
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for a vector without a JSON form."""
-        document = own(points.document, Document)
         try:
-            return _point(points.ids[row], document.data, document.points[row].span)
+            return _point(points.ids[row], own(points.document, Document).points[row])
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None

@@ -18,20 +18,18 @@ from ..contract import MalformedReplyError, Needs, Pool
 from ..wire.json_vectors import stack
 from ..wire.protobuf import REPLY_FIELDS, check_count, length_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, objects_of_json
-from ..wire.schema import has_other_type, packed_floats, parsed
+from ..wire.schema import is_mistyped, packed_floats, parsed
 from ..wire.vectors import SparseRow, matrix, union_matrix, without_vector
 from .grpc_request import Document, Plan
 from .grpc_schema import COUNTED, LIST, PAYLOAD, REPLY, VECTORS
 from .ranking import Kind, Shape, best
-
-RESULT = 1  # the field of results, in a reply and in a list
 
 
 def parsed_reply(kind: Any, body: bytes, *, root: str = "list") -> Any:
     """A reply, or a list of a batch, of that type. Raises ValueError."""
     check_count(body, root, COUNTED)
     message = parsed(kind, body)
-    if has_other_type(message, RESULT):
+    if is_mistyped(message):
         raise ValueError("results of another shape")
     return message
 
@@ -232,8 +230,7 @@ def _pool(plan: Plan, body: bytes, needs: Needs) -> Pool:
 
 def _payloads(body: bytes, most: int) -> tuple[bytes | None, ...]:
     """Whole payloads, their keys in the order of the reply, which a parsed map does not keep."""
-    hits = [parsed(PAYLOAD, hit) for hit in parsed(REPLY, body).result[:most]]
-    return objects_of_json(map(pairs_of, hits), QDRANT)
+    return objects_of_json(parsed(REPLY, body).result[:most], lambda hit: pairs_of(parsed(PAYLOAD, hit)), QDRANT)
 
 
 def pairs_of(point: Any) -> list[tuple[bytes, bytes]]:

@@ -15,7 +15,7 @@ from typing import Any
 from ..base import check_page
 from ..contract import Needs, Operation, Reason, Search, SearchCall, UnsupportedError
 from ..wire.protobuf import Messages
-from ..wire.schema import has_unknown, packed_floats, parsed
+from ..wire.schema import known, packed_floats, parsed, read, text_of
 from ..wire.vectors import row, usable
 from .grpc_schema import BATCH, SEARCH_VECTOR, SEARCHES
 from .ranking import (
@@ -62,21 +62,6 @@ _INPUTS = {
 INFERRED = ("document", "image", "object")
 
 
-def read(kind: Any, body: bytes) -> Any:
-    """A request's message. Raises UnsupportedError."""
-    try:
-        return known(parsed(kind, body))
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
-def known(message: Any) -> Any:
-    """A message without unknown fields. Raises UnsupportedError."""
-    if has_unknown(message):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return message
-
-
 def choice(message: Any) -> tuple[str, Any]:
     """The name and the value of the only field that is set, of a message that is a oneof; "" for none. Raises UnsupportedError."""
     found = known(message).ListFields()
@@ -85,32 +70,24 @@ def choice(message: Any) -> tuple[str, Any]:
     return (found[0][0].name, found[0][1]) if found else ("", None)
 
 
-def _text(value: bytes) -> str:
-    """Raises UnsupportedError."""
-    try:
-        return value.decode()
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-
-
 def of_query(message: Any, nesting: int) -> Ranking:
     """Of QueryPoints. ``nesting``: the greatest depth of its prefetches. Raises UnsupportedError."""
     leaves = list(_prefetched(message.prefetch, nesting))
     if not message.HasField("query"):
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
-    return decided(Ranking(_kind(message.query), _text(message.using)), leaves)
+    return decided(Ranking(_kind(message.query), text_of(message.using)), leaves)
 
 
 def of_search(message: Any, _nesting: int) -> Ranking:
     """Of SearchPoints: its vector is dense, or the values of a sparse one. Raises UnsupportedError."""
     if not message.vector:
         raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return Ranking(Kind.SPARSE if message.sparse_indices else Kind.DENSE, _text(message.vector_name))
+    return Ranking(Kind.SPARSE if message.sparse_indices else Kind.DENSE, text_of(message.vector_name))
 
 
 def of_reference(message: Any, _nesting: int) -> Ranking:
     """Of RecommendPoints and DiscoverPoints. Raises UnsupportedError."""
-    return Ranking(Kind.REFERENCE, _text(message.using))
+    return Ranking(Kind.REFERENCE, text_of(message.using))
 
 
 def _kind(query: Any) -> Kind:
@@ -138,7 +115,7 @@ def _with_its_own(prefetch: Any, nesting: int) -> Iterator[Ranking]:
     if known(prefetch).HasField("query"):
         kind = _kind(prefetch.query)
         if choice(prefetch.query)[0] not in _PLAIN_ORDERS:
-            yield Ranking(kind, _text(prefetch.using))
+            yield Ranking(kind, text_of(prefetch.using))
     yield from _prefetched(prefetch.prefetch, nesting - 1)
 
 
@@ -213,7 +190,7 @@ def _plan_chosen(choice: str, names: Sequence[str], fields: Sequence[str], optio
 
 
 def _names(selected: Any) -> tuple[str, ...]:
-    return tuple(map(_text, known(selected).names))
+    return tuple(map(text_of, known(selected).names))
 
 
 def _include(names: Iterable[str]) -> dict[str, Any]:
@@ -369,8 +346,8 @@ def _read(body: bytes, name: str, needs: Needs, index: int) -> tuple[Search, Pla
     if packed:
         layout.numbers(message)[:] = _ANY_NUMBERS
     rest = message.SerializeToString()
-    read = _skeleton if len(rest) <= _SKELETON_BYTES else _skeleton.__wrapped__
-    search, plan, is_dense = read(rest, name, needs, index)
+    skeleton = _skeleton if len(rest) <= _SKELETON_BYTES else _skeleton.__wrapped__
+    search, plan, is_dense = skeleton(rest, name, needs, index)
     return (replace(search, query=usable(row(packed))) if is_dense and needs.query else search), plan
 
 

@@ -10,7 +10,7 @@ an integer.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from ..base import NOTE, GrpcWrites, own
 from ..contract import NativeAnswer, Needs, Operation, Question, Reason, RequestHead, UnsupportedError
 from ..wire.protobuf import FIXED64, Messages, encoded, length_field, number_field
 from ..wire.protobuf_values import QDRANT, Wanted, chosen_of, entry, object_of_json
-from ..wire.schema import has_unknown, packed_floats, parsed
+from ..wire.schema import has_unknown, packed_floats, parsed, read
 from ..wire.vectors import matrix, row
 from ..writes import Inquiry, Neighbours, NewPoints, Tenant, WriteNeeds, name_of
 from . import calls
@@ -41,7 +41,7 @@ from .grpc_reply import (
     sparse,
     vectors_of,
 )
-from .grpc_request import choice, once, read
+from .grpc_request import choice, once
 from .grpc_schema import COUNTED, INFO, POINT, REPLY, SHARD_KEYS, STORED, UPSERT, WAIT
 from .ranking import Kind, forced
 from .rest_write import compared
@@ -175,16 +175,6 @@ def _point(identifier: bytes, point: Any) -> bytes:
     return b'{"id":%s,"vector":%s,"payload":%s}' % (identifier, vectors_json(point.vectors), payload)
 
 
-def _point_message(points: NewPoints, row: int, point: bytes) -> bytes:
-    """A point with the id of a row. ``point``: as JSON."""
-    value = orjson.loads(point)
-    payload = b"".join(
-        length_field(PAYLOAD, entry(key, each, QDRANT)) for key, each in (value["payload"] or {}).items()
-    )
-    identity = parsed(POINT, own(points.document, Document).points[row]).id.SerializeToString()
-    return length_field(_ID, identity) + payload + length_field(_VECTORS, vectors_message(value["vector"]))
-
-
 # GetPoints, DeletePoints.
 _GET_IDS, _GET_PAYLOAD, _GET_VECTORS, _GET_SHARD_KEYS = 2, 4, 5, 7
 _DELETE_WAIT, _DELETE_POINTS, _DELETE_SHARD_KEYS = 2, 3, 5
@@ -206,32 +196,24 @@ def shard_keys_of(selector: bytes) -> list[object]:
     return [value.decode() if name == "keyword" else value for name, value in each]
 
 
-def _shown(points: NewPoints, other: Mapping[int, bytes | None]) -> bytes:
-    """The client's message with other messages in place of those of some points, None for none; its own bytes if nothing changes."""
-    document = own(points.document, Document)
-    if not other:
-        return document.data
-    upsert = parsed(UPSERT, document.data)
-    each = [other.get(row, point) for row, point in enumerate(document.points)]
-    upsert.points[:] = [point for point in each if point is not None]
-    shown: bytes = upsert.SerializeToString()
-    return shown
-
-
 _ACKNOWLEDGED, _COMPLETED = 1, 2
 
 
 class QdrantGrpcWrites(GrpcWrites):
     counted: ClassVar[Messages] = COUNTED
+    upsert = UPSERT, "points"
 
-    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes]) -> bytes:
-        """The client's message with other points."""
-        return _shown(
-            points, {**dict.fromkeys(rows), **{row: _point_message(points, row, each) for row, each in merged.items()}}
+    def data(self, points: NewPoints) -> bytes:
+        return own(points.document, Document).data
+
+    def message(self, points: NewPoints, row: int, point: bytes) -> bytes:
+        """A point with the id of a row. ``point``: as JSON."""
+        value = orjson.loads(point)
+        payload = b"".join(
+            length_field(PAYLOAD, entry(key, each, QDRANT)) for key, each in (value["payload"] or {}).items()
         )
-
-    def without(self, points: NewPoints, rows: Collection[int]) -> bytes:
-        return _shown(points, dict.fromkeys(rows))
+        identity = parsed(POINT, own(points.document, Document).points[row]).id.SerializeToString()
+        return length_field(_ID, identity) + payload + length_field(_VECTORS, vectors_message(value["vector"]))
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The call of one upsert. Never raises."""
@@ -340,7 +322,7 @@ class QdrantGrpcWrites(GrpcWrites):
             row: written[row] + length_field(PAYLOAD, entry(NOTE, orjson.loads(note), QDRANT))
             for row, note in notes.items()
         }
-        return _shown(points, noted)
+        return self.shown(points, noted)
 
     def ask_stored(
         self, write: Operation, points: NewPoints, ids: Sequence[bytes], *, whole: bool

@@ -114,6 +114,11 @@ def parse_description(body: bytes) -> int:
         raise MalformedReplyError(f"list: {error}") from None
 
 
+def spelled(name: str) -> str:
+    """A property's name as the server stores it."""
+    return name[:1].lower() + name[1:]
+
+
 def default_limit(needs: Needs) -> int | None:
     """The default limit; None for unknown. Raises TypeError for another adapter's description."""
     if needs.known is None:

@@ -6,81 +6,43 @@ are passed through.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
 
 from ..base import NOTE, GrpcWrites, own
-from ..contract import (
-    MalformedReplyError,
-    NativeAnswer,
-    Operation,
-    Question,
-    Reason,
-    RequestHead,
-    UnsupportedError,
-)
-from ..wire.protobuf import (
-    LENGTH,
-    VARINT,
-    Field,
-    Found,
-    Messages,
-    Shape,
-    fields,
-    length_field,
-    message,
-    message_spans,
-    messages,
-    messages_in,
-    number_field,
-    number_of,
-    only,
-    read,
-    replaced,
-    text,
-    text_of,
-    unsigned,
-    value_at,
-    without,
-)
-from ..wire.protobuf_values import GOOGLE, Wanted, chosen, map_message, object_json
-from ..wire.vectors import matrix, packed_floats, spelled_floats, whole_numbers
+from ..contract import MalformedReplyError, NativeAnswer, Operation, Question, Reason, RequestHead, UnsupportedError
+from ..wire.protobuf import Messages, value_at
+from ..wire.protobuf_values import GOOGLE, Wanted, map_message
+from ..wire.schema import check_certain, checked, is_mistyped, parsed, read
+from ..wire.structs import members_of, struct_json
+from ..wire.vectors import matrix, spelled_floats, whole_floats
 from ..writes import NewPoints, Told, WriteNeeds, numbered
 from . import rest_write
-from .calls import BACKEND, UNNAMED
+from .calls import BACKEND, UNNAMED, Schema, spelled
 from .deletions import MATCHING, collection_of
-from .grpc_request import VECTORS, spelled
-from .objects import object_message
+from .grpc import named_vectors
+from .grpc_schema import ARRAYS, BATCH, COUNTED, ERROR, OBJECT, WRITTEN
+from .objects import is_number
 from .rest_write import Document, WeaviateWrites, document_of
 
 _SERVICE = "/weaviate.v1.Weaviate/"
 _STREAM = "batch stream"
 _PATHS = {_SERVICE + "BatchObjects": "batch", _SERVICE + "BatchStream": _STREAM}
-# BatchObjectsRequest, BatchObject; of its properties those that are a Struct.
-_OBJECTS = 1
-_BATCH = Shape(frozenset({2}), frozenset({_OBJECTS}))
-_ID, _FLOATS, _PROPERTIES, _COLLECTION, _TENANT, _BYTES, _VECTORS = 1, 2, 3, 4, 5, 6, 23
-_OBJECT = Shape(frozenset({_ID, _PROPERTIES, _COLLECTION, _TENANT, _BYTES}), frozenset({_FLOATS, _VECTORS}))
-_PLAIN = 1
-_OWN = Shape(frozenset({_PLAIN}), frozenset(range(2, 11)))
-_ENTRIES = 1
-# Vectors.
-_NAME, _PACKED, _TYPE = 1, 3, 4
-_SINGLE_TYPES = frozenset({None, 0, 1})
+# Of the first object.
+_OBJECTS, _COLLECTION, _TENANT = 1, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """For each object its field, and those of its properties and of the Struct in them, None if absent."""
+    """The client's message, and those of its objects."""
 
     data: bytes
-    objects: tuple[Field, ...]
-    properties: tuple[Field | None, ...]
-    plain: tuple[Field | None, ...]
+    objects: tuple[bytes, ...]
 
 
 def _place(data: bytes) -> tuple[str, str]:
@@ -95,26 +57,16 @@ def _place(data: bytes) -> tuple[str, str]:
     return collection, tenant
 
 
-def _vectors(data: bytes, found: Found) -> dict[str, bytes]:
-    """The packed floats of an object's vectors by name; of several rows none. Raises ValueError, UnsupportedError."""
-    vectors: dict[str, bytes] = {}
-    for field in messages(found, _VECTORS):
-        inside = read(data, field.span, VECTORS)
-        packed = message(inside, _PACKED)
-        if packed is not None and number_of(data, inside, _TYPE) in _SINGLE_TYPES:
-            vectors[text_of(data, message(inside, _NAME))] = data[slice(*packed.span)]
-    bare = message(found, _BYTES)
-    own_floats = packed_floats(data, found.get(_FLOATS, ()), _FLOATS) if bare is None else data[slice(*bare.span)]
-    if own_floats:
-        vectors[UNNAMED] = own_floats
-    if any(len(each) % 4 for each in vectors.values()):
-        raise ValueError("a vector holds no whole floats")
-    return {name: each for name, each in vectors.items() if each}
+def _vectors(written: Any) -> dict[str, bytes]:
+    """The packed floats of an object's vectors by name; of several rows none. Raises ValueError."""
+    unnamed = whole_floats(written.vector_bytes or b"".join(written.vector))
+    vectors = named_vectors(written) | ({UNNAMED: unnamed} if unnamed else {})
+    return {name: packed for name, packed in vectors.items() if packed}
 
 
-def _ids(data: bytes, each: list[Found], needs: WriteNeeds) -> tuple[bytes, ...]:
-    """Raises ValueError, UnsupportedError."""
-    ids = [text_of(data, message(found, _ID)).lower() for found in each]
+def _ids(objects: Sequence[Any], needs: WriteNeeds) -> tuple[bytes, ...]:
+    """Raises ValueError."""
+    ids = [written.uuid.decode().lower() for written in objects]
     if not any(ids):
         return numbered(len(ids), needs)
     if not all(ids):
@@ -122,95 +74,124 @@ def _ids(data: bytes, each: list[Found], needs: WriteNeeds) -> tuple[bytes, ...]
     return tuple(map(orjson.dumps, ids))
 
 
-def _noted(source: Source, row: int, note: bytes) -> bytes:
-    data, added = source.data, map_message({NOTE: note.decode()}, GOOGLE)
-    properties, plain = source.properties[row], source.plain[row]
-    at = source.objects[row].span
-    if properties is None:
-        return length_field(_OBJECTS, data[slice(*at)] + length_field(_PROPERTIES, length_field(_PLAIN, added)))
-    if plain is None:
-        inside = data[slice(*properties.span)] + length_field(_PLAIN, added)
-    else:
-        struct = length_field(_PLAIN, data[slice(*plain.span)] + added)
-        inside = replaced(data, properties.span, [plain.whole], [struct])
-    return length_field(_OBJECTS, replaced(data, at, [properties.whole], [length_field(_PROPERTIES, inside)]))
+def _noted(data: bytes, note: bytes) -> bytes:
+    """An object with a note in its properties."""
+    written = parsed(OBJECT, data)
+    written.properties.non_ref_properties += map_message({NOTE: note.decode()}, GOOGLE)
+    noted: bytes = written.SerializeToString()
+    return noted
 
 
 # Properties that are no Struct: arrays of one kind, each with its name, and the names of empty lists. References and objects are not read.
-_DOUBLES, _INTEGERS, _TEXTS, _BOOLS, _EMPTY = 4, 5, 6, 7, 10
-_NUMBERS, _PROPERTY, _DOUBLE_BYTES = 1, 2, 3
-_ARRAYS = frozenset({_DOUBLES, _INTEGERS, _TEXTS, _BOOLS})
+_ARRAYS: Mapping[str, tuple[Any, Callable[[Any], list[object]]]] = {
+    "number_array_properties": (
+        ARRAYS["NumberArray"],
+        lambda array: np.frombuffer(array.values_bytes, "<f8").tolist() or list(array.values),
+    ),
+    "int_array_properties": (ARRAYS["IntArray"], lambda array: list(array.values)),
+    "text_array_properties": (ARRAYS["TextArray"], lambda array: [text.decode() for text in array.values]),
+    "boolean_array_properties": (ARRAYS["BoolArray"], lambda array: list(array.values)),
+}
+_READ = {"non_ref_properties", "empty_list_props", *_ARRAYS}
 
 
-def _properties(data: bytes, found: list[Field]) -> bytes:
+def _properties(properties: Any) -> bytes:
     """Raises ValueError."""
-    members: list[bytes] = []
-    for field in found:
-        if field.number == _PLAIN:
-            members.append(object_json(data, messages_in(data, field.span, _ENTRIES), GOOGLE)[1:-1])
-        elif field.number == _EMPTY:
-            members.append(b"%s:[]" % orjson.dumps(text(data, field)))
-        elif field.number in _ARRAYS:
-            inside = fields(data, field.span)
-            name = only(inside, _PROPERTY, LENGTH)
-            if name is None:
-                raise ValueError(f"array at byte {field.start} has no name")
-            members.append(
-                b"%s:%s" % (orjson.dumps(text(data, name)), orjson.dumps(_values(data, field.number, inside)))
-            )
-        else:
-            raise ValueError(f"property at byte {field.start} is of kind {field.number}")
-    return b"{%s}" % b",".join(filter(None, members))
+    if unread := {field.name for field, _ in properties.ListFields()} - _READ:
+        raise ValueError(f"{unread} are not read")
+    lists: dict[str, list[object]] = {name.decode(): [] for name in properties.empty_list_props}
+    for field, (kind, values_of) in _ARRAYS.items():
+        for data in getattr(properties, field):
+            array = parsed(kind, data)
+            if is_mistyped(array) or not array.HasField("prop_name"):
+                raise ValueError("an array has no name, or values of another kind")
+            lists[array.prop_name.decode()] = values_of(array)
+    more = json.dumps(lists, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return b"{%s}" % b",".join(filter(None, (struct_json(properties.non_ref_properties)[1:-1], more[1:-1])))
 
 
-def _values(data: bytes, kind: int, found: list[Field]) -> list[object]:
-    """Raises ValueError."""
-    those = [field for field in found if field.number == _NUMBERS]
-    if kind == _TEXTS:
-        return [text(data, field) for field in those]
-    if kind == _DOUBLES:
-        packed = [field for field in found if field.number == _DOUBLE_BYTES] or those
-        return list(np.frombuffer(b"".join([data[slice(*field.span)] for field in packed]), "<f8").tolist())
-    each = whole_numbers(data, found, _NUMBERS)
-    return [bool(number) for number in each] if kind == _BOOLS else [n - 2**64 if n >= 2**63 else n for n in each]
-
-
-def _spelled_vectors(data: bytes, found: Found, target: str) -> list[bytes]:
+def _spelled_vectors(written: Any, target: str) -> list[bytes]:
     """An unnamed vector is that of the target, if the collection names its vectors. Raises ValueError."""
-    each = {name or target: spelled_floats(packed) for name, packed in _vectors(data, found).items()}
-    if len(each) < len(messages(found, _VECTORS)):
+    each = {name or target: spelled_floats(packed) for name, packed in _vectors(written).items()}
+    if len(each) < len(written.vectors):
         raise ValueError("a vector of several rows")
     bare = each.pop(UNNAMED, None)
     named = b",".join([b"%s:%s" % (orjson.dumps(name), numbers) for name, numbers in each.items()])
     return [*([b'"vector":%s' % bare] if bare else []), *([b'"vectors":{%s}' % named] if named else [])]
 
 
-# BatchObjectsReply; its errors by the places of the objects.
-_ERRORS, _PLACE, _WORDS = 2, 1, 2
+def object_message(point: bytes, schema: Schema) -> bytes:
+    """The message of a single object. Raises ValueError for one that it cannot hold, such as vectors of several rows."""
+    value = orjson.loads(point)
+    vectors = (value.get("vectors") or {}).items()
+    message: bytes = OBJECT(
+        uuid=value["id"].encode() or None,
+        collection=value["class"].encode() or None,
+        tenant=(value.get("tenant") or "").encode() or None,
+        properties=_given(value.get("properties") or {}, schema),
+        vector_bytes=_packed(value["vector"]) if value.get("vector") else None,
+        vectors=[{"name": name.encode(), "vector_bytes": _packed(each), "type": _SINGLE} for name, each in vectors],
+    ).SerializeToString()
+    return message
 
 
-_LEVEL, _ALL = 2, 3
+def _packed(numbers: Sequence[float]) -> bytes:
+    row = np.array(numbers, "<f4")
+    if row.ndim != 1:
+        raise ValueError("a vector of several rows")
+    return row.tobytes()
+
+
+def _given(properties: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
+    """Lists have messages of their own, by their kinds."""
+    plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
+    given: dict[str, Any] = {"non_ref_properties": map_message(plain, GOOGLE)} if plain else {}
+    for name, value in properties.items():
+        if value == []:
+            given.setdefault("empty_list_props", []).append(name.encode())
+        elif isinstance(value, list):
+            field, values = _listed(value, schema.types.get(spelled(name), ""))
+            array = _ARRAYS[field][0](prop_name=name.encode(), **values)
+            given.setdefault(field, []).append(array.SerializeToString())
+    return given
+
+
+def _listed(values: Sequence[Any], kind: str) -> tuple[str, Mapping[str, Any]]:
+    """The field of a list, and its values. ``kind``: of the property, "" for unknown. Raises ValueError for elements of several kinds, and
+    for objects.
+    """
+    if all(isinstance(each, str) for each in values):
+        return "text_array_properties", {"values": [each.encode() for each in values]}
+    if all(isinstance(each, bool) for each in values):
+        return "boolean_array_properties", {"values": values}
+    if kind != "number[]" and all(isinstance(each, int) and not isinstance(each, bool) for each in values):
+        return "int_array_properties", {"values": values}
+    if all(map(is_number, values)):
+        return "number_array_properties", {"values_bytes": np.array(values, "<f8").tobytes()}
+    raise ValueError("a list of several kinds")
+
+
+_SINGLE = 1  # a type of vectors
+_ALL = 3  # a consistency level
 
 
 class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
-    counted: ClassVar[Messages] = {
-        "upsert": {_OBJECTS: "object"},
-        "object": {_PROPERTIES: "properties"},
-        "properties": dict.fromkeys((_PLAIN, *_ARRAYS), "inside"),
-        "inside": {},
-    }
+    counted: ClassVar[Messages] = COUNTED
+    upsert = BATCH, "objects"
 
     def reaches_all(self, _query: str, body: bytes) -> bool:
         """The level is in the message."""
         try:
-            level = only(fields(body), _LEVEL, VARINT)
-            return level is not None and unsigned(body, level) == _ALL
+            return bool(parsed(BATCH, body).consistency_level == _ALL)
         except ValueError:
             return False
 
-    def data_of(self, document: Document) -> bytes:
+    def data(self, points: NewPoints) -> bytes:
         """The client's message."""
-        return own(document.source, Source).data
+        return _source(points).data
+
+    def message(self, points: NewPoints, _row: int, point: bytes) -> bytes:
+        return object_message(point, own(points.document, Document).schema)
 
     def holds(self, points: NewPoints, row: int, point: bytes) -> bool:
         """By the types of the collection's properties, and by what a message can hold."""
@@ -220,20 +201,14 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
             return False
         return super().holds(points, row, point)
 
-    def merged(self, _: Operation, points: NewPoints, rows: Collection[int], merged: Mapping[int, bytes], /) -> bytes:
-        """The client's message with other objects."""
-        schema = own(points.document, Document).schema
-        put = {row: length_field(_OBJECTS, object_message(each, schema)) for row, each in merged.items()}
-        return self.shown(points, {row: put.get(row, b"") for row in {*rows, *merged}})
-
     def acknowledged(self, _write: Operation, _points: NewPoints, _query: str) -> NativeAnswer:
         """No errors: each object was stored."""
         return NativeAnswer(status=0, content_type="", body=b"")
 
     def annotated(self, points: NewPoints, notes: Mapping[int, bytes]) -> bytes:
         """The client's message with a note in the properties of some objects."""
-        source = own(own(points.document, Document).source, Source)
-        return self.shown(points, {row: _noted(source, row, note) for row, note in notes.items()})
+        written = _source(points).objects
+        return self.shown(points, {row: _noted(written[row], note) for row, note in notes.items()})
 
     def classify(self, head: RequestHead) -> Operation | None:
         """The batch of a call, in the first object's collection; None for any other. Never raises."""
@@ -248,51 +223,36 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         return rest_write.described(collection_of(data) if write.name == MATCHING else _place(data)[0])
 
     def read_points(self, _: Operation, body: bytes, needs: WriteNeeds) -> NewPoints:
-        objects = messages(read(body, (0, len(body)), _BATCH), _OBJECTS)
-        each = [read(body, field.span, _OBJECT) for field in objects]
-        properties = [message(found, _PROPERTIES) for found in each]
-        plain = [None if field is None else message(read(body, field.span, _OWN), _PLAIN) for field in properties]
-        vectors = [_vectors(body, found) for found in each]
-        places = [
-            (text_of(body, message(found, _COLLECTION)), text_of(body, message(found, _TENANT))) for found in each
-        ]
-        source = Source(body, tuple(objects), tuple(properties), tuple(plain))
+        """Raises ValueError, UnsupportedError."""
+        source = Source(body, tuple(read(BATCH, body).objects))
+        each = [checked(OBJECT, written) for written in source.objects]
+        vectors = [_vectors(written) for written in each]
+        places = [(written.collection.decode(), written.tenant.decode()) for written in each]
         document, name = document_of(places, vectors, needs, source)
         wanted = Wanted([spelled(key) for key in needs.keys])
         return NewPoints(
-            has_ids=any(message(found, _ID) is not None for found in each),
-            ids=_ids(body, each, needs),
+            has_ids=any(written.HasField("uuid") for written in each),
+            ids=_ids(each, needs),
             vectors=matrix([row.get(name) or None for row in vectors]),
             vector_name=name,
             keys=needs.keys,
-            fields=tuple(
-                [
-                    chosen(body, [] if field is None else messages_in(body, field.span, _ENTRIES), wanted, GOOGLE)
-                    for field in plain
-                ]
-            ),
+            fields=members_of([written.properties.non_ref_properties for written in each], wanted),
             document=document,
         )
-
-    def fields(self, points: NewPoints) -> tuple[bytes, Sequence[Field]]:
-        source = own(own(points.document, Document).source, Source)
-        return source.data, source.objects
 
     def point(self, points: NewPoints, row: int) -> bytes:
         """As JSON. Raises UnsupportedError for data without a JSON form here, such as references."""
         document = own(points.document, Document)
-        source = own(document.source, Source)
-        data, properties = source.data, source.properties[row]
-        found = read(data, source.objects[row].span, _OBJECT)
-        members = [b'"class":%s' % orjson.dumps(text_of(data, message(found, _COLLECTION)))]
+        written = checked(OBJECT, _source(points).objects[row])
+        members = [b'"class":%s' % orjson.dumps(written.collection.decode())]
         if points.has_ids:
             members.append(b'"id":%s' % points.ids[row])
         if document.tenant:
             members.append(b'"tenant":%s' % orjson.dumps(document.tenant))
         try:
-            if properties is not None:
-                members.append(b'"properties":%s' % _properties(data, fields(data, properties.span)))
-            members += _spelled_vectors(data, found, document.target)
+            if written.HasField("properties"):
+                members.append(b'"properties":%s' % _properties(written.properties))
+            members += _spelled_vectors(written, document.target)
         except ValueError:
             raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
         return b"{%s}" % b",".join(members)
@@ -303,16 +263,16 @@ class WeaviateGrpcWrites(WeaviateWrites, GrpcWrites):
         """
         kept = [row for row in range(len(points.ids)) if row not in gone]
         try:
-            found = fields(body)
-            errors = [fields(body, span) for span in message_spans(found, _ERRORS)]
-            places = [0 if (at := only(each, _PLACE, VARINT)) is None else unsigned(body, at) for each in errors]
-            words = {kept[at]: only(each, _WORDS, LENGTH) for at, each in zip(places, errors, strict=True)}
-            rest = without(body, (0, len(body)), [field for field in found if field.number == _ERRORS])
+            check_certain([parsed(WRITTEN, body)], [body])
+            reply = parsed(WRITTEN, body)
+            words = {kept[each.index]: each.error for each in reply.errors}
         except (ValueError, IndexError) as error:
             raise MalformedReplyError(f"answer to a batch: {error}") from None
         refused = {row: words[of] for row, of in gone.items() if of in words}
-        shown = [
-            length_field(_ERRORS, number_field(_PLACE, row) + (b"" if each is None else body[each.start : each.end]))
-            for row, each in sorted({**words, **refused}.items())
-        ]
-        return Told(body=rest + b"".join(shown), refused=frozenset(refused), failed=frozenset(words))
+        del reply.errors[:]
+        reply.errors.extend([ERROR(index=row, error=each) for row, each in sorted({**words, **refused}.items())])
+        return Told(body=reply.SerializeToString(), refused=frozenset(refused), failed=frozenset(words))
+
+
+def _source(points: NewPoints) -> Source:
+    return own(own(points.document, Document).source, Source)

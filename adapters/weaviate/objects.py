@@ -1,4 +1,4 @@
-"""Objects that are merged: the form of a single one, which values a property can hold, and its message over gRPC.
+"""Objects that are merged: the form of a single one, and which values a property can hold.
 
 A property that is null is one that is missing, for the server as well. Its names begin with a lower-case letter there. Values that the server
 itself writes in another way (dates, ids, places, phone numbers, references) are compared by what they mean.
@@ -10,19 +10,13 @@ import json
 import math
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-import orjson
-
-from ..wire.protobuf import encoded, length_field, number_field
-from ..wire.protobuf_values import GOOGLE, map_message
 from ..writes import Form
-from .calls import Schema
-from .grpc_request import spelled
+from .calls import Schema, spelled
 
 _EXACT = 2**53  # the server's integers are doubles on their way
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
@@ -68,7 +62,7 @@ def _is_alike(stored: object, given: object) -> bool:
 
 
 def _is_near(one: Any, other: Any) -> bool:
-    return _is_number(one) and _is_number(other) and math.isclose(one, other, rel_tol=_FLOAT32, abs_tol=_FLOAT32)
+    return is_number(one) and is_number(other) and math.isclose(one, other, rel_tol=_FLOAT32, abs_tol=_FLOAT32)
 
 
 def _meant(text: str) -> object:
@@ -112,7 +106,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) if isinstance(value, float) else abs(value) <= _EXACT
@@ -126,81 +120,16 @@ def _is_base64(value: object) -> bool:
 
 
 def _is_place(value: object) -> bool:
-    return isinstance(value, dict) and value.keys() == _PLACE and all(map(_is_number, value.values()))
+    return isinstance(value, dict) and value.keys() == _PLACE and all(map(is_number, value.values()))
 
 
 _HOLDS: Mapping[str, Callable[[object], bool]] = {
     "text": _is_text,
     "string": _is_text,
-    "int": lambda value: isinstance(value, int) and _is_number(value),
-    "number": _is_number,
+    "int": lambda value: isinstance(value, int) and is_number(value),
+    "number": is_number,
     "boolean": lambda value: isinstance(value, bool),
     "date": lambda value: isinstance(value, str) and _moment(value) is not None,
     "uuid": lambda value: isinstance(value, str) and _UUID.fullmatch(value) is not None,
 }
 _HOLDS_ALONE: Mapping[str, Callable[[object], bool]] = {"blob": _is_base64, "geoCoordinates": _is_place}
-
-
-# BatchObject, its properties, and Vectors.
-_ID, _PROPERTIES, _COLLECTION, _TENANT, _BYTES, _VECTORS = 1, 3, 4, 5, 6, 23
-_PLAIN, _DOUBLES, _INTEGERS, _TEXTS, _BOOLS, _EMPTY = 1, 4, 5, 6, 7, 10
-_VALUES, _NAME, _DOUBLE_BYTES = 1, 2, 3
-_VECTOR_NAME, _PACKED, _TYPE, _SINGLE = 1, 3, 4, 1
-
-
-def object_message(point: bytes, schema: Schema) -> bytes:
-    """The BatchObject of a single object. Raises ValueError for one that it cannot hold, such as vectors of several rows."""
-    value = orjson.loads(point)
-    named = [(_ID, value["id"]), (_COLLECTION, value["class"]), (_TENANT, value.get("tenant") or "")]
-    parts = [length_field(number, text.encode()) for number, text in named if text]
-    parts.append(length_field(_PROPERTIES, _properties(value.get("properties") or {}, schema)))
-    if value.get("vector"):
-        parts.append(length_field(_BYTES, _packed(value["vector"])))
-    for name, numbers in (value.get("vectors") or {}).items():
-        inside = length_field(_VECTOR_NAME, name.encode()) + length_field(_PACKED, _packed(numbers))
-        parts.append(length_field(_VECTORS, inside + number_field(_TYPE, _SINGLE)))
-    return b"".join(parts)
-
-
-def _packed(numbers: Sequence[float]) -> bytes:
-    row = np.array(numbers, "<f4")
-    if row.ndim != 1:
-        raise ValueError("a vector of several rows")
-    return row.tobytes()
-
-
-def _properties(properties: Mapping[str, Any], schema: Schema) -> bytes:
-    """Lists have messages of their own, by their kinds."""
-    plain = {name: value for name, value in properties.items() if not isinstance(value, list)}
-    parts = [length_field(_PLAIN, map_message(plain, GOOGLE))] if plain else []
-    for name, value in properties.items():
-        if value == []:
-            parts.append(length_field(_EMPTY, name.encode()))
-        elif isinstance(value, list):
-            parts.append(_listed(name, value, schema.types.get(spelled(name), "")))
-    return b"".join(parts)
-
-
-def _listed(name: str, value: Sequence[Any], kind: str) -> bytes:
-    """Raises ValueError for elements of several kinds, and for objects."""
-    number = _kind(value, kind)
-    if number == _TEXTS:
-        inside = b"".join([length_field(_VALUES, each.encode()) for each in value])
-    elif number == _DOUBLES:
-        inside = length_field(_DOUBLE_BYTES, np.array(value, "<f8").tobytes())
-    else:
-        inside = length_field(_VALUES, b"".join([encoded(int(each) % 2**64) for each in value]))
-    return length_field(number, inside + length_field(_NAME, name.encode()))
-
-
-def _kind(value: Sequence[Any], kind: str) -> int:
-    """``kind``: of the property, "" for unknown. Raises ValueError."""
-    if all(isinstance(each, str) for each in value):
-        return _TEXTS
-    if all(isinstance(each, bool) for each in value):
-        return _BOOLS
-    if kind != "number[]" and all(isinstance(each, int) and not isinstance(each, bool) for each in value):
-        return _INTEGERS
-    if all(map(_is_number, value)):
-        return _DOUBLES
-    raise ValueError("a list of several kinds")

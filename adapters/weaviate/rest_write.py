@@ -32,9 +32,8 @@ from ..wire.json import Members, Span, elements, last_values, members, string, v
 from ..wire.json_requests import items_of, member_edit, present, read_object, required, text_of
 from ..wire.json_vectors import Edit, Shortened, decode_matrix, edited
 from ..writes import Form, Inquiry, Neighbours, NewPoints, Tenant, Told, WriteNeeds, name_of, numbered
-from .calls import BACKEND, UNNAMED, Schema, read_schema
+from .calls import BACKEND, UNNAMED, Schema, read_schema, spelled
 from .deletions import MATCHING
-from .grpc_request import spelled
 from .objects import FORM, can_hold
 
 GRAPHQL = "/v1/graphql"
@@ -184,13 +183,13 @@ def _id_of(row: bytes) -> bytes:
 
 
 class WeaviateWrites:
-    """The verbs that both transports share. ``describe``, ``point``, ``reaches_all``, ``data_of``: the transport's own."""
+    """The verbs that both transports share. ``describe``, ``point``, ``reaches_all``, ``data``: the transport's own."""
 
     describe: Callable[[Operation, bytes], Question | None]
     point: Callable[[NewPoints, int], bytes]
     reaches_all: Callable[[str, bytes], bool]
     """Whether a write with this query and body is answered when all replicas have it."""
-    data_of: Callable[[Document], bytes]
+    data: Callable[[NewPoints], bytes]
     parse_description = staticmethod(read_schema)
     is_told = True
     form: Form = FORM
@@ -207,7 +206,7 @@ class WeaviateWrites:
     def shows(self, points: NewPoints, query: str) -> bool:
         """A read asks one replica."""
         document = own(points.document, Document)
-        return self.shows_unread(query, self.data_of(document), document.schema)
+        return self.shows_unread(query, self.data(points), document.schema)
 
     def shows_unread(self, query: str, body: bytes, known: object | None) -> bool:
         """A read asks one replica."""
@@ -377,7 +376,7 @@ class WeaviateRestWrites(WeaviateWrites, RestWrites):
         """The level is in the query."""
         return "consistency_level=ALL" in query[1:].split("&")
 
-    def data_of(self, _document: Document) -> bytes:
+    def data(self, _points: NewPoints) -> bytes:
         """The body has no level."""
         return b""
 

@@ -6,5 +6,6 @@ json_vectors     arrays of numbers to numpy; vectors set aside before the struct
 protobuf         spans of the fields of a message; the fields of a request by number; limits on their count
 protobuf_values  JSON-like values in protobuf as canonical JSON
 schema           partial schemas of messages, for protobuf's own parser
+structs          members of google.protobuf.Struct as JSON
 vectors          packed numbers to numpy, sparse rows as one matrix, which vectors are usable
 """

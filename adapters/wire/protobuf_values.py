@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -16,7 +16,6 @@ import orjson
 from ..contract import FIELD_BYTES, NESTED_BYTES, Allowance
 from .protobuf import (
     FIXED64,
-    KEY_TAG,
     LENGTH,
     VARINT,
     Span,
@@ -73,14 +72,13 @@ _MAX_DEPTH = 100
 class Wanted:
     """The wanted keys of a map, in this order. ``optional``: further ones, None beyond the allowances. One instance serves one reply."""
 
-    __slots__ = ("_nested", "_optional", "_plain", "keys", "known", "names")
+    __slots__ = ("_nested", "_optional", "_plain", "keys", "names")
 
     def __init__(self, names: Iterable[str], optional: Iterable[str] = ()) -> None:
         more = [name.encode(errors="surrogatepass") for name in optional]
         self.keys = (*[name.encode(errors="surrogatepass") for name in names], *more)
         # As a parsed map has them; a lone surrogate no message has.
         self.names = tuple([(_text(key), key) for key in self.keys])
-        self.known = frozenset(self.keys)
         self._optional = frozenset(more)
         self._plain, self._nested = Allowance(FIELD_BYTES), Allowance(NESTED_BYTES)
 
@@ -89,14 +87,6 @@ class Wanted:
         if key not in self._optional:
             return True
         return (self._nested if is_nested else self._plain).covers(size)
-
-    def may_be(self, data: bytes, span: Span) -> bool:
-        """Whether an entry may be a wanted one. Servers write the key first, and the length of a short one in a byte."""
-        at, end = span
-        if end - at < 4 or data[at] != KEY_TAG:
-            return True
-        size = data[at + 1]
-        return size > 0x7F or data[at + 2 : at + 2 + size] in self.known
 
     @property
     def is_cut(self) -> bool:
@@ -134,20 +124,6 @@ def chosen_of(values: Mapping[str, Any], wanted: Wanted, schema: Schema) -> tupl
     return tuple(found)
 
 
-def chosen(data: bytes, within: Iterable[Span], wanted: Wanted, schema: Schema) -> tuple[bytes | None, ...]:
-    """The JSON of each wanted key of a map, None if absent. ``within``: the spans of its entries. The last value of a repeated key counts,
-    as for all readers of protobuf. Raises ValueError.
-    """
-    found = dict(entries(data, [span for span in within if wanted.may_be(data, span)]))
-    spelled = {
-        key: as_json(data, (start, end), schema)
-        for key, (start, end) in found.items()
-        if key in wanted.known
-        and wanted.covers(key, end - start, is_nested=start < end and schema.get(data[start]) in _NESTED)
-    }
-    return tuple(map(spelled.get, wanted.keys))
-
-
 def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
     """The JSON of the value that fills ``span``. Raises ValueError."""
     start, end = span
@@ -169,37 +145,22 @@ def as_json(data: bytes, span: Span, schema: Schema) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def object_json(data: bytes, spans: Iterable[Span], schema: Schema) -> bytes:
-    """The JSON of a map. ``spans``: of its entries; the last one of a key counts. Raises ValueError, also for numbers without a JSON form."""
-    return _spelled({key.decode(): _value(data, span, schema, _MAX_DEPTH) for key, span in entries(data, spans)})
-
-
-def objects_json(data: bytes, each: Iterable[Sequence[Span]], schema: Schema) -> tuple[bytes | None, ...]:
-    """The JSON of maps, each from the spans of its entries. One beyond the allowance, or without a JSON form, is left out."""
-    allowance = Allowance(NESTED_BYTES)
-    found: list[bytes | None] = []
-    for spans in each:
-        is_read = allowance.covers(sum(end - start for start, end in spans))
-        try:
-            found.append(object_json(data, spans, schema) if is_read else None)
-        except ValueError:
-            found.append(None)
-    return tuple(found)
-
-
 def object_of_json(pairs: Iterable[tuple[bytes, bytes]], schema: Schema) -> bytes:
     """The JSON of a map. ``pairs``: keys and messages of values; the last one of a key counts. Raises ValueError."""
     return _spelled({key.decode(): _value(value, (0, len(value)), schema, _MAX_DEPTH) for key, value in pairs})
 
 
-def objects_of_json(each: Iterable[Sequence[tuple[bytes, bytes]]], schema: Schema) -> tuple[bytes | None, ...]:
-    """The JSON of maps. One beyond the allowance, or without a JSON form, is left out."""
+def objects_of_json(
+    maps: Iterable[bytes], pairs: Callable[[bytes], Sequence[tuple[bytes, bytes]]], schema: Schema
+) -> tuple[bytes | None, ...]:
+    """The JSON of maps. ``pairs``: of one of them; may raise ValueError. One beyond the allowance, or without a JSON form, is left out."""
     allowance = Allowance(NESTED_BYTES)
     found: list[bytes | None] = []
-    for pairs in each:
-        is_read = allowance.covers(sum(len(key) + len(value) for key, value in pairs))
+    for each in maps:
         try:
-            found.append(object_of_json(pairs, schema) if is_read else None)
+            inside = pairs(each)
+            is_read = allowance.covers(sum(len(key) + len(value) for key, value in inside))
+            found.append(object_of_json(inside, schema) if is_read else None)
         except ValueError:
             found.append(None)
     return tuple(found)

@@ -9,7 +9,7 @@ Texts are declared as ``bytes``: the parser neither checks nor refuses them, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
@@ -18,11 +18,13 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from .protobuf import LENGTH, varint
+from ..contract import Reason, UnsupportedError
+from .protobuf import LENGTH, Messages, varint
 
 _NUMBERS = {
     "float": FieldDescriptorProto.TYPE_FLOAT,
     "double": FieldDescriptorProto.TYPE_DOUBLE,
+    "int64": FieldDescriptorProto.TYPE_INT64,
     "uint32": FieldDescriptorProto.TYPE_UINT32,
     "uint64": FieldDescriptorProto.TYPE_UINT64,
     "int64": FieldDescriptorProto.TYPE_INT64,
@@ -72,6 +74,14 @@ def _add(message: DescriptorProto, number: int, name: str, kind: str, package: s
         field.type_name = f".{package}.{base}"
 
 
+def counted(kinds: Mapping[str, Any]) -> Messages:
+    """The messages in messages that the parser reads, for `check_size`: name -> number of a field -> name. None has a map."""
+    return {
+        name: {field.number: field.message_type.name for field in kind.DESCRIPTOR.fields if field.message_type}
+        for name, kind in kinds.items()
+    }
+
+
 def parsed(kind: Any, data: bytes) -> Any:
     """The message of that type. Raises ValueError."""
     try:
@@ -80,15 +90,86 @@ def parsed(kind: Any, data: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
-def has_other_type(message: Any, number: int) -> bool:
-    """Whether a field of this number came with another wire type than its schema has: the parser takes it for an unknown one."""
+def unknown_numbers(message: Any) -> set[int]:
+    """Of the fields that the schema does not name, or names with another wire type than they came with."""
     unknown = UnknownFieldSet(message)
-    return any(unknown[place].field_number == number for place in range(len(unknown)))
+    return {unknown[place].field_number for place in range(len(unknown))}
+
+
+def is_mistyped(message: Any) -> bool:
+    """Whether a field came with another wire type than its schema has."""
+    unknown, known = UnknownFieldSet(message), message.DESCRIPTOR.fields_by_number
+    return bool(len(unknown)) and any(unknown[place].field_number in known for place in range(len(unknown)))
 
 
 def has_unknown(message: Any) -> bool:
     """Whether the message has a field that its schema does not name, or names with another wire type."""
     return bool(len(UnknownFieldSet(message)))
+
+
+def is_exact(message: Any, data: bytes) -> bool:
+    """Whether nothing was merged, at any depth: no single field is set twice. Numbers that are longer than they must be are not exact either."""
+    return bool(message.ByteSize() == len(data))
+
+
+def check_certain(messages: Iterable[Any], each: Iterable[bytes]) -> None:
+    """Raises ValueError if a single field of a reply's messages is set twice, or a field has another wire type, at any depth. Fields that
+    their schema does not name are discarded. ``each``: their bytes.
+    """
+    for message, data in zip(messages, each, strict=True):
+        message.DiscardUnknownFields()
+        if not is_exact(message, data):
+            again = parsed(type(message), data)
+            if not is_exact(again, data):
+                raise ValueError("a field is set twice")
+            _check_types(again)
+
+
+def _check_types(message: Any) -> None:
+    if is_mistyped(message):
+        raise ValueError("a field has another wire type")
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in value if field.is_repeated else (value,):
+                _check_types(inner)
+
+
+def known(message: Any) -> Any:
+    """A request's message without unknown fields: a newer server may know them, as MMR once was. Raises UnsupportedError."""
+    if has_unknown(message):
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
+    return message
+
+
+def read(kind: Any, data: bytes) -> Any:
+    """A request's message. What is set twice is merged as the server merges it. Raises UnsupportedError."""
+    try:
+        return known(parsed(kind, data))
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def text_of(value: bytes) -> str:
+    """Raises UnsupportedError."""
+    try:
+        return value.decode()
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+
+
+def checked(kind: Any, data: bytes) -> Any:
+    """A request's message without unknown fields, and without single ones that are set twice, which readers may merge by other rules, at any
+    depth. Raises UnsupportedError.
+    """
+    try:
+        message = parsed(kind, data)
+    except ValueError:
+        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
+    message.DiscardUnknownFields()
+    if not is_exact(message, data):
+        is_merged = not is_exact(parsed(kind, data), data)
+        raise UnsupportedError(Reason.AMBIGUOUS_FIELD if is_merged else Reason.UNSUPPORTED_FIELD)
+    return message
 
 
 def packed_floats(message: Any, *, number: int = 1) -> bytes:

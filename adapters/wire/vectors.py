@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from .protobuf import FIXED32, LENGTH, VARINT, Field, varint
+from .protobuf import LENGTH, VARINT, Field, varint
 
 Matrix = npt.NDArray[np.float32]
 
@@ -22,21 +22,16 @@ _LITTLE = np.dtype("<f4")
 _MOST = 2**32 - 1
 
 
-def packed_floats(data: bytes, found: Iterable[Field], number: int) -> bytes:
-    """The floats of field ``number``, four bytes each. Raises ValueError."""
-    pieces: list[bytes] = []
-    for field in found:
-        if field.number != number:
-            continue
-        if field.wire not in {LENGTH, FIXED32} or (field.end - field.value) % _SIZE:
-            raise ValueError(f"field {number} at byte {field.start} holds no floats")
-        pieces.append(data[field.value : field.end])
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
 def row(packed: bytes) -> npt.NDArray[np.float32]:
     """(d,) of packed floats; d may be 0, values may be NaN."""
     return np.frombuffer(packed, dtype=_LITTLE).astype(np.float32, copy=False)
+
+
+def whole_floats(packed: bytes) -> bytes:
+    """The same. Raises ValueError for bytes that are no floats."""
+    if len(packed) % _SIZE:
+        raise ValueError(f"a vector of {len(packed)} bytes holds no whole floats")
+    return packed
 
 
 def spelled_floats(packed: bytes) -> bytes:

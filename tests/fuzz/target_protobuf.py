@@ -52,9 +52,6 @@ def check(data: bytes) -> None:
         assert without(data, whole, walked) == b""
         _compare(data, walked)
         for number in {each.number for each in walked[:8]}:
-            packed = _declared(vectors.packed_floats, data, walked, number)
-            if packed is not None:
-                assert vectors.matrix([packed, None, packed]).shape == (3, len(packed) // 4)
             _declared(vectors.unsigned_numbers, data, walked, number)
     _maps(data, walked)
     _declared(protobuf.held, data, whole)

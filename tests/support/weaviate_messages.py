@@ -20,16 +20,18 @@ _NEAR_ONE = (
     " | 6 selection Selection"
 )
 _PROPERTIES_OF_BATCH = (
-    "1 non_ref_properties .google.protobuf.Struct | 2 single_target_ref_props TextArray* | 4 number_array_properties NumberArray*"
+    "1 non_ref_properties .google.protobuf.Struct | 2 single_target_ref_props TextArray* | 3 multi_target_ref_props TextArray*"
+    " | 4 number_array_properties NumberArray*"
     " | 5 int_array_properties IntArray* | 6 text_array_properties TextArray* | 7 boolean_array_properties BoolArray*"
-    " | 10 empty_list_props string*"
+    " | 8 object_properties Filters* | 9 object_array_properties Filters* | 10 empty_list_props string*"
 )
 MESSAGES: Mapping[str, str] = {
     "SearchRequest": (
         "1 collection string | 10 tenant string | 11 consistency_level int32? | 20 properties PropertiesRequest"
         " | 21 metadata MetadataRequest | 22 group_by GroupBy | 30 limit uint32 | 31 offset uint32 | 32 autocut uint32"
         " | 33 after string | 34 sort_by SortBy* | 40 filters Filters | 41 hybrid_search Hybrid | 42 bm25_search BM25"
-        " | 43 near_vector NearVector | 44 near_object NearOne | 45 near_text NearText | 46 near_image NearOne"
+        " | 43 near_vector NearVector | 44 near_object NearOne | 45 near_text NearText | 46 near_image NearOne | 47 near_audio NearOne"
+        " | 48 near_video NearOne | 49 near_depth NearOne | 50 near_thermal NearOne | 51 near_imu NearOne"
         " | 60 generative Filters | 61 rerank Rerank | 62 boost Filters | 100 uses_123_api bool | 101 uses_125_api bool"
         " | 102 uses_127_api bool"
     ),
@@ -37,8 +39,10 @@ MESSAGES: Mapping[str, str] = {
         "1 non_ref_properties string* | 2 ref_properties RefPropertiesRequest* | 3 object_properties ObjectRequest*"
         " | 11 return_all_nonref_properties bool"
     ),
-    "RefPropertiesRequest": "1 reference_property string",
-    "ObjectRequest": "1 prop_name string | 2 primitive_properties string*",
+    "RefPropertiesRequest": (
+        "1 reference_property string | 2 properties PropertiesRequest | 3 metadata MetadataRequest | 4 target_collection string"
+    ),
+    "ObjectRequest": "1 prop_name string | 2 primitive_properties string* | 3 object_properties ObjectRequest*",
     "MetadataRequest": (
         "1 uuid bool | 2 vector bool | 3 creation_time_unix bool | 4 last_update_time_unix bool | 5 distance bool"
         " | 6 certainty bool | 7 score bool | 8 explain_score bool | 9 is_consistent bool | 10 vectors string*"
@@ -52,7 +56,8 @@ MESSAGES: Mapping[str, str] = {
         " | 20 target FilterTarget"
     ),
     "FilterTarget": "1 property string",
-    "Targets": "1 target_vectors string* | 2 combination int32",
+    "Targets": "1 target_vectors string* | 2 combination int32 | 4 weights_for_targets Pair*",
+    "Pair": "1 key string | 2 value bytes",
     "Selection": "1 mmr Mmr",
     "Mmr": "1 limit uint32? | 2 balance float?",
     "Vectors": "1 name string | 2 index uint64 | 3 vector_bytes bytes | 4 type int32",
@@ -64,16 +69,17 @@ MESSAGES: Mapping[str, str] = {
     ),
     "NearOne": _NEAR_ONE,
     "NearText": (
-        "1 query string* | 2 certainty double? | 3 distance double? | 6 target_vectors string* | 7 targets Targets"
-        " | 8 selection Selection"
+        "1 query string* | 2 certainty double? | 3 distance double? | 4 move_to Move? | 5 move_away Move?"
+        " | 6 target_vectors string* | 7 targets Targets | 8 selection Selection"
     ),
+    "Move": "1 force float | 2 concepts string* | 3 uuids string*",
     "Hybrid": (
         "1 query string | 2 properties string* | 3 vector float* | 4 alpha float | 5 fusion_type int32"
         " | 6 vector_bytes bytes | 7 target_vectors string* | 8 near_text NearText | 9 near_vector NearVector"
-        " | 10 targets Targets | 12 alpha_param float? | 13 use_alpha_param bool | 14 selection Selection"
+        " | 10 targets Targets | 11 bm25_search_operator Filters | 12 alpha_param float? | 13 use_alpha_param bool | 14 selection Selection"
         " | 20 vector_distance float? | 21 vectors Vectors*"
     ),
-    "BM25": "1 query string | 2 properties string*",
+    "BM25": "1 query string | 2 properties string* | 3 search_operator Filters",
     "SearchReply": (
         "1 took float | 2 results SearchResult* | 3 generative_grouped_result string? | 4 group_by_results GroupByResult*"
         " | 6 query_profile Texts"
@@ -83,14 +89,18 @@ MESSAGES: Mapping[str, str] = {
     ),
     "SearchResult": "1 properties PropertiesResult | 2 metadata MetadataResult | 3 generative Filters",
     "MetadataResult": (
-        "1 id string | 2 vector float* | 3 creation_time_unix int64 | 4 creation_time_unix_present bool | 7 distance float"
+        "1 id string | 2 vector float* | 3 creation_time_unix int64 | 4 creation_time_unix_present bool"
+        " | 5 last_update_time_unix int64 | 6 last_update_time_unix_present bool | 7 distance float"
         " | 8 distance_present bool | 9 certainty float | 10 certainty_present bool | 11 score float"
-        " | 12 score_present bool | 13 explain_score string | 14 explain_score_present bool | 19 vector_bytes bytes"
-        " | 20 id_as_bytes bytes | 23 vectors Vectors*"
+        " | 12 score_present bool | 13 explain_score string | 14 explain_score_present bool | 15 is_consistent bool?"
+        " | 16 generative string | 17 generative_present bool | 18 is_consistent_present bool | 19 vector_bytes bytes"
+        " | 20 id_as_bytes bytes | 21 rerank_score double | 22 rerank_score_present bool | 23 vectors Vectors*"
     ),
     "PropertiesResult": (
         "1 old_properties .google.protobuf.Struct | 2 ref_props RefPropertiesResult* | 3 target_collection string"
-        " | 4 metadata MetadataResult | 11 non_ref_props Properties | 12 ref_props_requested bool"
+        " | 4 metadata MetadataResult | 5 number_array_properties NumberArray* | 6 int_array_properties IntArray*"
+        " | 7 text_array_properties TextArray* | 8 boolean_array_properties BoolArray* | 9 object_properties Filters*"
+        " | 10 object_array_properties Filters* | 11 non_ref_props Properties | 12 ref_props_requested bool"
     ),
     "RefPropertiesResult": "1 properties PropertiesResult* | 2 prop_name string",
     "Properties": "1 fields Value%",

@@ -15,9 +15,11 @@ from vecsieve.adapters.base import GrpcWrites, RestWrites, equal_to, numbers_of
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.wire.json import elements, whole
 from vecsieve.adapters.wire.json_vectors import Shortened, set_aside
-from vecsieve.adapters.wire.protobuf import fields, length_field
+from vecsieve.adapters.wire.protobuf import length_field
+from vecsieve.adapters.wire.schema import compiled, parsed
 from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
+TYPES = compiled("vecsieve.tests", {"Upsert": "1 points bytes*"})
 WRITE = Operation(backend="toy", name="upsert", collection="c")
 NEEDS = WriteNeeds(vector_name=None, keys=(), most=9)
 
@@ -47,10 +49,12 @@ class Lists(RestWrites):
 
 
 class Fields(GrpcWrites):
-    """A write is a message of fields, one for each point."""
+    """A write is a message of opaque messages, one for each point."""
 
-    read_points = staticmethod(lambda _, body, _needs: points((body, fields(body)), len(fields(body))))
-    fields = staticmethod(lambda of: of.document)
+    upsert = TYPES["Upsert"], "points"
+    read_points = staticmethod(lambda _, body, _needs: points(body, len(parsed(TYPES["Upsert"], body).points)))
+    data = staticmethod(lambda of: of.document)
+    message = staticmethod(lambda _points, row, point: b"%d %s" % (row, point))
 
 
 @given(st.lists(st.lists(st.integers(), max_size=3), min_size=1, max_size=6), st.data())
@@ -66,9 +70,10 @@ def test_what_stays_of_a_list_is_the_clients_own(each: list[list[int]], data: st
 def test_what_stays_of_a_message_is_the_clients_own(each: list[bytes], data: st.DataObject) -> None:
     gone = data.draw(st.sets(st.integers(0, len(each) - 1)))
     read = Fields().parse(WRITE, b"".join(length_field(1, one) for one in each), NEEDS)
-    kept = b"".join(length_field(1, one) for row, one in enumerate(each) if row not in gone)
-    assert Fields().without(read, gone) == kept
-    assert Fields().shown(read, {0: b"\x10\x01"}).startswith(b"\x10\x01")
+    kept = [length_field(1, one) for row, one in enumerate(each) if row not in gone]
+    assert Fields().without(read, gone) == b"".join(kept)
+    merged = Fields().merged(WRITE, read, gone, {0: b"x"})
+    assert merged == b"".join([length_field(1, b"0 x"), *(kept if 0 in gone else kept[1:])])
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1", b"", b'{"a":1,"a":2}', b"3"])

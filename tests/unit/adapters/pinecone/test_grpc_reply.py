@@ -147,20 +147,28 @@ def test_matches_that_do_not_stand_together_keep_their_places() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"\x12", "byte 1"),
-        (b"\x10\x01", "wire type 0"),
+        (b"\x12", "Error parsing"),
+        (b"\x10\x01", "another wire type"),
         (b"\x12\x00", "no id"),
         (b"\x12\x02\x0a\x00", "no id"),
         (b"\x12\x03\x0a\x01\xff", "utf-8"),
-        (b"\x12\x06\x0a\x01a\x0a\x01b", "field 1 of the match"),
-        (b"\x12\x05\x0a\x01a\x10\x01", "field 2"),
-        (b"\x12\x07\x0a\x01a\x1a\x02ab", "no floats"),
-        (b"\x12\x07\x0a\x01a\x2a\x02\x08\xff", "no end"),
+        (b"\x12\x06\x0a\x01a\x0a\x01b", "set twice"),
+        (b"\x12\x0b\x0a\x01a\x1a\x00\x1a\x04abcd", "set twice"),
+        (b"\x12\x05\x0a\x01a\x10\x01", "another wire type"),
+        (b"\x12\x08\x0a\x01a\x1d\x00\x00\x80\x3f", "another wire type"),
+        (b"\x12\x07\x0a\x01a\x1a\x02ab", "no whole floats"),
+        (b"\x12\x07\x0a\x01a\x2a\x02\x08\xff", "Error parsing"),
     ],
 )
 def test_what_cannot_be_read_with_certainty_is_malformed(body: bytes, words: str) -> None:
     with pytest.raises(MalformedReplyError, match=words):
         pool_of(body)
+
+
+def test_metadata_that_cannot_be_read_are_left_out_of_the_payloads() -> None:
+    pool = pool_of(b"\x12\x06\x0a\x01a\x22\x01\xff" + reply(scored("b", metadata={"n": 1})))
+    assert pool.payloads is not None
+    assert pool.payloads(2) == (None, b'{"n":1}')
 
 
 @given(service=services(), body=queries(), needs=st.sampled_from([Needs(), TEXT]))
@@ -244,4 +252,4 @@ def test_arbitrary_bytes_raise_malformed_and_nothing_else(body: bytes) -> None:
     except MalformedReplyError:
         return
     assert isinstance(document, ReplyDocument)
-    assert pool.size == len(document.matches) == len(pool.vectors)
+    assert (document.body, len(pool.vectors)) == (body, pool.size)

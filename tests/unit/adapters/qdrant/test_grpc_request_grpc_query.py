@@ -7,8 +7,9 @@ from qdrant_client import grpc
 
 from support.qdrant_grpc_model import field
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, read
+from vecsieve.adapters.qdrant.grpc_request import LAYOUTS
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking
+from vecsieve.adapters.wire.schema import read
 
 NESTING = 4
 DENSE = grpc.VectorInput(dense=grpc.DenseVector(data=[1.0, 2.0]))

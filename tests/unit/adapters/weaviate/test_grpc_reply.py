@@ -124,4 +124,4 @@ def test_what_is_not_understood_with_certainty_is_malformed(body: bytes) -> None
 
 def test_an_empty_reply_is_an_empty_pool() -> None:
     pool, document = parse_reply(asked()[0], Needs(), b"")
-    assert (pool.size, pool.compared_by, document.results) == (0, None, ())
+    assert (pool.size, pool.compared_by, document.data) == (0, None, b"")

@@ -15,8 +15,7 @@ from vecsieve.adapters.weaviate.grpc import as_json
 
 
 def spelled(value: Any) -> bytes | None:
-    raw = value.SerializeToString(deterministic=True)
-    return as_json(raw, (0, len(raw)))
+    return as_json(value.SerializeToString(deterministic=True))
 
 
 def value(**kinds: Any) -> Any:
@@ -80,7 +79,7 @@ def test_what_cannot_be_spelled_with_certainty_is_an_error(made: Any) -> None:
 @pytest.mark.parametrize("raw", [b"\x2a\x03\x4a\x01a", b"\x6a\x01\xff", b"\x2a\x04\x42\x02\x08\x01", b"\xff"])
 def test_lists_of_unknown_kinds_and_broken_texts_are_errors(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        as_json(raw, (0, len(raw)))
+        as_json(raw)
 
 
 def test_what_is_nested_too_deeply_is_an_error() -> None:
@@ -95,7 +94,7 @@ def test_what_is_nested_too_deeply_is_an_error() -> None:
 def test_arbitrary_bytes_are_spelled_or_refused(raw: bytes) -> None:
     """Whatever the bytes, what comes is JSON, nothing, or a ValueError."""
     try:
-        found = as_json(raw, (0, len(raw)))
+        found = as_json(raw)
     except ValueError:
         return
     assert found is None or orjson.loads(found) is not None

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 from support.weaviate_messages import message_type, packed, single
-from vecsieve.adapters.weaviate.grpc import compare, name_of
-from vecsieve.adapters.wire.protobuf import Field, fields
+from vecsieve.adapters.weaviate.grpc import compare
+from vecsieve.adapters.weaviate.grpc_schema import RESULT
 
 NAN = float("nan")
 
 
 def compared(*results: dict[str, Any], wanted: str | None = None) -> tuple[str | None, list[list[float]]]:
     """The name, and the rows."""
-    data, spans = b"", []
-    for each in results:
-        raw = message_type("MetadataResult")(**each).SerializeToString()
-        spans.append((len(data), len(data) + len(raw)))
-        data += raw
-    name, rows = compare(data, [fields(data, span) for span in spans], wanted)
+    metadata = [
+        RESULT().metadata.FromString(message_type("MetadataResult")(**each).SerializeToString()) for each in results
+    ]
+    name, rows = compare(metadata, wanted)
     assert rows.dtype == np.float32
     return name, rows.tolist()
 
@@ -70,5 +68,5 @@ def test_half_a_number_is_an_error(one: dict[str, Any]) -> None:
 
 
 def test_a_vector_without_a_name_is_the_unnamed_one() -> None:
-    data = message_type("Vectors")(vector_bytes=b"").SerializeToString()
-    assert name_of(data, Field(23, 2, 0, 0, len(data))) == ""
+    assert compared({"vectors": [single([1.0])]}, wanted="") == ("", [[]])
+    assert compared({"vectors": [single([1.0])]}) == ("", [[1.0]])

@@ -8,31 +8,17 @@ import pytest
 from support.weaviate_messages import message_type, packed, single
 from support.weaviate_talks import search
 from vecsieve.adapters.contract import Reason, UnsupportedError
-from vecsieve.adapters.weaviate.grpc_request import (
-    FOR_TARGET,
-    METADATA,
-    PROPERTIES,
-    REQUEST,
-    TARGETS,
-    VECTORS,
-    WAYS,
-    Ranking,
-    ranking_of,
-)
-from vecsieve.adapters.wire.protobuf import Found, read
+from vecsieve.adapters.weaviate.grpc_request import Ranking, ranking_of
+from vecsieve.adapters.weaviate.grpc_schema import SEARCH
+from vecsieve.adapters.wire.schema import checked
 
 VECTOR = [0.25, 1.0, -3.5]
 MMR = {"selection": {"mmr": {"limit": 2, "balance": 0.5}}}
 MULTI = message_type("Vectors")(vector_bytes=packed(VECTOR), type=2)
 
 
-def fields(message: bytes) -> Found:
-    return read(message, (0, len(message)), REQUEST)
-
-
 def ranking(**way: Any) -> Ranking:
-    message = search(**way)
-    return ranking_of(message, fields(message))
+    return ranking_of(checked(SEARCH, search(**way)))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +92,7 @@ def test_several_vectors_and_vectors_of_several_rows_are_left_alone(near: dict[s
 def test_floats_of_half_a_number_are_left_alone() -> None:
     message = b"\xda\x02\x05\x0a\x03abc"
     with pytest.raises(UnsupportedError):
-        ranking_of(message, fields(message))
+        ranking_of(checked(SEARCH, message))
 
 
 def test_the_object_that_a_search_is_made_by_is_known_as_the_server_spells_it() -> None:
@@ -140,27 +126,4 @@ def test_a_list_of_objects_is_no_search_and_two_ways_at_once_are_left_alone() ->
 def test_a_way_that_is_no_message_is_left_alone() -> None:
     message = b"\xd8\x02\x01"
     with pytest.raises(UnsupportedError):
-        ranking_of(message, fields(message))
-
-
-# The messages of the model are written from the server's own: every field it has there is known by its number here.
-KNOWN = {
-    "SearchRequest": REQUEST,
-    "Hybrid": WAYS[41].shape,
-    "BM25": WAYS[42].shape,
-    "NearVector": WAYS[43].shape,
-    "NearOne": WAYS[44].shape,
-    "NearText": WAYS[45].shape,
-    "Targets": TARGETS,
-    "VectorForTarget": FOR_TARGET,
-    "Vectors": VECTORS,
-    "MetadataRequest": METADATA,
-    "PropertiesRequest": PROPERTIES,
-}
-
-
-@pytest.mark.parametrize("name", sorted(KNOWN))
-def test_every_field_is_known_by_its_number_and_repeated_where_the_schema_repeats_it(name: str) -> None:
-    shape = KNOWN[name]
-    for field in message_type(name).DESCRIPTOR.fields:
-        assert field.number in (shape.repeated if field.is_repeated else shape.single), field.name
+        ranking_of(checked(SEARCH, message))

@@ -7,51 +7,51 @@ import pytest
 from support.weaviate_messages import message_type
 from support.weaviate_talks import search
 from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
+from vecsieve.adapters.weaviate.calls import spelled
 from vecsieve.adapters.weaviate.grpc_request import (
     HYBRID,
     NEAR_VECTOR,
-    REQUEST,
     Ranking,
     Shown,
     plan_shown,
-    spelled,
     widen_shown,
 )
-from vecsieve.adapters.wire.protobuf import message, read
+from vecsieve.adapters.weaviate.grpc_schema import SEARCH
+from vecsieve.adapters.wire.schema import checked
 
 NEAR = Ranking(way=NEAR_VECTOR)
-ALL_VECTORS = {2, 19, 23}
+IDS, DISTANCES = {"id", "id_as_bytes"}, {"distance", "distance_present"}
+ALL_VECTORS = {"vector", "vector_bytes", "vectors"}
 
 
 def plan(ranking: Ranking = NEAR, needs: Needs | None = None, **fields: Any) -> tuple[Shown, Any]:
     """The plan, and the request as the server reads it."""
     body = search(**fields)
-    found = read(body, (0, len(body)), REQUEST)
-    shown = plan_shown(body, message(found, 21), message(found, 20), ranking, needs or Needs())
-    return shown, message_type("SearchRequest").FromString(body + widen_shown(21, 20, shown))
+    shown = plan_shown(checked(SEARCH, body), ranking, needs or Needs())
+    return shown, message_type("SearchRequest").FromString(body + SEARCH(**widen_shown(shown)).SerializeToString())
 
 
 def test_a_client_that_wants_nothing_is_given_nothing_though_all_is_asked_for() -> None:
     shown, asked = plan()
     assert (asked.metadata.uuid, asked.metadata.distance, asked.metadata.vector) == (True, True, True)
-    assert shown.hidden == {1, 20, 7, 8, *ALL_VECTORS}
+    assert shown.hidden == {*IDS, *DISTANCES, *ALL_VECTORS}
 
 
 def test_what_the_client_wants_itself_is_neither_asked_for_nor_hidden() -> None:
     shown, _ = plan(metadata={"uuid": True, "distance": True, "vector": True})
-    assert (shown.asked, shown.hidden) == (b"", frozenset())
+    assert (shown.asked, shown.hidden) == ({}, frozenset())
 
 
 def test_searches_without_distances_are_asked_for_their_scores() -> None:
     shown, asked = plan(Ranking(way=HYBRID), metadata={"uuid": True, "distance": True})
     assert asked.metadata.score
-    assert shown.hidden == {11, 12, *ALL_VECTORS}
+    assert shown.hidden == {"score", "score_present", *ALL_VECTORS}
 
 
 def test_of_a_named_vector_only_that_one_is_asked_for() -> None:
     shown, asked = plan(Ranking(way=NEAR_VECTOR, target="a"), metadata={"uuid": True, "distance": True})
     assert (list(asked.metadata.vectors), asked.metadata.vector) == (["a"], False)
-    assert (set(shown.hidden), shown.listed, shown.compared) == ({23}, None, "a")
+    assert (set(shown.hidden), shown.listed, shown.compared) == ({"vectors"}, None, "a")
 
 
 def test_beside_vectors_that_the_client_lists_the_one_to_compare_is_asked_for_and_only_that_is_hidden() -> None:
@@ -67,13 +67,13 @@ def test_a_vector_that_the_client_lists_is_not_asked_for_again() -> None:
         Ranking(way=NEAR_VECTOR, target="a"), metadata={"uuid": True, "distance": True, "vectors": ["a"]}
     )
     assert list(asked.metadata.vectors) == ["a"]
-    assert (shown.asked, shown.listed) == (b"", None)
+    assert (shown.asked, shown.listed) == ({}, None)
 
 
 def test_where_the_client_lists_vectors_and_no_target_is_named_those_must_do() -> None:
     shown, asked = plan(metadata={"uuid": True, "distance": True, "vectors": ["a"]})
     assert not asked.metadata.vector
-    assert (shown.asked, shown.compared) == (b"", None)
+    assert (shown.asked, shown.compared) == ({}, None)
 
 
 def test_a_policy_may_name_another_vector_or_the_unnamed_one() -> None:
@@ -127,4 +127,4 @@ def test_without_a_need_for_vectors_none_is_asked_for_where_the_name_is_known() 
     assert asked.metadata.vector
     shown, asked = plan(NEAR, Needs(vectors=False, vector_hint=""))
     assert (asked.metadata.vector, asked.metadata.uuid, asked.metadata.distance) == (False, True, True)
-    assert shown.hidden == {1, 20, 7, 8}
+    assert shown.hidden == {*IDS, *DISTANCES}

@@ -187,7 +187,12 @@ def test_named_vectors_are_written_down_by_their_names_and_a_bare_one_by_that_of
 
 
 @pytest.mark.parametrize(
-    "properties", [{"single_target_ref_props": [{"prop_name": "r"}]}, {"non_ref_properties": {"n": float("nan")}}]
+    "properties",
+    [
+        {"single_target_ref_props": [{"prop_name": "r"}]},
+        {"non_ref_properties": {"n": float("nan")}},
+        {"number_array_properties": [{"prop_name": "n", "values": [float("nan")]}]},
+    ],
 )
 def test_an_object_that_json_cannot_hold_is_not_left_out(properties: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from support.weaviate_messages import message_type, packed
 from vecsieve.adapters.weaviate.calls import Schema
-from vecsieve.adapters.weaviate.objects import FORM, can_hold, object_message
+from vecsieve.adapters.weaviate.grpc_write import object_message
+from vecsieve.adapters.weaviate.objects import FORM, can_hold
 
 TYPES = {
     "text": "text", "i": "int", "n": "number", "is": "boolean", "at": "date", "key": "uuid", "raw": "blob", "where": "geoCoordinates",

@@ -10,10 +10,9 @@ from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Opera
 from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE
 from vecsieve.adapters.qdrant.grpc_request import MESSAGES as QDRANT
-from vecsieve.adapters.weaviate.grpc_request import MESSAGES as WEAVIATE
+from vecsieve.adapters.weaviate.grpc_schema import COUNTED as WEAVIATE
 from vecsieve.adapters.wire.protobuf import (
     HEAD_FIELDS,
-    REPLY_FIELDS,
     Messages,
     TooManyFieldsError,
     check_size,
@@ -162,17 +161,16 @@ def result(backend: str, count: int) -> bytes:
 
 
 # Entries of 7 bytes. A reply that protobuf's own parser reads is counted from a megabyte on.
-MOST_ENTRIES = {"qdrant": 2**20 // 7}
+MOST_ENTRIES = 2**20 // 7
 
 
 @pytest.mark.parametrize("backend", REQUESTS)
 @pytest.mark.parametrize(("results", "more"), [(1, 1), (2, 100)])
 def test_the_payloads_of_a_reply_are_read_up_to_a_bound(backend: str, results: int, more: int) -> None:
-    most = MOST_ENTRIES.get(backend, REPLY_FIELDS)
-    each = most // results - 10
+    each = MOST_ENTRIES // results - 10
     whole = result(backend, each) * results
     assert replied(backend, *REQUESTS[backend], whole).pools[0].size == results
     with pytest.raises(MalformedReplyError):
         replied(backend, *REQUESTS[backend], whole + result(backend, 10 * results + more))
     with pytest.raises(MalformedReplyError):
-        replied(backend, *REQUESTS[backend], result(backend, most + 1))
+        replied(backend, *REQUESTS[backend], result(backend, MOST_ENTRIES + 1))

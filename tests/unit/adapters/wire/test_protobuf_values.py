@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from qdrant_client.conversions.conversion import payload_to_grpc
 from qdrant_client.grpc import ScoredPoint
 
-from vecsieve.adapters.wire.protobuf import FIXED64, encoded, entries, fields, length_field, message_spans, number_field
-from vecsieve.adapters.wire.protobuf_values import GOOGLE, QDRANT, Schema, Wanted, as_json, chosen
+from vecsieve.adapters.qdrant.grpc_schema import MESSAGES
+from vecsieve.adapters.wire.protobuf import FIXED64, encoded, length_field, number_field
+from vecsieve.adapters.wire.protobuf_values import GOOGLE, QDRANT, Schema, Wanted, as_json, chosen_of
+from vecsieve.adapters.wire.schema import parsed
+from vecsieve.adapters.wire.structs import members_of, pairs_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -41,15 +44,18 @@ def google_map(payload: dict[str, Any]) -> bytes:
     return message.SerializeToString()
 
 
-def texts(data: bytes, number: int, names: list[str], schema: Schema) -> tuple[bytes | None, ...]:
-    return chosen(data, message_spans(fields(data), number), Wanted(names), schema)
+def texts(data: bytes, names: list[str], schema: Schema) -> tuple[bytes | None, ...]:
+    """Of a point, or of a Struct."""
+    if schema is GOOGLE:
+        return members_of([data], Wanted(names))[0]
+    return chosen_of(parsed(MESSAGES["Point"], data).payload, Wanted(names), schema)
 
 
 @given(nested(st.one_of(INTEGERS, DOUBLES)))
 def test_a_qdrant_payload_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
     """Every key's JSON is the value the official client put there; integers and doubles stay apart."""
     names = [*payload, "no such key"]
-    *found, absent = texts(qdrant_map(payload), 2, names, QDRANT)
+    *found, absent = texts(qdrant_map(payload), names, QDRANT)
     assert absent is None
     assert [spelled(json.loads(raw or b"")) for raw in found] == [spelled(value) for value in payload.values()]
 
@@ -62,7 +68,7 @@ def spelled(value: Any) -> str:
 def test_a_google_struct_reads_as_it_was_stored(payload: dict[str, Any]) -> None:
     """Every key's JSON is the value that protobuf's own library put there."""
     names = [*payload, "no such key"]
-    *found, absent = texts(google_map(payload), 1, names, GOOGLE)
+    *found, absent = texts(google_map(payload), names, GOOGLE)
     assert absent is None
     assert [json.loads(raw or b"") for raw in found] == list(payload.values())
 
@@ -73,53 +79,54 @@ def test_equal_values_have_equal_bytes_whatever_their_order(payload: dict[str, A
     shuffled = list(payload.items())
     seed.shuffle(shuffled)
     around, other = {"a": payload}, {"a": dict(shuffled)}
-    assert texts(qdrant_map(around), 2, ["a"], QDRANT) == texts(qdrant_map(other), 2, ["a"], QDRANT)
+    assert texts(qdrant_map(around), ["a"], QDRANT) == texts(qdrant_map(other), ["a"], QDRANT)
 
 
 def test_whole_numbers_are_written_as_each_schema_means_them() -> None:
     double = encoded(2 << 3 | FIXED64) + bytes.fromhex("0000000000000840")
     assert as_json(double, (0, len(double)), QDRANT) == b"3.0"
     assert as_json(double, (0, len(double)), GOOGLE) == b"3"
-    assert texts(google_map({"a": 1e300, "b": -0.5}), 1, ["a", "b"], GOOGLE) == (b"1e+300", b"-0.5")
+    assert texts(google_map({"a": 1e300, "b": -0.5}), ["a", "b"], GOOGLE) == (b"1e+300", b"-0.5")
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @SCHEMAS
 def test_what_is_no_number_is_null_as_in_rest(number: float, schema: Schema) -> None:
     data = google_map({"a": number})
-    ((_, value),) = entries(data, message_spans(fields(data), 1))
-    assert as_json(data, value, schema) == b"null"
+    ((_, value),) = pairs_of(data)
+    assert as_json(value, (0, len(value)), schema) == b"null"
 
 
 @SCHEMAS
 def test_a_value_that_holds_nothing_is_null(schema: Schema) -> None:
     assert as_json(b"", (0, 0), schema) == b"null"
-    assert texts(length_field(1, length_field(1, b"a")), 1, ["a"], schema) == (b"null",)
+    number = 1 if schema is GOOGLE else 2
+    assert texts(length_field(number, length_field(1, b"a")), ["a"], schema) == (b"null",)
 
 
 def test_of_a_repeated_key_the_last_one_counts() -> None:
     first, last = (length_field(1, b"a") + length_field(2, number_field(3, value)) for value in (1, 2))
-    assert texts(length_field(2, first) + length_field(2, last), 2, ["a"], QDRANT) == (b"2",)
+    assert texts(length_field(2, first) + length_field(2, last), ["a"], QDRANT) == (b"2",)
 
 
 def test_an_entry_with_its_value_first_is_read() -> None:
     value = number_field(3, 5)
     data = length_field(2, length_field(2, value) + length_field(1, b"a"))
-    assert texts(data, 2, ["a"], QDRANT) == (b"5",)
+    assert texts(data, ["a"], QDRANT) == (b"5",)
 
 
 def test_a_key_of_more_than_127_bytes_is_read() -> None:
-    assert texts(qdrant_map({"k" * 200: 1}), 2, ["k" * 200], QDRANT) == (b"1",)
+    assert texts(qdrant_map({"k" * 200: 1}), ["k" * 200], QDRANT) == (b"1",)
 
 
 def test_the_empty_key_is_a_key() -> None:
-    assert texts(length_field(2, length_field(2, number_field(3, 5))), 2, [""], QDRANT) == (b"5",)
-    assert texts(qdrant_map({"": 6}), 2, [""], QDRANT) == (b"6",)
+    assert texts(length_field(2, length_field(2, number_field(3, 5))), [""], QDRANT) == (b"5",)
+    assert texts(qdrant_map({"": 6}), [""], QDRANT) == (b"6",)
 
 
 def test_a_key_that_is_no_text_is_nobodys() -> None:
     data = length_field(2, length_field(1, b"\xff") + length_field(2, number_field(3, 5)))
-    assert texts(data, 2, ["\udcff", "a"], QDRANT) == (None, None)
+    assert texts(data, ["\udcff", "a"], QDRANT) == (None, None)
 
 
 def deep(levels: int) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.wire.protobuf import FIXED32, encoded, fields, length_field, number_field
-from vecsieve.adapters.wire.vectors import matrix, packed_floats, row, unsigned_numbers
+from vecsieve.adapters.wire.vectors import matrix, row, unsigned_numbers, whole_floats
 
 FLOATS = st.lists(st.floats(width=32), max_size=8)
 INDICES = st.lists(st.integers(0, 2**32 - 1), max_size=8)
@@ -16,17 +16,6 @@ INDICES = st.lists(st.integers(0, 2**32 - 1), max_size=8)
 
 def packed(values: list[float]) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
-
-
-def one_by_one(values: list[float]) -> bytes:
-    return b"".join(encoded(2 << 3 | FIXED32) + struct.pack("<f", value) for value in values)
-
-
-@given(FLOATS, FLOATS, FLOATS)
-def test_floats_are_read_however_they_were_written(first: list[float], second: list[float], third: list[float]) -> None:
-    """Packed, one by one and in several parts, with other fields between: the same numbers in the same order."""
-    data = length_field(2, packed(first)) + number_field(1, 7) + one_by_one(second) + length_field(2, packed(third))
-    assert packed_floats(data, fields(data), 2) == packed(first + second + third)
 
 
 @given(INDICES, INDICES, INDICES)
@@ -38,14 +27,13 @@ def test_integers_are_read_however_they_were_written(first: list[int], second: l
 
 
 def test_a_field_that_is_absent_is_no_numbers() -> None:
-    assert packed_floats(b"", [], 1) == b""
     assert unsigned_numbers(b"", [], 1).shape == (0,)
 
 
-@pytest.mark.parametrize("data", [number_field(1, 5), length_field(1, b"12345"), encoded(1 << 3 | 1) + b"12345678"])
-def test_what_holds_no_floats_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="field 1 at byte 0 holds no floats"):
-        packed_floats(data, fields(data), 1)
+def test_what_holds_no_floats_is_refused() -> None:
+    assert whole_floats(b"12345678") == b"12345678"
+    with pytest.raises(ValueError, match="5 bytes holds no whole floats"):
+        whole_floats(b"12345")
 
 
 @pytest.mark.parametrize(
