@@ -292,7 +292,9 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
     if info is None:
         return "a mapping"
     if path and isinstance(path[-1], int):
-        return "a mapping" if models_in(info.annotation) else "text that is not empty"
+        return (
+            "a mapping" if models_in(info.annotation) else alternatives(words_of(info) or ("text that is not empty",))
+        )
     return wanted_of(info)
 
 

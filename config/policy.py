@@ -121,11 +121,10 @@ class MmrSettings(Model):
         alias="lambda",
         description="1.0: relevance only; 0.7 with scaled similarity keeps ≥ 98 % of answers",
     )
-    relevance: Literal["raw", "minmax"] = setting(
-        "minmax", "minmax scales it over the pool; with raw cosine, MMR prefers irrelevant results"
-    )
-    similarity: Literal["raw", "scaled"] = setting(
-        "scaled", "scaled: max(0, 1 − distance / median pool distance), because models differ by a factor of three"
+    scaled: bool = setting(
+        True,
+        "relevance is scaled over the pool, because with raw cosine MMR prefers irrelevant results; similarity is max(0, 1 − distance / "
+        "median pool distance), because models differ by a factor of three. false: both raw, as in most articles",
     )
 
 
@@ -297,13 +296,6 @@ class PolicySettings(Model):
     threshold: Annotated[Threshold | None, NoneWord] = setting(
         None,
         "a distance within which results without texts merge, in place of the certainty; none: only nearly equal vectors",
-    )
-    # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest default pool.
-    chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
-        2.5e-6,
-        "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "
-        "dimensions to 2 % of the usual squared distance, at 64 to 39 %). The calibrated rule also applies it among the neighbours of two "
-        "results, up to the eighth nearest candidate; none: no bound",
     )
     when: Literal["redundant", "always"] = setting(
         "redundant",

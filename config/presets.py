@@ -38,7 +38,7 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "threshold": {"fixed": 0.15},
                 "when": "always",
                 "representative": "rank",
-                "mmr": {"lambda": 0.5, "relevance": "raw", "similarity": "raw"},
+                "mmr": {"lambda": 0.5, "scaled": False},
                 "order": "mmr",
                 "short": "fill",
                 "distance": "cosine",

@@ -64,7 +64,6 @@ FIXED = (
     "grpc",
     *_PINECONE,
     "limits",
-    "shadow.in_flight",
     "tracing",
     "profiles",
     "explain.token_file",

@@ -310,7 +310,7 @@ async def test_writes_beyond_the_bytes_that_are_held_pass_through() -> None:
         running(
             upstream.url,
             policy=gate(mode="annotate", deadline_seconds=0.5),
-            limits={"writes_bytes_in_flight": len(upsert(1)) + 1},
+            limits={"bytes_in_flight": len(upsert(1)) + 1},
         ) as proxy,
     ):
         both = [raw_exchange(proxy.port, put(upsert(1))) for _ in range(2)]

@@ -366,6 +366,7 @@ class Scaling:
 
 
 LOGGER = logging.getLogger("vecsieve.calibration")
+CHECK_SECONDS = 10.0  # a ConfigMap takes about a minute to arrive
 KINDS = {Event.DIMENSION: Drifted.DIMENSION, Event.MEDIANS: Drifted.DISTANCES}
 
 
@@ -374,10 +375,9 @@ class Calibration:
 
     def __init__(self, settings: ProfileSettings, *, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._profiles = None if settings.directory is None else Profiles(Path(settings.directory))
-        self._every_seconds = settings.reload_seconds
         self._metrics = metrics
         self._clock = clock
-        self._next = clock() + self._every_seconds
+        self._next = clock() + CHECK_SECONDS
         self._reading: asyncio.Task[None] | None = None
         self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._drifted)
         if self._profiles is not None:
@@ -388,7 +388,7 @@ class Calibration:
         is_reading = self._reading is not None and not self._reading.done()
         if self._profiles is None or is_reading or self._clock() < self._next:
             return
-        self._next = self._clock() + self._every_seconds
+        self._next = self._clock() + CHECK_SECONDS
         self._reading = asyncio.create_task(self._read(self._profiles), name="vecsieve-profiles")
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ MESSAGES = {
         'unknown setting "rules[3].policy.certainty.lats". Did you mean "last"?',
     ],
     "ties_and_caps": [
-        "profiles.reload_seconds: wanted a number above 0, at most 86400; saw 0",
+        "profiles.online: wanted true or false; saw 0",
         "explain.keep: wanted a whole number from 0 to 1000 or none; saw -1",
         'policy.chain: wanted a list of citations, authority, recency, shorter, rank, each once; saw ["recency", "recency"]',
         "policy.caps.per_cluster: wanted a whole number from 1 to 100; saw 0",

@@ -125,7 +125,7 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         threshold={"fixed": 0.15},
         when="always",
         representative="rank",
-        mmr={"lambda": 0.5, "relevance": "raw", "similarity": "raw"},
+        mmr={"lambda": 0.5, "scaled": False},
         order="mmr",
         short="fill",
         distance="cosine",
@@ -147,8 +147,8 @@ def test_the_policy_beats_defaults_the_preset_the_policy_and_the_rule_the_preset
 
 
 def test_members_of_mmr_and_fetch_are_laid_on_one_by_one() -> None:
-    made = policy_of(base(mmr={"relevance": "raw"}), rule(policy={"mmr": {"lambda": 0.1}, "fetch": {"cap": 99}}))
-    assert made.mmr == MmrSettings.model_validate({"lambda": 0.1, "relevance": "raw", "similarity": "scaled"})
+    made = policy_of(base(mmr={"scaled": False}), rule(policy={"mmr": {"lambda": 0.1}, "fetch": {"cap": 99}}))
+    assert made.mmr == MmrSettings.model_validate({"lambda": 0.1, "scaled": False})
     assert made.fetch == FetchSettings(cap=99)
 
 

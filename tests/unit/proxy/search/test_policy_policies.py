@@ -16,7 +16,7 @@ from support.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.backends import KNOWN_TEXTS
 from vecsieve.config.policy import MetadataSettings, WriteSettings
-from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.overrides import parse
 from vecsieve.proxy.search.context.tokens import TextBudget, estimated
 from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, SessionRules
@@ -29,9 +29,7 @@ from vecsieve.proxy.selection.policy import (
     Linkage,
     Order,
     Policy,
-    Relevance,
     Short,
-    Similarity,
     Strategy,
     Tie,
     Tier,
@@ -54,7 +52,7 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
     rules = ({"collection": "docs-*", "name": "manuals"}, {"collection": "x"})
     found = [resolve(collection, rules=rules).rule for collection in ("docs-eu", "x", "y")]
     assert found == ["manuals", RuleLabel.UNNAMED, RuleLabel.DEFAULT]
-    overridden = parse([("x-vecsieve-certainty", "0.9")], OverrideSettings(), resolve("docs-eu", rules=rules))
+    overridden = parse([("x-vecsieve-certainty", "0.9")], (), resolve("docs-eu", rules=rules))
     assert overridden.rule == "manuals"
 
 
@@ -101,7 +99,7 @@ def test_classical_reaches_selection_number_for_number() -> None:
         chance=2.5e-6,
         when=When.ALWAYS,
         representative=Strategy.RANK,
-        diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+        diversifier=Mmr(weight=0.5, is_scaled=False),
         order=Order.MMR,
         short=Short.FILL,
         distance=Distance.COSINE,
@@ -121,9 +119,7 @@ def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, e
 
 def test_mmr_none_and_zero_are_different_things() -> None:
     assert resolve(policy={"mmr": None}).selection.diversifier is None
-    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(
-        weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED
-    )
+    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(weight=0.7, is_scaled=True)
     switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
     assert isinstance(switched.diversifier, Mmr)
     assert switched.diversifier.weight == 0.0

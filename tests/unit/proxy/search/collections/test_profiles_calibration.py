@@ -52,7 +52,7 @@ async def test_profiles_are_there_from_the_first_search_and_again_when_it_is_tim
     registry: CollectorRegistry, tmp_path: Path
 ) -> None:
     clock = ManualClock()
-    calibration = made(registry, clock, directory=str(tmp_path), reload_seconds=10.0)
+    calibration = made(registry, clock, directory=str(tmp_path))
     assert scale(calibration) is None
     (tmp_path / "docs.json").write_bytes(encoded(profile()))
     clock.advance(9.0)

@@ -70,7 +70,7 @@ async def test_a_session_in_redis_is_the_same_and_survives_its_writer(url: str) 
 
 @NEEDS_REDIS
 async def test_a_session_in_redis_is_bounded(url: str) -> None:
-    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0), ManualClock(0.0), results=2)
     await store.add(KEY, [A], 1, seconds=60.0)
     await store.add(KEY, [B, C], 2, seconds=60.0)
     assert (await store.given(KEY)).since(None) == {B, C}
@@ -82,7 +82,7 @@ async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time
     """A million results of a session would hold the loop for seconds; words in place of a number are no session."""
     from redis import Redis, RedisError
 
-    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0), ManualClock(0.0), results=2)
     await store.add(KEY, [A], 1, seconds=60.0)
     with Redis.from_url(url) as other:
         (name,) = other.keys("*:turn")

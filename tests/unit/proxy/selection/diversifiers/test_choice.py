@@ -19,18 +19,17 @@ from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.policy import Relevance, Similarity
 from vecsieve.proxy.selection.single import expand
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, best_ranked
 
 RELEVANT_END: list[Diversifier | None] = [
     None,
-    *(Mmr(weight=1.0, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
+    *(Mmr(weight=1.0, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.0),
     *(External(method=method, diversity=0.0) for method in Method),
 ]
 DIVERSE: list[Diversifier | None] = [
-    *(Mmr(weight=0.3, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
+    *(Mmr(weight=0.3, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.9),
     Dpp(diversity=1.0),
     *(External(method=method, diversity=0.9) for method in Method),
@@ -105,7 +104,7 @@ def test_relevance_only_is_rank_order(
 def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
     # Cluster 0 is represented by the last of the pool; at nearly relevance only it must come first all the same.
     relevant: list[Diversifier | None] = [
-        Mmr(weight=0.99, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+        Mmr(weight=0.99, is_scaled=True),
         Dpp(diversity=0.01),
         *(External(method=method, diversity=0.01) for method in Method),
     ]
