@@ -46,6 +46,7 @@ from ..search.limits import REFUSES_AT, TEXT_NUMBER_BYTES, Admission, Breaker, H
 from ..search.memory.points import FeatureMemory
 from ..search.policy import Rules, RulesInForce
 from ..search.service import ProcessServices, SearchService
+from ..telemetry.labels import Telemetry
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
@@ -399,7 +400,9 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
         return NO_TRACING
     from ..telemetry.otel import tracing_of  # loads opentelemetry: an extra
 
-    return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
+    return tracing_of(
+        settings, clock=time.monotonic, dropped=metrics.telemetry_dropped_total.labels(Telemetry.SPANS).inc
+    )
 
 
 def _feature_memory(settings: Settings, clock: Clock, *, workers: int) -> FeatureMemory | None:

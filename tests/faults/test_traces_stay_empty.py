@@ -184,4 +184,4 @@ async def test_a_collector_that_fails_changes_nothing_for_clients(broken: object
                 started = time.monotonic()
                 await proxy.process.close()
                 assert time.monotonic() - started < 6.0
-                assert proxy.count("spans_dropped_total") > 0
+                assert proxy.count("telemetry_dropped_total", kind="spans") > 0

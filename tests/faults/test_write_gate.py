@@ -69,7 +69,7 @@ async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
         (body,) = written(upstream)
         note = b',"_vecsieve":{"duplicate_of":9,"similarity":0.9900,"tier":"exact"}'
         assert body == upsert(1).replace(b'words"', b'words"' + note)
-        assert proxy.count("writes_annotated_total", backend="qdrant") == 1
+        assert proxy.count("writes_with_copies_total", backend="qdrant", result="annotated") == 1
         assert proxy.count("own_reads_total", kind="neighbours") == 1
 
 

@@ -27,7 +27,7 @@ from vecsieve.config.values import Count, Name
 
 from ...runtime.loop import beside
 from ...selection.policy import Fixed, Policy
-from ...telemetry.labels import Drifted
+from ...telemetry.labels import ProfileFailure
 from ...telemetry.metrics import Metrics
 from .learned import Lru, is_of
 
@@ -367,7 +367,7 @@ class Scaling:
 
 LOGGER = logging.getLogger("vecsieve.calibration")
 CHECK_SECONDS = 10.0  # a ConfigMap takes about a minute to arrive
-KINDS = {Event.DIMENSION: Drifted.DIMENSION, Event.MEDIANS: Drifted.DISTANCES}
+KINDS = {Event.DIMENSION: ProfileFailure.DIMENSION, Event.MEDIANS: ProfileFailure.DISTANCES}
 
 
 class Calibration:
@@ -404,7 +404,7 @@ class Calibration:
         if reload is None:
             return
         for problem in reload.problems:
-            self._metrics.profile_reload_failures_total.inc()
+            self._metrics.profile_failures_total.labels(ProfileFailure.UNREADABLE).inc()
             LOGGER.warning("profile ignored: %s", problem)
         LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
 
@@ -414,7 +414,7 @@ class Calibration:
         if event is Event.RECOVERED:
             LOGGER.info("pools match their profile again", extra={"fields": where})
             return
-        self._metrics.profile_drift_total.labels(KINDS[event].value).inc()
+        self._metrics.profile_failures_total.labels(KINDS[event]).inc()
         LOGGER.warning(
             "pools no longer match their profile, which is ignored until they do: was the embedding model"
             " changed? Run `vecsieve calibrate` again",
