@@ -112,7 +112,6 @@ def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
 
 # The SDK and the exporter are two distributions, and chromadb brings the first without the second.
 NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -247,18 +246,16 @@ def _as_written(certainty: CertaintySettings) -> object:
 
 def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     """Settings that need an optional library that is not installed."""
-    if policy.diversify in OF_PYVERSITY:
-        yield from _of_library(("diversify",), policy.diversify, "pyversity", "diversifiers", instead="dpp or none")
     yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
     if policy.rewordings is not None and policy.texts is None:
         wanted = "none, because texts is none and rewordings are read in texts"
         yield contradiction(("rewordings",), shown(policy.rewordings), wanted, ("texts",))
 
 
-def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:
+def _of_library(at: Path, value: object, library: str, extra: str) -> Iterator[Contradiction]:
     """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
-        wanted = f"{instead}: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
+        wanted = f"none: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
         yield contradiction(at, shown(value), wanted)
 
 

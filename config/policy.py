@@ -310,9 +310,7 @@ class PolicySettings(Model):
     )
     authority: Names = setting((), "sources for the tie-breaker authority, most trusted first")
     caps: CapSettings = CapSettings()
-    diversify: OrNone[Diversifier] = setting(
-        None, "a diversifier instead of MMR; msd, cover and ssd need the extra `diversifiers`"
-    )
+    diversify: OrNone[Diversifier] = setting(None, "a diversifier instead of MMR: a determinantal point process")
     diversity: Share = setting(
         0.4, "for `diversify`: 0.0: relevance only, 1.0: diversity only (the opposite of lambda)"
     )

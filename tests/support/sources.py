@@ -100,7 +100,7 @@ def needed(path: Path) -> set[str]:
 
 
 # Collected by name from the modules of a package.
-COLLECTED = {"DIVERSIFIERS", "SIGNALS"}
+COLLECTED = {"DIVERSIFIERS"}
 
 
 def names_bound(node: ast.stmt) -> list[str]:

@@ -4,7 +4,6 @@ choice     what a diversifier chooses from
 relevance  the backend's scores, comparable and higher-is-better
 mmr        maximal marginal relevance; it has a section of the settings to itself
 dpp        greedy determinantal point process
-pyversity  MSD, COVER and SSD of the optional library
 
 A module that defines ``DIVERSIFIERS`` registers what `policy.diversify` may name. It needs no line here.
 """

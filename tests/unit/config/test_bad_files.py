@@ -271,12 +271,6 @@ MESSAGES = {
     "pool_idle_beyond_the_database": [
         "upstream.pool_idle_seconds: wanted a number below 5, because Qdrant closes idle connections then; saw 5.0",
     ],
-    "preset_of_an_earlier_version": [
-        f'rules[0].preset: wanted {PRESETS}; threshold: {{fixed: 0.10}} gives the cut of the former conservative; saw "conservative"',
-        f'rules[1].preset: wanted {PRESETS}; threshold: {{fixed: 0.15}} gives the cut of the former balanced; saw "balanced"',
-        f'rules[2].preset: wanted {PRESETS}; threshold: {{fixed: 0.20}} gives the cut of the former aggressive; saw "aggressive"',
-        f'rules[3].preset: wanted {PRESETS}; threshold: {{fixed: 0.25}} gives the cut of the former heavy; saw "heavy"',
-    ],
     "python_tag": [
         "listen: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:python/object/apply:os.system",
     ],

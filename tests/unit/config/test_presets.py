@@ -15,7 +15,7 @@ from vecsieve.config.policy import (
     PolicySettings,
     RelativeThreshold,
 )
-from vecsieve.config.presets import PRESETS, instead_of, merged, own_members, policy_of
+from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
@@ -68,22 +68,6 @@ def test_the_default_is_the_policy_without_any_setting() -> None:
 def test_a_rule_of_a_preset_keeps_to_the_members_that_it_gives(name: str) -> None:
     made = policy_of(PolicySettings(), rule(preset=name, policy={"certainty": 0.7, "threshold": {"fixed": 0.07}}))
     assert (made.certainty, made.threshold) == (CertaintySettings(first=0.7, last=0.7), FixedThreshold(fixed=0.07))
-
-
-@pytest.mark.parametrize(
-    ("name", "cut"), [("conservative", "0.10"), ("balanced", "0.15"), ("aggressive", "0.20"), ("heavy", "0.25")]
-)
-def test_a_preset_of_an_earlier_version_is_none_and_says_what_to_write(name: str, cut: str) -> None:
-    assert name not in PRESETS
-    said = instead_of(name)
-    assert said is not None
-    assert said.startswith("default, exact, meaning, vectors or classical; ")
-    assert said.endswith(f"; threshold: {{fixed: {cut}}} gives the cut of the former {name}")
-
-
-@pytest.mark.parametrize("value", ["exact", "agressive", "", None, 5, {"a": 1}, ["heavy"]])
-def test_every_other_value_was_never_a_preset(value: object) -> None:
-    assert instead_of(value) is None
 
 
 @pytest.mark.parametrize("number", [0, 0.0, 0.5, 1, 1.0])

@@ -17,7 +17,6 @@ from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.choice import Choice, Diversifier, diversify
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.single import expand
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, best_ranked
@@ -26,13 +25,11 @@ RELEVANT_END: list[Diversifier | None] = [
     None,
     *(Mmr(weight=1.0, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.0),
-    *(External(method=method, diversity=0.0) for method in Method),
 ]
 DIVERSE: list[Diversifier | None] = [
     *(Mmr(weight=0.3, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.9),
     Dpp(diversity=1.0),
-    *(External(method=method, diversity=0.9) for method in Method),
 ]
 
 
@@ -106,21 +103,19 @@ def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
     relevant: list[Diversifier | None] = [
         Mmr(weight=0.99, is_scaled=True),
         Dpp(diversity=0.01),
-        *(External(method=method, diversity=0.01) for method in Method),
     ]
     for diversifier in relevant:
         assert picked(pool(angles(0, 90, 180, 5)), 1, diversifier, last_stands=True)[0] == [3]
 
 
-# COVER prefers who covers many others, and 40 degrees stands between the two.
-@pytest.mark.parametrize("diversifier", [one for one in DIVERSE if getattr(one, "method", None) is not Method.COVER])
+@pytest.mark.parametrize("diversifier", DIVERSE)
 def test_every_diversifier_prefers_the_unlike(diversifier: Diversifier | None) -> None:
     # 40 degrees is another cluster, yet liker to the first than 90 is, and hardly more relevant.
     assert set(picked(pool(angles(0, 40, 90), [1.0, 0.51, 0.5]), 2, diversifier)[0]) == {0, 2}
 
 
-@pytest.mark.parametrize("diversifier", [Dpp(diversity=0.3), External(method=Method.MSD, diversity=0.1)])
-def test_rising_scores_are_distances(diversifier: Diversifier | None) -> None:
+def test_rising_scores_are_distances() -> None:
+    diversifier = Dpp(diversity=0.3)
     falling = picked(pool(angles(0, 40, 90, 200), [0.9, 0.8, 0.2, 0.1]), 3, diversifier)
     assert picked(pool(angles(0, 40, 90, 200), [0.1, 0.2, 0.8, 0.9]), 3, diversifier) == falling
 
@@ -137,4 +132,3 @@ def test_infinitely_far_tenants_are_unlike_each_other() -> None:
 def test_the_settings_name_every_registered_diversifier() -> None:
     assert set(DIVERSIFIERS) == set(get_args(written.Diversifier))
     assert DIVERSIFIERS["dpp"](0.3) == Dpp(diversity=0.3)
-    assert DIVERSIFIERS["ssd"](0.3) == External(method=Method.SSD, diversity=0.3)
