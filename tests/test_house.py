@@ -240,7 +240,8 @@ def models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
 
 def read_as_settings() -> set[str]:
     """The attributes that `proxy/` reads of settings: in a module that takes a settings model, or of a section of its name."""
-    sections = {"settings", *(name for name, info in Settings.model_fields.items() if models_in(info.annotation))}
+    fields = [pair for model in models_of(Settings) for pair in model.model_fields.items()]
+    sections = {"settings", *(name for name, info in fields if models_in(info.annotation))}
     return {
         node.attr
         for module, tree in product().items()

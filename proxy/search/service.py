@@ -184,7 +184,7 @@ class SearchService:
             own.asked(operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, record, sample)
-            if exchange.policy.session.key is None:
+            if exchange.policy.session_key is None:
                 answer, report = await self.best_answer(exchange, prepared)
             else:
                 best = partial(self.best_answer, exchange, prepared)

@@ -16,7 +16,7 @@ from vecsieve.config.values import Mode
 from ...selection.diversifiers.mmr import Mmr
 from ...selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
 from ...telemetry.labels import Across, CollapsedIn, OverrideName
-from ..policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
+from ..policy import PREFIX, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
 from .sessions import identified
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    fetch: Fetch = replace(policy.fetch, exact=_whole(OverrideName.FETCH_K, value, most=policy.fetch.cap))
-    return replace(policy, fetch=fetch)
+    return replace(policy, exact_fetch=_whole(OverrideName.FETCH_K, value, most=policy.fetch.cap))
 
 
 def _session(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -156,7 +155,7 @@ def _session(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
         raise OverrideError(
             f"{_header(OverrideName.SESSION)}: wanted 1 to 128 printable characters of ASCII, no blanks"
         )
-    return replace(policy, session=replace(policy.session, key=blake2b(value.encode(), digest_size=16).digest()))
+    return replace(policy, session_key=blake2b(value.encode(), digest_size=16).digest())
 
 
 def _token_budget(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:

@@ -51,14 +51,14 @@ T = TypeVar("T")
 
 def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> ResolvedPolicy:
     """The policy, its session key bound to the credentials among these headers."""
-    if policy.session.key is None:
+    if policy.session_key is None:
         return policy
-    state = blake2b(policy.session.key, digest_size=KEY_BYTES)
+    state = blake2b(policy.session_key, digest_size=KEY_BYTES)
     for name, value in sorted((name.lower(), value) for name, value in headers if _IDENTIFIES.search(name.lower())):
         for part in (name, value):
             raw = part.encode("utf-8", "surrogateescape")
             state.update(b"%d:" % len(raw) + raw)
-    return replace(policy, session=replace(policy.session, key=state.digest()))
+    return replace(policy, session_key=state.digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +214,13 @@ class Sessions:
 
     async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
         """Answer a search of a session, and add the answer's results to the session if selection made it."""
-        rules = attempt.policy.session
-        assert rules.key is not None  # noqa: S101 - the caller has looked
-        known = await self._try(self._store.given(rules.key))
+        rules, key = attempt.policy.session, attempt.policy.session_key
+        assert key is not None  # noqa: S101 - the caller has looked
+        known = await self._try(self._store.given(key))
         attempt.given = frozenset() if known is None else known.since(rules.turns)
         found, report = await answer()
         if known is not None and report.outcome is Outcome.DEDUP:
-            add = self._store.add(rules.key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
+            add = self._store.add(key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
             await self._try(add)
         return found, report
 

@@ -15,14 +15,13 @@ from pydantic import ValidationError
 from support.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.backends import KNOWN_TEXTS
-from vecsieve.config.policy import MetadataSettings, WriteSettings
+from vecsieve.config.policy import FetchSettings, MetadataSettings, SessionSettings, WriteSettings
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.overrides import parse
 from vecsieve.proxy.search.context.tokens import TextBudget, estimated
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, SessionRules
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Policies, ResolvedPolicy
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
     Distance,
     Fixed,
@@ -59,7 +58,7 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
+        fetch=FetchSettings(),
         selection=Policy(
             texts=Tier.EDITED,
             rewordings=None,
@@ -83,14 +82,14 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
-        session=SessionRules(ttl_seconds=1800.0, keeps=0.625),
+        session=SessionSettings(),
         budget=TextBudget(None, (), estimated),
     )
 
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
+    assert found.fetch == FetchSettings(factor=1.0, floor=50)
     assert found.selection == Policy(
         texts=None,
         rewordings=None,
@@ -199,8 +198,6 @@ def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wante
 
 def test_diversity_is_for_every_diversifier_but_mmr() -> None:
     assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
-    made = resolve(policy={"diversify": "ssd", "diversity": 1.0}).selection
-    assert made.diversifier == External(method=Method.SSD, diversity=1.0)
     assert resolve(policy={"diversity": 0.9}).selection.diversifier is None
     assert isinstance(resolve(policy={"mmr": {}, "diversity": 0.9}).selection.diversifier, Mmr)
 
@@ -247,7 +244,7 @@ def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) ->
 
 def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
     made = policies(backend="pinecone", rules=({"collection": "texts", "policy": {"fetch": {"integrated": "fetch"}}},))
-    assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
+    assert [made.resolve("pinecone", name).fetch.integrated == "fetch" for name in ("texts", "other")] == [True, False]
 
 
 def test_pools_begin_smaller_where_reply_bytes_are_billed_unless_said_otherwise() -> None:

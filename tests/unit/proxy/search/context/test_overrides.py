@@ -127,7 +127,7 @@ def test_mmr_lambda_switches_mmr_on_with_the_default_scaling() -> None:
 
 
 def test_fetch_k_is_bounded_by_the_cap() -> None:
-    assert given_headers(("x-vecsieve-fetch-k", "40"), fetch={"cap": 40}).fetch.exact == 40
+    assert given_headers(("x-vecsieve-fetch-k", "40"), fetch={"cap": 40}).exact_fetch == 40
     assert refusal(("x-vecsieve-fetch-k", "41"), fetch={"cap": 40}) == (
         "x-vecsieve-fetch-k: wanted a whole number from 1 to 40"
     )
@@ -242,7 +242,7 @@ def test_several_headers_work_together_in_any_order() -> None:
     headers = [("x-vecsieve-order", "mmr"), ("x-vecsieve-linkage", "single"), ("x-vecsieve-fetch-k", "30")]
     made = given_headers(*headers)
     assert made == given_headers(*reversed(headers))
-    assert (made.selection.order, made.selection.linkage, made.fetch.exact) == (Order.MMR, Linkage.SINGLE, 30)
+    assert (made.selection.order, made.selection.linkage, made.exact_fetch) == (Order.MMR, Linkage.SINGLE, 30)
 
 
 def test_the_value_travels_in_no_chained_exception() -> None:
@@ -268,7 +268,7 @@ def test_any_headers_make_a_policy_or_a_bad_override(headers: list[tuple[str, st
     except OverrideError:
         assert any(is_override(name) for name, _ in headers)
         return
-    assert made.fetch.exact is None or 1 <= made.fetch.exact <= made.fetch.cap
+    assert made.exact_fetch is None or 1 <= made.exact_fetch <= made.fetch.cap
     assert not isinstance(made.selection.diversifier, Mmr) or 0.0 <= made.selection.diversifier.weight <= 1.0
     assert made.selection.order is Order.BACKEND or made.selection.diversifier is not None
     assert (made is chosen) is not any(is_override(name) for name, _ in headers)
@@ -291,7 +291,7 @@ def test_a_session_is_a_short_word_of_ascii(value: str) -> None:
     assert refusal(("x-vecsieve-session", value)) == (
         "x-vecsieve-session: wanted 1 to 128 printable characters of ASCII, no blanks"
     )
-    one, other = (given_headers(("x-vecsieve-session", name)).session.key for name in ("a", "!" * 128))
+    one, other = (given_headers(("x-vecsieve-session", name)).session_key for name in ("a", "!" * 128))
     assert one is not None
     assert one != other
-    assert given_headers().session.key is None
+    assert given_headers().session_key is None

@@ -26,7 +26,7 @@ KEY, OTHER = b"k" * 16, b"o" * 16
 
 def named(key: bytes = KEY, **members: object) -> ResolvedPolicy:
     chosen = policy(**members)
-    return replace(chosen, session=replace(chosen.session, key=key))
+    return replace(chosen, session_key=key)
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ async def test_a_session_in_memory_expires_and_is_bounded() -> None:
 )
 def test_other_credentials_are_another_session(name: str) -> None:
     one, other = (identified(named(), [(name, value), ("accept", "x")]) for value in ("mine", "yours"))
-    assert one.session.key != other.session.key
-    assert one.session.key == identified(named(), [("accept", "y"), (name.upper(), "mine")]).session.key
-    assert one.session.key != identified(named(), []).session.key
-    assert one.session.key != identified(named(OTHER), [(name, "mine")]).session.key
+    assert one.session_key != other.session_key
+    assert one.session_key == identified(named(), [("accept", "y"), (name.upper(), "mine")]).session_key
+    assert one.session_key != identified(named(), []).session_key
+    assert one.session_key != identified(named(OTHER), [(name, "mine")]).session_key
 
 
 def test_without_a_session_nothing_is_identified() -> None:
