@@ -417,6 +417,13 @@ MESSAGES = {
     "zero_workers": [
         "workers: wanted a whole number from 1 to 256; saw 0",
     ],
+    "word_of_a_list": [
+        (
+            "forbidden_overrides[0]: wanted mode, certainty, distance_threshold, relative_threshold, linkage, mmr_lambda, representative, order, "
+            'fetch_k, collapsed, per_retriever, session, across or token_budget; saw "mod". Did you mean "mode"?'
+        ),
+        'policy.chain[1]: wanted citations, authority, recency, shorter or rank; saw "shortest". Did you mean "shorter"?',
+    ],
 }
 
 
