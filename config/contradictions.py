@@ -197,12 +197,12 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.certainty is not None and threshold is not None:
         wanted = "none, because threshold decides where there are no texts: leave one of the two out"
         yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
-    if policy.order == "mmr" and policy.mmr is None and policy.diversify is None:
-        wanted = "backend, because mmr and diversify are none"
-        yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("diversify",))
-    if policy.mmr is not None and policy.diversify is not None:
+    if policy.order == "mmr" and policy.mmr is None and policy.dpp is None:
+        wanted = "backend, because mmr and dpp are none"
+        yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("dpp",))
+    if policy.mmr is not None and policy.dpp is not None:
         wanted = "none, because mmr is given and one of the two chooses"
-        yield contradiction(("diversify",), shown(policy.diversify), wanted, ("mmr",))
+        yield contradiction(("dpp",), shown(policy.dpp), wanted, ("mmr",))
     yield from _of_libraries(policy)
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"

@@ -18,7 +18,6 @@ from .backends import KNOWN_TEXTS
 from .values import (
     CosineDistance,
     Count,
-    Diversifier,
     Linkage,
     MergePolicy,
     Mode,
@@ -310,9 +309,10 @@ class PolicySettings(Model):
     )
     authority: Names = setting((), "sources for the tie-breaker authority, most trusted first")
     caps: CapSettings = CapSettings()
-    diversify: OrNone[Diversifier] = setting(None, "a diversifier instead of MMR: a determinantal point process")
-    diversity: Share = setting(
-        0.4, "for `diversify`: 0.0: relevance only, 1.0: diversity only (the opposite of lambda)"
+    dpp: OrNone[Share] = setting(
+        None,
+        "a determinantal point process instead of MMR, with this diversity: 0.0: relevance only, 0.4: usual, 1.0: diversity only (the opposite "
+        "of lambda)",
     )
     mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
     order: Literal["backend", "mmr"] = setting(

@@ -45,7 +45,7 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "texts": None,
                 "rewordings": None,
                 "certainty": None,
-                "diversify": None,
+                "dpp": None,
             }
         ),
     }

@@ -30,7 +30,6 @@ Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
 Texts = Literal["exact", "said", "edited"]
-Diversifier = Literal["dpp"]
 Override = Literal[
     "mode", "certainty", "distance_threshold", "relative_threshold", "linkage", "mmr_lambda", "representative", "order", "fetch_k",
     "collapsed", "per_retriever", "session", "across", "token_budget",

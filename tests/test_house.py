@@ -17,7 +17,6 @@ from typing import get_args
 from pydantic import BaseModel
 
 from support.sources import (
-    COLLECTED,
     MODULES,
     PACKAGES,
     ROOT,
@@ -124,14 +123,9 @@ def test_a_package_has_at_most_sixteen_entries() -> None:
 
 
 def test_every_package_opens_with_its_map() -> None:
-    def collects_itself(path: Path) -> bool:
-        return any(
-            isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in COLLECTED for node in parsed(path).body
-        )
-
     def silent(path: Path) -> list[str]:
         said = ast.get_docstring(parsed(path)) or ""
-        mates = {mate.stem for mate in path.parent.glob("*.py") if not collects_itself(mate)} - {"__init__", "__main__"}
+        mates = {mate.stem for mate in path.parent.glob("*.py")} - {"__init__", "__main__"}
         mates |= {mate.parent.name for mate in path.parent.glob("*/__init__.py")}
         return sorted(name for name in mates if not re.search(rf"\b{name}\b", said))
 

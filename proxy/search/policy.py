@@ -22,8 +22,8 @@ from vecsieve.config.presets import policy_of
 from vecsieve.config.schema import RuleSettings, Settings
 from vecsieve.config.values import Mode
 
-from ..selection.diversifiers import DIVERSIFIERS
 from ..selection.diversifiers.choice import Diversifier
+from ..selection.diversifiers.dpp import Dpp
 from ..selection.diversifiers.mmr import Mmr
 from ..selection.policy import (
     Caps,
@@ -302,9 +302,9 @@ def _selection(policy: PolicySettings) -> Policy:
 
 
 def _diversifier(policy: PolicySettings) -> Diversifier | None:
-    if policy.diversify is None:
+    if policy.dpp is None:
         return None if policy.mmr is None else mmr_of(policy.mmr)
-    return DIVERSIFIERS[policy.diversify](policy.diversity)
+    return Dpp(diversity=policy.dpp)
 
 
 MOST_REMEMBERED = 1024  # collections; a client that invents names only causes cache misses

@@ -35,7 +35,7 @@ CONFIGS: tuple[Mapping[str, object], ...] = (
     {"policy": {"mode": "off"}},
     {"policy": {"mode": "shadow"}},
     {"policy": {"fetch": {"factor": 6}}},
-    {"policy": {"diversity": 0.0}},
+    {"policy": {"session": {"turns": 3}}},
     {"rules": ({"collection": "c1", "policy": {"mode": "off"}},)},
     {"forbidden_overrides": ("mode",)},
     {"explain": {"keep": 3}},

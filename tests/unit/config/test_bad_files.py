@@ -74,7 +74,7 @@ MESSAGES = {
         "limits.in_flight: wanted the key once; saw it again",
     ],
     "two_choosers": [
-        'policy.diversify: wanted none, because mmr is given and one of the two chooses; saw "dpp"',
+        "policy.dpp: wanted none, because mmr is given and one of the two chooses; saw 0.4",
     ],
     "chain_without_ties": [
         "policy.chain: wanted at least one tie, because representative is chain; saw []",
@@ -138,7 +138,7 @@ MESSAGES = {
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
-        'rules[1].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'rules[1].policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "floor_above_cap": [
         "policy.fetch.floor: wanted at most fetch.cap (256); saw 300",
@@ -245,7 +245,7 @@ MESSAGES = {
         'workers: wanted a number of at most 40 characters; saw "10000000000000000000000000000000000000000000000000"',
     ],
     "order_of_no_mmr": [
-        'policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "page_cap_below_cap": [
         "policy.fetch.page_cap: wanted at least fetch.cap (256); saw 100",
@@ -291,7 +291,7 @@ MESSAGES = {
         'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma, milvus or weaviate; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
-        'rules[0].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'rules[0].policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "rule_twice": [
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs-*"',

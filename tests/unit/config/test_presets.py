@@ -114,7 +114,7 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         short="fill",
         distance="cosine",
         texts=None,
-        diversify=None,
+        dpp=None,
     )
 
 

@@ -153,7 +153,7 @@ def test_a_number_the_client_named_is_used_as_it_is() -> None:
     assert answered(depths, FLOODED, chosen=exact)[0] == [[15]]
 
 
-@pytest.mark.parametrize("diversifier", [{"mmr": {"lambda": 0.5}}, {"diversify": "dpp"}])
+@pytest.mark.parametrize("diversifier", [{"mmr": {"lambda": 0.5}}, {"dpp": 0.4}])
 def test_a_diversifier_chooses_from_the_plan_where_that_is_enough(diversifier: dict[str, object]) -> None:
     depths, chosen = Depths(), policy(**diversifier)
     plain = answered(depths, CLEAN, chosen=chosen)

@@ -196,10 +196,9 @@ def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wante
     assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.heads == wanted
 
 
-def test_diversity_is_for_every_diversifier_but_mmr() -> None:
-    assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
-    assert resolve(policy={"diversity": 0.9}).selection.diversifier is None
-    assert isinstance(resolve(policy={"mmr": {}, "diversity": 0.9}).selection.diversifier, Mmr)
+def test_a_determinantal_point_process_takes_the_place_of_mmr() -> None:
+    assert resolve(policy={"dpp": 0.0}).selection.diversifier == Dpp(diversity=0.0)
+    assert isinstance(resolve(policy={"mmr": {}}).selection.diversifier, Mmr)
 
 
 def test_a_collection_gets_the_same_object_every_time() -> None:

@@ -227,7 +227,7 @@ def test_a_certainty_goes_for_every_place_whatever_the_policy_cuts_by() -> None:
 def test_who_asks_for_the_order_of_mmr_gets_mmr() -> None:
     asked, default = ("x-vecsieve-order", "mmr"), mmr_of(MmrSettings())
     assert given_headers(asked).selection.diversifier == default
-    assert given_headers(asked, diversify="dpp").selection.diversifier == Dpp(diversity=0.4)
+    assert given_headers(asked, dpp=0.4).selection.diversifier == Dpp(diversity=0.4)
     made = given_headers(asked, ("x-vecsieve-mmr-lambda", "0.5")).selection
     assert (made.order, made.diversifier) == (Order.MMR, replace(default, weight=0.5))
     assert given_headers(("x-vecsieve-order", "backend")).selection.diversifier is None

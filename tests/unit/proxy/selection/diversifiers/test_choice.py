@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, pool
-from vecsieve.config import values as written
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
-from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.choice import Choice, Diversifier, diversify
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
@@ -127,8 +124,3 @@ def test_infinitely_far_tenants_are_unlike_each_other() -> None:
     labels = np.arange(3, dtype=np.intp)
     choice = Choice(candidates=candidates, standing=labels, labels=labels, distance=distance, measured=scaled_to(0.5))
     assert diversify(choice, Dpp(diversity=1.0), 2).tolist() == [0, 2]
-
-
-def test_the_settings_name_every_registered_diversifier() -> None:
-    assert set(DIVERSIFIERS) == set(get_args(written.Diversifier))
-    assert DIVERSIFIERS["dpp"](0.3) == Dpp(diversity=0.3)
