@@ -150,7 +150,7 @@ sbom:
 requirements:
 	$(PYTHON) -m venv --clear build/tools
 	build/tools/bin/pip install --quiet uv
-	build/tools/bin/uv pip compile $(PINS) --extra indel --extra otel --output-file deploy/requirements.txt pyproject.toml
+	build/tools/bin/uv pip compile $(PINS) --extra otel --output-file deploy/requirements.txt pyproject.toml
 	echo 'setuptools>=77' | build/tools/bin/uv pip compile $(PINS) --output-file deploy/build-requirements.txt -
 
 format: .venv/.installed

@@ -54,7 +54,3 @@ class WebhookSettings(Model):
     deadline_seconds: Annotated[float, Field(gt=0.0, le=30.0)] = setting(
         5.0, "for one request and its answer; a request that fails is repeated twice, after 1 and 5 seconds"
     )
-    queue_bytes: Count = setting(
-        4 * 1024 * 1024,
-        "bytes of events that wait for the receiver, per process; further events are dropped and counted",
-    )

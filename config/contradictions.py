@@ -112,7 +112,6 @@ def of_indexes(own: PineconeSettings) -> Iterator[Contradiction]:
 
 # The SDK and the exporter are two distributions, and chromadb brings the first without the second.
 NEEDED = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-OF_PYVERSITY = frozenset({"msd", "cover", "ssd"})
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -198,12 +197,12 @@ def of_policy(policy: PolicySettings) -> Iterator[Contradiction]:
     if policy.certainty is not None and threshold is not None:
         wanted = "none, because threshold decides where there are no texts: leave one of the two out"
         yield contradiction(("certainty",), shown(_as_written(policy.certainty)), wanted, ("threshold",))
-    if policy.order == "mmr" and policy.mmr is None and policy.diversify is None:
-        wanted = "backend, because mmr and diversify are none"
-        yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("diversify",))
-    if policy.mmr is not None and policy.diversify is not None:
+    if policy.order == "mmr" and policy.mmr is None and policy.dpp is None:
+        wanted = "backend, because mmr and dpp are none"
+        yield contradiction(("order",), shown(policy.order), wanted, ("mmr",), ("dpp",))
+    if policy.mmr is not None and policy.dpp is not None:
         wanted = "none, because mmr is given and one of the two chooses"
-        yield contradiction(("diversify",), shown(policy.diversify), wanted, ("mmr",))
+        yield contradiction(("dpp",), shown(policy.dpp), wanted, ("mmr",))
     yield from _of_libraries(policy)
     if policy.representative == "longest" and not policy.text_fields:
         wanted = "at least one name, because representative is longest"
@@ -247,18 +246,16 @@ def _as_written(certainty: CertaintySettings) -> object:
 
 def _of_libraries(policy: PolicySettings) -> Iterator[Contradiction]:
     """Settings that need an optional library that is not installed."""
-    if policy.diversify in OF_PYVERSITY:
-        yield from _of_library(("diversify",), policy.diversify, "pyversity", "diversifiers", instead="dpp or none")
     yield from _of_library(("budget", "tokenizer"), policy.budget.tokenizer, "tiktoken", "tokens")
     if policy.rewordings is not None and policy.texts is None:
         wanted = "none, because texts is none and rewordings are read in texts"
         yield contradiction(("rewordings",), shown(policy.rewordings), wanted, ("texts",))
 
 
-def _of_library(at: Path, value: object, library: str, extra: str, *, instead: str = "none") -> Iterator[Contradiction]:
+def _of_library(at: Path, value: object, library: str, extra: str) -> Iterator[Contradiction]:
     """A setting whose optional library is not installed. ``value``: the value that needs it; None needs none."""
     if value is not None and find_spec(library) is None:
-        wanted = f"{instead}: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
+        wanted = f"none: {library} is not installed; it comes with pip install 'vecsieve[{extra}]'"
         yield contradiction(at, shown(value), wanted)
 
 

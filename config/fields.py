@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .policy import FixedThreshold, PolicySettings, RelativeThreshold
-from .presets import instead_of
 from .problems import Finding, Path, dotted, shown
 from .schema import RuleSettings, Settings
 from .values import PresetName, Wanted, alternatives
@@ -178,9 +177,6 @@ def _finding(model: type[BaseModel], details: ErrorDetails, at: Path, *, is_gues
     path, parents, info = _located(model, details["loc"])
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     whole, seen = (*at, *path), shown(details["input"], name=name)
-    former = instead_of(details["input"]) if parents == (RuleSettings,) and name == "preset" else None
-    if former is not None:
-        return Finding(whole, seen, former)
     if details["type"] != "extra_forbidden":
         hint = _nearest(details["input"], info) if is_guessed else ""
         return Finding(whole, seen, _wanted(path, info), hint=hint)
@@ -292,7 +288,9 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
     if info is None:
         return "a mapping"
     if path and isinstance(path[-1], int):
-        return "a mapping" if models_in(info.annotation) else "text that is not empty"
+        return (
+            "a mapping" if models_in(info.annotation) else alternatives(words_of(info) or ("text that is not empty",))
+        )
     return wanted_of(info)
 
 

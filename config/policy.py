@@ -18,7 +18,6 @@ from .backends import KNOWN_TEXTS
 from .values import (
     CosineDistance,
     Count,
-    Diversifier,
     Linkage,
     MergePolicy,
     Mode,
@@ -121,11 +120,10 @@ class MmrSettings(Model):
         alias="lambda",
         description="1.0: relevance only; 0.7 with scaled similarity keeps ≥ 98 % of answers",
     )
-    relevance: Literal["raw", "minmax"] = setting(
-        "minmax", "minmax scales it over the pool; with raw cosine, MMR prefers irrelevant results"
-    )
-    similarity: Literal["raw", "scaled"] = setting(
-        "scaled", "scaled: max(0, 1 − distance / median pool distance), because models differ by a factor of three"
+    scaled: bool = setting(
+        True,
+        "relevance is scaled over the pool, because with raw cosine MMR prefers irrelevant results; similarity is max(0, 1 − distance / "
+        "median pool distance), because models differ by a factor of three. false: both raw, as in most articles",
     )
 
 
@@ -298,13 +296,6 @@ class PolicySettings(Model):
         None,
         "a distance within which results without texts merge, in place of the certainty; none: only nearly equal vectors",
     )
-    # 2.5e-6: 0.05 false pairs among the 20,000 of a pool of 200 candidates, the largest default pool.
-    chance: Annotated[Annotated[float, Field(ge=0.0, lt=0.5)] | None, NoneWord] = setting(
-        2.5e-6,
-        "upper bound of the probability that two distinct results are within a relative cut. It narrows cuts in few dimensions (at 8 "
-        "dimensions to 2 % of the usual squared distance, at 64 to 39 %). The calibrated rule also applies it among the neighbours of two "
-        "results, up to the eighth nearest candidate; none: no bound",
-    )
     when: Literal["redundant", "always"] = setting(
         "redundant",
         "redundant: act only when two of the first top_k are in one cluster, so that pages without copies are unchanged",
@@ -318,11 +309,10 @@ class PolicySettings(Model):
     )
     authority: Names = setting((), "sources for the tie-breaker authority, most trusted first")
     caps: CapSettings = CapSettings()
-    diversify: OrNone[Diversifier] = setting(
-        None, "a diversifier instead of MMR; msd, cover and ssd need the extra `diversifiers`"
-    )
-    diversity: Share = setting(
-        0.4, "for `diversify`: 0.0: relevance only, 1.0: diversity only (the opposite of lambda)"
+    dpp: OrNone[Share] = setting(
+        None,
+        "a determinantal point process instead of MMR, with this diversity: 0.0: relevance only, 0.4: usual, 1.0: diversity only (the opposite "
+        "of lambda)",
     )
     mmr: Annotated[MmrSettings | None, NoneWord, Wanted("{lambda: …} or none")] = None
     order: Literal["backend", "mmr"] = setting(

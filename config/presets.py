@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from .policy import CertaintySettings, PolicySettings
 from .schema import RuleSettings
-from .values import PresetName, alternatives
+from .values import PresetName
 
 Tree = Mapping[str, object]
 
@@ -38,31 +38,18 @@ PRESETS: Mapping[PresetName, Tree] = MappingProxyType(
                 "threshold": {"fixed": 0.15},
                 "when": "always",
                 "representative": "rank",
-                "mmr": {"lambda": 0.5, "relevance": "raw", "similarity": "raw"},
+                "mmr": {"lambda": 0.5, "scaled": False},
                 "order": "mmr",
                 "short": "fill",
                 "distance": "cosine",
                 "texts": None,
                 "rewordings": None,
                 "certainty": None,
-                "diversify": None,
+                "dpp": None,
             }
         ),
     }
 )
-
-# Presets of earlier versions, each only a fixed cut.
-_FORMER: Mapping[object, float] = MappingProxyType(
-    {"conservative": 0.10, "balanced": 0.15, "aggressive": 0.20, "heavy": 0.25}
-)
-
-
-def instead_of(preset: object) -> str | None:
-    """What to write instead of a preset of an earlier version; None for every other value."""
-    if not isinstance(preset, str) or preset not in _FORMER:
-        return None
-    cut = f"threshold: {{fixed: {_FORMER[preset]:.2f}}}"
-    return f"{alternatives(tuple(PRESETS))}; {cut} gives the cut of the former {preset}"
 
 
 def own_members(rule: RuleSettings) -> dict[str, object]:

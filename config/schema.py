@@ -27,12 +27,12 @@ from .values import (
     Mode,
     Model,
     OrNone,
+    Overrides,
     PathPrefix,
     Pattern,
     PresetName,
     PublicForm,
     PublicUrl,
-    QueueSpans,
     RuleName,
     Seconds,
     SecondsOrZero,
@@ -67,15 +67,11 @@ class GrpcSettings(Model):
         "body, a message is held whole. The value is Milvus's limit; the default of gRPC servers is 4 MiB, Pinecone's "
         "is less",
     )
-    inflated_bytes_in_flight: Count = setting(
-        128 * 1024 * 1024,
-        "inflated size of all compressed messages held at once; above it, RESOURCE_EXHAUSTED. A client can cause this size with a "
-        "thousandth of the bytes; an uncompressed message costs its sender as much as VecSieve",
-    )
-    unfinished_bytes_in_flight: Count = setting(
+    bytes_in_flight: Count = setting(
         256 * 1024 * 1024,
-        "bytes held at once of incomplete messages; above it, RESOURCE_EXHAUSTED for the oldest one on the connection that holds most. A "
-        "single message may always grow to `grpc.message_bytes`. A thousand incomplete ones cost 49 MiB",
+        "bytes held at once of incomplete messages, and half as many of compressed messages, inflated; above it, RESOURCE_EXHAUSTED, of "
+        "incomplete ones for the oldest on the connection that holds most. A single message may always grow to `grpc.message_bytes`. A "
+        "thousand incomplete ones cost 49 MiB. A client can cause the inflated size with a thousandth of the bytes",
     )
     answer_bytes: Count = setting(
         256 * 1024 * 1024,
@@ -108,10 +104,6 @@ class TracingSettings(Model):
     )
     headers_file: OrNone[str] = setting(
         None, "file with headers for the collector, one `name: value` a line; read once, when the process starts"
-    )
-    queue_spans: QueueSpans = setting(
-        2048,
-        "queued spans per process, about 2 MB, OpenTelemetry's own default; further spans are dropped and counted",
     )
 
 
@@ -194,9 +186,7 @@ class LimitSettings(Model):
         "age, ± 10 %, after which a client's connection ends with its next answer, or by GOAWAY. Set 600 behind a Service,"
         " so that new replicas get their share. none: never, as in a sidecar",
     )
-    head_line_bytes: Count = setting(16_384, "the request line; HAProxy's limit")
-    head_field_bytes: Count = setting(16_384, "one header field; HAProxy's limit")
-    head_fields: Count = setting(128, "header fields of one request; HAProxy 101, Envoy 100")
+    head_line_bytes: Count = setting(16_384, "the request line, and one header field; HAProxy's limit")
     connections: Count = setting(
         4096,
         "client connections per process; further ones are accepted, counted and closed. Lowered at start to what RLIMIT_NOFILE allows",
@@ -207,24 +197,18 @@ class LimitSettings(Model):
     in_flight_queue_seconds: Seconds = setting(
         1.0, "a request that must wait longer before it starts is answered 503 with Retry-After"
     )
-    in_flight_lag_seconds: Seconds = setting(
-        0.06,
-        "while a turn of the event loop takes longer, only a quarter of `in_flight` is available, and requests wait half as "
-        "long: a request takes about ten turns",
+    lag_seconds: Seconds = setting(
+        0.03,
+        "while a turn of the event loop takes longer, searches pass through. While it takes twice as long, only a quarter of `in_flight` "
+        "is available, and requests wait half as long: a request takes about ten turns",
     )
     searches_in_flight: Count = setting(64, "more searches pass through without selection")
-    searches_lag_seconds: Seconds = setting(
-        0.03, "while a turn of the event loop takes longer, searches pass through, before requests are refused"
-    )
-    searches_bytes_in_flight: Count = setting(
+    bytes_in_flight: Count = setting(
         64 * 1024 * 1024,
-        "over-fetched replies held at once, counted by their length, or before it is known by that of the collection's last "
-        "reply; above it searches pass through. 64 replies of the largest size would be 1 GiB",
-    )
-    answers_bytes_waiting: Count = setting(
-        64 * 1024 * 1024,
-        "passed-through answers buffered for slow clients, each at most a 32nd of this, and half of it by what is read ahead; "
-        "an answer that does not fit keeps its connection to the database. The slowest client is disconnected while other "
+        "bytes held at once of each of three kinds. Over-fetched replies, counted by their length, or before it is known by that of the "
+        "collection's last reply: above it searches pass through. Writes that the write gate reads: further writes pass through, so that no "
+        "write waits for another. Passed-through answers buffered for slow clients, each at most a 32nd of this, and half of it by what is "
+        "read ahead: an answer that does not fit keeps its connection to the database, and the slowest client is disconnected while other "
         "requests lack a connection, or while the total is above the limit",
     )
     request_body_bytes: Count = setting(
@@ -234,16 +218,6 @@ class LimitSettings(Model):
         128,
         "searches in one batch, or query vectors in one request; larger requests pass through. A hundred is a common "
         "batch; selection takes about 1 ms each",
-    )
-    request_parts: Count = setting(
-        16_384,
-        "names, list items and objects of one search request without the numbers of vectors, or its gRPC fields; "
-        "larger requests pass through. Reading a part takes 1 to 3 µs",
-    )
-    request_nesting: Annotated[int, Field(ge=1, le=64)] = setting(
-        4,
-        "levels of nested searches (prefetches); deeper requests pass through. Each level needs one more pass over the "
-        "request, 8 ms for 4 MiB",
     )
     reply_body_bytes: Count = setting(
         16 * 1024 * 1024,
@@ -256,10 +230,6 @@ class LimitSettings(Model):
     )
     write_points: Annotated[int, Field(ge=1, le=8192)] = setting(
         2048, "points of such a write, because each is compared with the earlier ones; larger writes pass through"
-    )
-    writes_bytes_in_flight: Count = setting(
-        64 * 1024 * 1024,
-        "bytes of writes that the write gate holds at once; further writes pass through, so that no write waits for another",
     )
     attempt_timeout_seconds: Seconds = setting(
         5.0,
@@ -312,9 +282,6 @@ class ShadowSettings(Model):
         "share of searches that are measured, including the first. Each costs a second read, and a third if its pool "
         "grows: at most a tenth more reads for the database",
     )
-    in_flight: Count = setting(
-        16, "waiting measurements, which run one after another; further ones are skipped and counted"
-    )
 
 
 class ProfileSettings(Model):
@@ -322,9 +289,8 @@ class ProfileSettings(Model):
     relative threshold; a fixed threshold and a request's header are not affected.
     """
 
-    directory: OrNone[str] = setting(None, "directory of the profile files (*.json); none: no profiles")
-    reload_seconds: Seconds = setting(
-        10.0, "how often the directory is checked; a ConfigMap takes about a minute to arrive"
+    directory: OrNone[str] = setting(
+        None, "directory of the profile files (*.json), checked every 10 s; none: no profiles"
     )
     online: bool = setting(
         False, "learn a collection's median distance from its first 50 searches if it has no profile"
@@ -370,26 +336,6 @@ class SessionStoreSettings(Model):
         0.05, "for reading or writing a session; if the session is late or fails, the search continues without it"
     )
     sessions: Count = setting(10_000, "sessions in memory, up to 100 kB each; the least recently used is removed")
-    results: Count = setting(1000, "digests of a session, two or three for each result; the oldest are removed")
-
-
-class OverrideSettings(Model):
-    """Which per-request headers are accepted. A forbidden one is answered with 400: ignoring it would look like acceptance."""
-
-    mode: bool = setting(True, "x-vecsieve-mode")
-    certainty: bool = setting(True, "x-vecsieve-certainty")
-    distance_threshold: bool = setting(True, "x-vecsieve-distance-threshold")
-    relative_threshold: bool = setting(True, "x-vecsieve-relative-threshold")
-    linkage: bool = setting(True, "x-vecsieve-linkage")
-    mmr_lambda: bool = setting(True, "x-vecsieve-mmr-lambda")
-    representative: bool = setting(True, "x-vecsieve-representative")
-    order: bool = setting(True, "x-vecsieve-order")
-    fetch_k: bool = setting(True, "x-vecsieve-fetch-k")
-    collapsed: bool = setting(True, "x-vecsieve-collapsed")
-    per_retriever: bool = setting(True, "x-vecsieve-per-retriever")
-    session: bool = setting(True, "x-vecsieve-session")
-    across: bool = setting(True, "x-vecsieve-across")
-    token_budget: bool = setting(True, "x-vecsieve-token-budget")
 
 
 class RuleSettings(Model):
@@ -412,10 +358,14 @@ class Settings(Model):
         1, "processes, one event loop each; for one large machine, where Kubernetes would use replicas"
     )
     mode: OrNone[Mode] = setting(
-        None, "overrides every policy's mode; a request's header overrides both unless overrides.mode is false"
+        None, "overrides every policy's mode; a request's header overrides both unless `forbidden_overrides` has mode"
     )
     report_header: bool = setting(
         True, "adds a response header to the answers of searches: what was done, or why nothing was done"
+    )
+    forbidden_overrides: Overrides = setting(
+        (),
+        "request headers x-vecsieve-… that are answered with 400 (ignoring them would look like acceptance), without the prefix, with _ for -",
     )
     tls: TlsSettings = TlsSettings()
     upstream: UpstreamSettings = UpstreamSettings()
@@ -431,7 +381,6 @@ class Settings(Model):
     api: ApiSettings = ApiSettings()
     webhook: WebhookSettings = WebhookSettings()
     sessions: SessionStoreSettings = SessionStoreSettings()
-    overrides: OverrideSettings = OverrideSettings()
     policy: PolicySettings = PolicySettings()
     rules: tuple[RuleSettings, ...] = ()
 

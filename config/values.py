@@ -30,7 +30,10 @@ Linkage = Literal["single", "complete", "average", "leader"]
 Representative = Literal["rank", "centroid", "hybrid", "query_closest", "longest", "auto", "chain"]
 Tie = Literal["citations", "authority", "recency", "shorter", "rank"]
 Texts = Literal["exact", "said", "edited"]
-Diversifier = Literal["dpp", "msd", "cover", "ssd"]
+Override = Literal[
+    "mode", "certainty", "distance_threshold", "relative_threshold", "linkage", "mmr_lambda", "representative", "order", "fetch_k",
+    "collapsed", "per_retriever", "session", "across", "token_budget",
+]  # fmt: skip
 PresetName = Literal["default", "exact", "meaning", "vectors", "classical"]
 
 LARGEST_COUNT = 2_147_483_647  # signed 32-bit, the limit of sockets and C parsers
@@ -81,7 +84,16 @@ Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 BudgetBytes = Annotated[int, Field(ge=1, le=LARGEST_BUDGET_BYTES)]
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_distinct), Wanted("a list of names, each once")]
-Ties = Annotated[tuple[Tie, ...], AfterValidator(_distinct), Wanted(f"a list of {', '.join(get_args(Tie))}, each once")]
+Ties = Annotated[
+    tuple[Tie, ...],
+    AfterValidator(_distinct),
+    Wanted(f"a list of {', '.join(get_args(Tie))}, each once", get_args(Tie)),
+]
+Overrides = Annotated[
+    tuple[Override, ...],
+    AfterValidator(_distinct),
+    Wanted(f"a list of {', '.join(get_args(Override))}, each once", get_args(Override)),
+]
 RuleName = Annotated[
     str,
     Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$"),
@@ -136,7 +148,6 @@ HookUrl = Annotated[
         "http or https, host, port and perhaps a path such as https://example.com/hook, without credentials or query"
     ),
 ]
-QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
 StoreUrl = Annotated[
     str,
     Field(pattern=r"^(redis|rediss)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[0-9]{1,3})?$"),

@@ -44,6 +44,7 @@ from .runtime.memory import (
 )
 from .search.policy import Rules
 from .telemetry.exposition import Scrape, WorkerFiles, exposition, own_registry, scrape, shared_registry
+from .telemetry.labels import Telemetry
 from .telemetry.log import AccessLog, LineSink, Logging, PollingSink, ThreadedSink, set_up
 from .telemetry.metrics import Metrics
 from .telemetry.otel import headers_of
@@ -64,7 +65,6 @@ FIXED = (
     "grpc",
     *_PINECONE,
     "limits",
-    "shadow.in_flight",
     "tracing",
     "profiles",
     "explain.token_file",
@@ -274,7 +274,7 @@ async def serve_alone(source: Source, settings: Settings) -> int:
     """Run one process with both listeners. Returns the exit status, which is 0 even if requests were aborted."""
     registry = own_registry()
     metrics = Metrics(registry, backend=settings.backend, rules=settings.rule_names)
-    sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
+    sink = readable(ThreadedSink(on_drop=metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc))
     logging_ = set_up(sink)
     started = time.monotonic()
     given = descriptors.claim(settings)
@@ -374,7 +374,7 @@ async def _work(
     parent_log.close()
     files = WorkerFiles(worker.metrics_directory, worker.number)
     metrics = Metrics(CollectorRegistry(), backend=settings.backend, rules=settings.rule_names, store=files)
-    sink = readable(ThreadedSink(on_drop=metrics.log_dropped_total.inc))
+    sink = readable(ThreadedSink(on_drop=metrics.telemetry_dropped_total.labels(Telemetry.LOG).inc))
     logging_ = set_up(sink)
 
     def beat() -> None:

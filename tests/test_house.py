@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 from pydantic import BaseModel
 
 from support.sources import (
-    COLLECTED,
     MODULES,
     PACKAGES,
     ROOT,
@@ -35,7 +35,8 @@ from support.sources import (
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.backends import INDEXES
 from vecsieve.config.fields import models_in
-from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.config.schema import Settings
+from vecsieve.config.values import Override
 from vecsieve.proxy.cli import COMMANDS
 from vecsieve.proxy.telemetry.labels import OverrideName
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -122,14 +123,9 @@ def test_a_package_has_at_most_sixteen_entries() -> None:
 
 
 def test_every_package_opens_with_its_map() -> None:
-    def collects_itself(path: Path) -> bool:
-        return any(
-            isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in COLLECTED for node in parsed(path).body
-        )
-
     def silent(path: Path) -> list[str]:
         said = ast.get_docstring(parsed(path)) or ""
-        mates = {mate.stem for mate in path.parent.glob("*.py") if not collects_itself(mate)} - {"__init__", "__main__"}
+        mates = {mate.stem for mate in path.parent.glob("*.py")} - {"__init__", "__main__"}
         mates |= {mate.parent.name for mate in path.parent.glob("*/__init__.py")}
         return sorted(name for name in mates if not re.search(rf"\b{name}\b", said))
 
@@ -166,10 +162,9 @@ WRITTEN_WHOLE = {"Copy", "Kept", "LeftOut", "Problem", "Profile", "Status"}
 WRITTEN_WHOLE |= {"Done", "KeptChunk", "OptimizeResponse", "RemovedChunk", "Stats"}
 WRITTEN_WHOLE |= {"FuseResponse", "FuseStats", "FusedResult", "RemovedResult"}
 WRITTEN_WHOLE |= {"Added", "AddedBatch", "Checked", "Event", "EventPoint"}
-# Read by the names of a closed set: which overrides the settings allow, which text signals are on.
 # Read whole: what tells two tables apart, and what a payload says, a column at a time.
 # Two options of the API have one legal meaning, which their types check.
-READ_BY_NAME = {"Key", "Options", "OverrideSettings", "Record", "TextSettings"}
+READ_WHOLE = {"Key", "Options", "Record"}
 
 
 def unread_of_modules(trees: dict[str, ast.Module]) -> list[str]:
@@ -189,7 +184,7 @@ def unread_of_classes(trees: dict[str, ast.Module]) -> list[str]:
     return sorted(
         f"{node.name}.{name}"
         for node in nodes
-        if isinstance(node, ast.ClassDef) and node.name not in WRITTEN_WHOLE | READ_BY_NAME
+        if isinstance(node, ast.ClassDef) and node.name not in WRITTEN_WHOLE | READ_WHOLE
         if not any(ast.unparse(base).endswith("Enum") for base in node.bases)
         for statement in node.body
         for name in (*names_bound(statement), *attributes_set(statement))
@@ -239,7 +234,8 @@ def models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
 
 def read_as_settings() -> set[str]:
     """The attributes that `proxy/` reads of settings: in a module that takes a settings model, or of a section of its name."""
-    sections = {"settings", *(name for name, info in Settings.model_fields.items() if models_in(info.annotation))}
+    fields = [pair for model in models_of(Settings) for pair in model.model_fields.items()]
+    sections = {"settings", *(name for name, info in fields if models_in(info.annotation))}
     return {
         node.attr
         for module, tree in product().items()
@@ -252,12 +248,10 @@ def read_as_settings() -> set[str]:
 
 
 def test_every_setting_is_read_outside_the_checks_of_settings() -> None:
-    """Presets are laid on a policy in config/; overrides are read by their registered names; the
-    section of indexes is read as ``Settings.indexes``, and `write.custom` by the function that it names (``custom_policy``).
-    """
-    settings = {name for model in models_of(Settings) - {OverrideSettings} for name in model.model_fields}
+    """Presets are laid on a policy in config/; the section of indexes is read as ``Settings.indexes``, and `write.custom` by the function that it names (``custom_policy``)."""
+    settings = {name for model in models_of(Settings) for name in model.model_fields}
     assert settings - read_as_settings() - {"preset", "custom", INDEXES} == set()
-    assert list(OverrideSettings.model_fields) == [each.value for each in OverrideName]
+    assert get_args(Override) == tuple(OverrideName)
 
 
 def test_every_metric_is_recorded_by_product_code() -> None:

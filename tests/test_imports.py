@@ -29,12 +29,10 @@ from vecsieve.config.load import load
 from vecsieve.proxy.runtime.addresses import data_ports_of
 
 NUMERIC = {"numpy"}
-# An optional library that is pure itself (numpy and nothing else): the kernels may call it, inside functions.
-LAZY_IN_SELECTION = {"pyversity", "rapidfuzz"}
 ALLOWED = {
     "config": {"pydantic", "pydantic_core", "yaml", "vecsieve.config"},
     "adapters": NUMERIC | {"orjson", "msgspec", "simdjson", "google", "vecsieve.adapters"},
-    "proxy/selection": NUMERIC | {"fastcluster", "vecsieve.proxy.selection"} | LAZY_IN_SELECTION,
+    "proxy/selection": NUMERIC | {"fastcluster", "vecsieve.proxy.selection"},
 }
 # The shell may use everything of ours and the libraries of the data plane; jobs, demo and the embedded
 # server load the official client and the engine inside functions, so that `serve` starts without them.
@@ -100,7 +98,7 @@ def test_imports_go_one_way() -> None:
 
 def test_optional_libraries_are_loaded_only_inside_functions() -> None:
     def eager(path: Path) -> list[str]:
-        return sorted(name for name in imported(path, top_level_only=True) if fits(name, LAZY | LAZY_IN_SELECTION))
+        return sorted(name for name in imported(path, top_level_only=True) if fits(name, LAZY))
 
     assert faults_in(SOURCES, eager) == {}
 
@@ -167,7 +165,7 @@ def test_every_module_imports() -> None:
 
 
 NOT_FOR_SERVING = {"vecsieve.proxy.demo", "vecsieve.proxy.jobs", "vecsieve.proxy.mcp", "servers", "support"}
-OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry", "pyversity", "rapidfuzz"}
+OPTIONAL = {"mcp", "tiktoken", "qdrant_client", "qdrant_edge", "opentelemetry"}
 
 
 # Loaded by what the settings switch on: gRPC; the API, a journal, a settings file, the bars of jobs.

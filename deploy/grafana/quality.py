@@ -132,12 +132,12 @@ def _reasons() -> tuple[Panel, ...]:
             },
         ),
         lines(
-            "Capped, unusable, restrained",
-            "Per search: left out by a cap on their source; candidates without a usable vector; answers not changed because vectors"
+            "Left out otherwise, unusable, restrained",
+            "Per search: left out by a cap, a budget, or as returned before; candidates without a usable vector; answers not changed because vectors"
             " alone would have collapsed most of a pool whose scores differ.",
             "short",
             {
-                "capped": per_search("results_capped_total"),
+                "{{reason}}": per_search("results_left_out_total", by="reason"),
                 "unusable": per_search("candidates_unusable_total"),
                 "restrained": per_search("searches_restrained_total"),
             },
@@ -152,12 +152,6 @@ def _relevance() -> tuple[Panel, ...]:
             "How far selection moves a page's mean score, relative to the plain page's.",
             "percentunit",
             {"p50": quantile(0.5, "score_loss_ratio"), "p95": quantile(0.95, "score_loss_ratio")},
-        ),
-        lines(
-            "Chosen by MMR over better ranked ones",
-            "Representatives per search. 0 unless a policy uses MMR.",
-            "short",
-            {"swaps": per_search("mmr_swaps_total")},
         ),
         lines(
             "Duplicates returned",
@@ -231,8 +225,7 @@ def _rulings() -> tuple[Panel, ...]:
             "Pools that no longer match their profile, and profile files that could not be read.",
             "cps",
             {
-                "drift: {{kind}}": rate("profile_drift_total", by="kind"),
-                "refused": rate("profile_reload_failures_total"),
+                "{{kind}}": rate("profile_failures_total", by="kind"),
             },
         ),
         lines(

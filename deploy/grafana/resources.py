@@ -126,7 +126,7 @@ def running() -> tuple[Panel, ...]:
             "Log lines dropped",
             "Lines per second that were lost because standard output blocked or failed.",
             "cps",
-            rate("log_dropped_total"),
+            rate("telemetry_dropped_total", 'kind="log"'),
             warn=0.001,
         ),
     )

@@ -190,6 +190,7 @@ ANSWER_BYTES = 64 * 1024  # the connection of a longer reply is closed
 WAITS = (0.0, 1.0, 5.0)  # seconds before each attempt
 FLUSH_SECONDS = 1.0  # a receiver that does not answer must not delay the shutdown
 CONNECTIONS = 2
+QUEUE_BYTES = 4 * 1024 * 1024  # of waiting events, per process; further ones are dropped and counted
 
 
 class Webhook:
@@ -204,13 +205,14 @@ class Webhook:
         *,
         metrics: Metrics,
         now: Callable[[], float],
+        queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         origin = origin_of(url)
         self._path = url.removeprefix(origin) or "/"
         self._key = key_of(token_in(settings.secret_file, SECRET_FILE) or b"")
         self._seconds = settings.deadline_seconds
         self._sender = Upstream(upstream.model_copy(update={"url": origin, "pool_connections": CONNECTIONS}))
-        self._queue = feed.listener(EventSink.WEBHOOK, settings.queue_bytes)
+        self._queue = feed.listener(EventSink.WEBHOOK, queue_bytes)
         self._metrics = metrics
         self._now = now
         self._task: asyncio.Task[None] | None = None

@@ -30,7 +30,7 @@ from ..runtime.addresses import API_CONNECTIONS, DataPort
 from ..runtime.loop import LongWork
 from ..runtime.memory import MemoryGuard, Pressure
 from ..search.errors import ORIGIN, ClientBodyError, ClientFault, first_success
-from ..search.limits import Admission, Turns
+from ..search.limits import REFUSES_AT, Admission, Turns
 from ..telemetry.labels import ApiRoute
 from ..telemetry.log import FIELDS, place_of
 from ..telemetry.metrics import Metrics
@@ -66,7 +66,7 @@ class Api:
             limit=own.in_flight,
             wait_seconds=limits.in_flight_queue_seconds,
             turns=Turns(time.monotonic, loop.call_soon),
-            lag_seconds=limits.in_flight_lag_seconds,
+            lag_seconds=REFUSES_AT * limits.lag_seconds,
         )
         self._routes = {route.path: route for route in _with_document(routes, needs_token=self._token is not None)}
         self._server = DataServer(self._handle, self._limits, LocalAnswers(ProblemDialect()), Unobserved())

@@ -27,7 +27,7 @@ from ..http.upstream import OwnQuestions
 from ..search.errors import LostReplyError, RefusedReplyError, UpstreamExchangeError
 from ..search.policy import ResolvedPolicy
 from ..telemetry.instruments import PREFIX
-from ..telemetry.labels import WriteTier
+from ..telemetry.labels import CopiesResult, PointResult, WriteTier
 from ..writes.gate import WriteGate
 from ..writes.judging import Verdict
 from ..writes.plans import Judged
@@ -360,13 +360,13 @@ class Statistics:
         return msgspec.json.encode(_stats(counted, entries)) + b"\n"
 
     def _counted(self) -> Mapping[str, float]:
-        """Values by the name of the metric followed by its tier."""
+        """Values by the name of the metric followed by its tier or result."""
         found: dict[str, float] = {}
         for metric in self._registry.collect():
             for sample in metric.samples:
                 if sample.name.startswith(f"{PREFIX}write"):
-                    tier = sample.labels.get("tier", "")
-                    found[sample.name.removeprefix(PREFIX) + tier] = sample.value
+                    kind = sample.labels.get("tier") or sample.labels.get("result", "")
+                    found[sample.name.removeprefix(PREFIX) + kind] = sample.value
         return found
 
 
@@ -381,10 +381,10 @@ def _stats(counted: Mapping[str, float], entries: int | None) -> Stats:
         total_checks=sum(tiers.values()),
         **tiers,
         duplicates=number("write_copies_total"),
-        added=number("write_points_added_total"),
-        skipped=number("write_points_left_out_total"),
-        merged=number("write_points_merged_total"),
-        evicted=number("write_points_removed_total"),
-        rejected_writes=number("writes_rejected_total"),
+        added=number(f"write_points_settled_total{PointResult.ADDED}"),
+        skipped=number(f"write_points_settled_total{PointResult.LEFT_OUT}"),
+        merged=number(f"write_points_settled_total{PointResult.MERGED}"),
+        evicted=number(f"write_points_settled_total{PointResult.REMOVED}"),
+        rejected_writes=number(f"writes_with_copies_total{CopiesResult.REJECTED}"),
         duration_ms=round(counted["write_wait_seconds_sum"] / waits * 1000.0, 3) if waits else 0.0,
     )

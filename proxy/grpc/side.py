@@ -46,8 +46,8 @@ def side_of(
         message_bytes=settings.grpc.answer_bytes,
         pool_bytes=settings.limits.reply_body_bytes,
     )
-    inflated = Inflated(settings.grpc.message_bytes, settings.grpc.inflated_bytes_in_flight)
-    unfinished = Unfinished(settings.grpc.unfinished_bytes_in_flight)
+    inflated = Inflated(settings.grpc.message_bytes, settings.grpc.bytes_in_flight // 2)
+    unfinished = Unfinished(settings.grpc.bytes_in_flight)
     calls = Calls(inflated, unfinished, freed=Trimming(asyncio.get_running_loop(), glibc_trim()).freed)
     searches = SearchService(
         adapter, dialect, services, number_bytes=BINARY_NUMBER_BYTES, waiting=lambda: calls.waiting

@@ -154,6 +154,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 # After an early answer the rest of a body is read and dropped for this long: closing at once would reset the connection, and a reset
 # destroys the answer on its way (RFC 9112 9.6).
 LINGERING_SECONDS = 10.0
+HEAD_FIELDS = 128  # of one request; HAProxy 101, Envoy 100
 AT_ONCE_SECONDS = 0.001  # aiohttp treats a grace period of 0 as unlimited (helpers.ceil_timeout)
 
 
@@ -260,8 +261,8 @@ def effective_settings(limits: LimitSettings) -> dict[str, float | int | bool | 
     return {
         "keepalive_timeout": limits.keep_alive_seconds,
         "max_line_size": limits.head_line_bytes,
-        "max_field_size": limits.head_field_bytes,
-        "max_headers": limits.head_fields,
+        "max_field_size": limits.head_line_bytes,
+        "max_headers": HEAD_FIELDS,
         "lingering_time": LINGERING_SECONDS,
         "auto_decompress": False,
         "access_log": None,
@@ -367,7 +368,7 @@ def _parser_faults(server: DataServer, limits: LimitSettings) -> list[str]:
     faults = []
     if _first_body(server, b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc") != b"abc":
         faults.append("request bodies are decompressed")
-    if _first_body(server, b"x: " + b"a" * (limits.head_field_bytes + 1) + b"\r\n\r\n") is not None:
+    if _first_body(server, b"x: " + b"a" * (limits.head_line_bytes + 1) + b"\r\n\r\n") is not None:
         faults.append("the limit of a header field is not enforced")
     return faults
 

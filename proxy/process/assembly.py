@@ -42,10 +42,11 @@ from ..search.exchange import Shadow, VectorFetcher
 from ..search.fetch import Depths
 from ..search.governor import Governor
 from ..search.hedge import HEDGE_TIMES, AttemptTimeout, HedgeTimes, Replays
-from ..search.limits import TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
+from ..search.limits import REFUSES_AT, TEXT_NUMBER_BYTES, Admission, Breaker, HeldBytes, Turns, spread
 from ..search.memory.points import FeatureMemory
 from ..search.policy import Rules, RulesInForce
 from ..search.service import ProcessServices, SearchService
+from ..telemetry.labels import Telemetry
 from ..telemetry.log import Access
 from ..telemetry.metrics import Metrics
 from ..telemetry.requests import RequestRecorder
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
 
 # The feature memory takes at most this fraction (1/n) of the container's memory.
 MEMORY_SHARE = 8
+# The largest search request that is read. Reading a part takes 1 to 3 µs, and each level of nested searches one more pass, 8 ms for 4 MiB.
+REQUEST_PARTS, REQUEST_NESTING = 16_384, 4
 
 
 class Process:
@@ -112,12 +115,12 @@ class Process:
         metrics.egress_budget_remaining_bytes.set(self.egress.remaining_bytes)
         self.calibration = Calibration(settings.profiles, metrics=metrics, clock=clock)
         self.texts = CollectionTexts(metrics.texts_known)
-        self._shadow = Shadow(recorder=self.recorder, limit=settings.shadow.in_flight)
+        self._shadow = Shadow(recorder=self.recorder)
         self._services = self._made(limits, metrics, workers=workers, hedge_times=hedge_times)
         _show_limits(metrics, limits)
         self._feed = _feed(metrics)
         self.levels = self._levels(metrics)
-        self._gated = Shared(Room(limits.writes_bytes_in_flight), LongWork(), _journal(settings), self._feed)
+        self._gated = Shared(Room(limits.bytes_in_flight), LongWork(), _journal(settings), self._feed)
         self._gates: list[WriteGate] = []
         self._webhook = _webhook(settings, self._feed, metrics)
         self._server = self._data_server(metrics, routes, events)
@@ -147,9 +150,7 @@ class Process:
             vector_fetcher=VectorFetcher(Breaker(clock, jitter=spread(self._seed)), self.own_reads, metrics, clock),
             shadow=self._shadow,
             work=self._work,
-            bounds=Bounds(
-                searches=limits.searches_per_request, parts=limits.request_parts, nesting=limits.request_nesting
-            ),
+            bounds=Bounds(searches=limits.searches_per_request, parts=REQUEST_PARTS, nesting=REQUEST_NESTING),
             governor=self._governor(limits, metrics, hedge_times),
             recorder=self.recorder,
             metrics=metrics,
@@ -166,7 +167,7 @@ class Process:
         return Governor(
             learned=self.learned,
             held=HeldBytes(
-                limits.searches_bytes_in_flight,
+                limits.bytes_in_flight,
                 reply_bytes=limits.reply_body_bytes,
                 changed=metrics.selection_bytes_in_flight.inc,
                 clock=clock,
@@ -222,7 +223,7 @@ class Process:
             answers=answers,
             writes=self._writes,
             events=events,
-            backlog=Backlog(self._settings.limits.answers_bytes_waiting),
+            backlog=Backlog(self._settings.limits.bytes_in_flight),
             stream_idle_seconds=self._settings.upstream.stream_idle_timeout_seconds,
         )
 
@@ -370,7 +371,7 @@ def _admission(limits: LimitSettings, turns: Turns) -> Admission:
         limit=limits.in_flight,
         wait_seconds=limits.in_flight_queue_seconds,
         turns=turns,
-        lag_seconds=limits.in_flight_lag_seconds,
+        lag_seconds=REFUSES_AT * limits.lag_seconds,
     )
 
 
@@ -399,7 +400,9 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing:
         return NO_TRACING
     from ..telemetry.otel import tracing_of  # loads opentelemetry: an extra
 
-    return tracing_of(settings, clock=time.monotonic, dropped=metrics.spans_dropped_total.inc)
+    return tracing_of(
+        settings, clock=time.monotonic, dropped=metrics.telemetry_dropped_total.labels(Telemetry.SPANS).inc
+    )
 
 
 def _feature_memory(settings: Settings, clock: Clock, *, workers: int) -> FeatureMemory | None:
@@ -419,5 +422,5 @@ def _show_limits(metrics: Metrics, limits: LimitSettings) -> None:
     """Gauges of the limits, for comparison with the requests in flight."""
     metrics.requests_in_flight_limit.set(limits.in_flight)
     metrics.searches_in_flight_limit.set(limits.searches_in_flight)
-    metrics.selection_bytes_in_flight_limit.set(limits.searches_bytes_in_flight)
+    metrics.selection_bytes_in_flight_limit.set(limits.bytes_in_flight)
     metrics.connections_limit.set(limits.connections)

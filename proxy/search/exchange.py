@@ -113,6 +113,7 @@ class Exchange(Questioner, Protocol[A_co]):
 
 LOGGER = logging.getLogger("vecsieve.shadow")
 
+SHADOWS_PENDING = 16  # each keeps its request; further measurements are skipped and counted
 ROUNDING = 1e-9  # twenty times 0.05 is not exactly 1
 # The pause after measuring a large reply, until its memory is freed. Three replies of 16 MB over gRPC in a row took 62 MiB at the peak;
 # with this pause 45.
@@ -129,7 +130,7 @@ class Shadow:
     them, and each holds a reply, of which grpcio makes three copies (three of 15 MB: 120 MiB).
     """
 
-    def __init__(self, *, recorder: RequestRecorder, limit: int) -> None:
+    def __init__(self, *, recorder: RequestRecorder, limit: int = SHADOWS_PENDING) -> None:
         self._recorder = recorder
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()

@@ -49,13 +49,15 @@ def fetch_k(top_k: int, *, policy: ResolvedPolicy, cap: int | None) -> int:
     ``cap``: the largest limit the backend accepts, None when unknown. A number that the client named is used unchanged.
     """
     fetch = policy.fetch
-    wanted = bucket(max(math.ceil(fetch.factor * top_k), fetch.floor)) if fetch.exact is None else fetch.exact
+    wanted = (
+        bucket(max(math.ceil(fetch.factor * top_k), fetch.floor)) if policy.exact_fetch is None else policy.exact_fetch
+    )
     return max(min(wanted, _ceiling(fetch.cap, cap)), top_k)
 
 
 def grown_fetch_k(size: int, *, policy: ResolvedPolicy, cap: int | None, wanted: int | None = None) -> int:
     """The next pool after ``size`` was too small; ``size`` when it may not grow. ``wanted``: how many candidates will do, if that is known."""
-    if policy.fetch.exact is not None:
+    if policy.exact_fetch is not None:
         return size
     return max(min(bucket(wanted or _GROWTH * size), _ceiling(policy.fetch.cap, cap)), size)
 
@@ -67,7 +69,7 @@ def page_fetch_k(top_k: int, offset: int, *, policy: ResolvedPolicy, cap: int | 
     the client named is only a minimum here.
     """
     window = offset + top_k
-    wanted = _blocks(max(_PAGE_SHARE * window, policy.fetch.exact or 0, 1))
+    wanted = _blocks(max(_PAGE_SHARE * window, policy.exact_fetch or 0, 1))
     size = min(wanted, _block_ceiling(policy, cap))
     return size if size >= window else None
 
@@ -252,7 +254,7 @@ def needs_of(
         vector_hint=hint,
         vectors=vectors,
         query=vectors,
-        lookups=policy.fetch.lookups,
+        lookups=policy.fetch.integrated == "fetch",
         payload_fields=policy.tenant_keys,
         optional_fields=keys[tenants:],
         seen_fields=() if texts is None else tuple([key for key in texts.seen if key in keys]),

@@ -204,6 +204,8 @@ class Ages:
 # Share of the places while the loop lags. A request's own work takes half a millisecond, so a quarter of 1,024 is done in 0.2 s on a whole
 # core. With fewer places the loop would idle between two turns when other processes compete for the core.
 LAGGING_SHARE = 0.25
+# At how many times `limits.lag_seconds`, where searches pass through, requests are refused.
+REFUSES_AT = 2.0
 # Share of the wait while the loop lags: an admitted or refused request still needs about ten turns.
 LAGGING_WAIT_SHARE = 0.5
 # Share of the places for requests whose bodies are still arriving. It is smaller than the share while the loop lags, so that slow clients,

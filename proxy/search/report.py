@@ -132,12 +132,8 @@ _COLLAPSED, _CAPPED, _FILLED = Fate.COLLAPSED.value, Fate.CAPPED.value, Fate.FIL
 _OVER_BUDGET, _SHOWN = Fate.OVER_BUDGET.value, Fate.SHOWN.value
 
 
-def figures(
-    search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True, is_diversified: bool = True
-) -> Figures:
-    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing. ``is_diversified``: whether MMR or
-    another diversifier chose.
-    """
+def figures(search: Search, pool: Pool, selection: Selection, *, had_vectors: bool = True) -> Figures:
+    """``had_vectors``: whether vectors were requested; where texts decide none are, and none is missing."""
     fates, keep = selection.fates.tolist(), selection.keep.tolist()
     size, scores = len(fates), pool.scores.tolist()
     page = selection.labels[search.offset : search.offset + search.top_k].tolist()
@@ -156,7 +152,6 @@ def figures(
         unusable=pool.unusable if had_vectors else 0,
         restrained=selection.restrained,
         exhausted=selection.wanting > 0,
-        mmr_swaps=_swaps(keep, selection) if is_diversified and selection.acted and not search.pages else 0,
         score_loss=_score_loss(scores[search.offset : search.offset + len(keep)], [scores[row] for row in keep]),
     )
 
@@ -164,11 +159,7 @@ def figures(
 def rows_of(attempt: Attempt) -> tuple[Figures, ...]:
     """One row per search of an improved answer."""
     assert attempt.reply is not None  # noqa: S101 - an improved answer was made of it
-    made = partial(
-        figures,
-        had_vectors=attempt.call.needs.vectors,
-        is_diversified=attempt.policy.selection.diversifier is not None,
-    )
+    made = partial(figures, had_vectors=attempt.call.needs.vectors)
     return tuple(map(made, attempt.call.searches, attempt.reply.pools, attempt.selections))
 
 
@@ -220,16 +211,6 @@ def _collapsed_by(fates: list[int], selection: Selection) -> tuple[tuple[Collaps
         reason = Collapse.of(link)
         counts[reason] = counts.get(reason, 0) + links.count(link)
     return tuple((reason, counts[reason]) for reason in COLLAPSES if reason in counts)
-
-
-def _swaps(keep: list[int], selection: Selection) -> int:
-    """How many representatives MMR chose in place of better ranked ones; 0 for a list read page by page, which is in rank order."""
-    stands = selection.representative.tolist()
-    chosen = [row for row in keep if stands[row] == row]
-    by_rank = [row for row, stand in enumerate(stands) if row == stand][: len(chosen)]
-    # The last representative if the same number had been chosen by rank: each chosen one behind it replaced one before it.
-    last = by_rank[-1] if by_rank else -1
-    return len([row for row in chosen if row > last])
 
 
 def _score_loss(backend: list[float], kept: list[float]) -> float:

@@ -132,7 +132,7 @@ class SearchService:
         rules = self._services.rules.now
         own = rules.policies.resolve(self._services.backend, ruled_by)
         given = [(name.lower(), value) for name, value in headers]  # most requests have none
-        return rules, overridden(given, rules.overrides, own, record) if given else own
+        return rules, overridden(given, rules.forbidden_overrides, own, record) if given else own
 
     async def answer(
         self,
@@ -165,7 +165,7 @@ class SearchService:
         """Why no search can be improved now; None if there is room."""
         services, limits = self._services, self._services.limits
         is_full = record.searches_in_flight + self._waiting() >= limits.searches_in_flight
-        if is_full or services.turns.lag_seconds > limits.searches_lag_seconds:
+        if is_full or services.turns.lag_seconds > limits.lag_seconds:
             return FailOpen.OVERLOAD
         return FailOpen.MEMORY if services.memory.pressure() is Pressure.HIGH else None
 
@@ -184,7 +184,7 @@ class SearchService:
             own.asked(operation, len(prepared.call.searches))
             if exchange.policy.mode == "shadow":
                 return await self._shadowed(exchange, prepared, record, sample)
-            if exchange.policy.session.key is None:
+            if exchange.policy.session_key is None:
                 answer, report = await self.best_answer(exchange, prepared)
             else:
                 best = partial(self.best_answer, exchange, prepared)

@@ -68,20 +68,6 @@ class Short(StrEnum):
     ALLOW = "allow"
 
 
-class Relevance(StrEnum):
-    """How MMR uses relevance: the score unchanged, or scaled to [0, 1] over the pool."""
-
-    RAW = "raw"
-    MINMAX = "minmax"
-
-
-class Similarity(StrEnum):
-    """How MMR uses similarity: 1 - distance, or max(0, 1 - distance / median pool distance)."""
-
-    RAW = "raw"
-    SCALED = "scaled"
-
-
 class Distance(StrEnum):
     """Cosine distance always, or (auto) with a term for length if the pool's metric depends on length."""
 

@@ -187,6 +187,22 @@ class WriteOutcome(LabelEnum):
     FAILED = "failed"
 
 
+class CopiesResult(LabelEnum):
+    """What became of a whole write with copies."""
+
+    ANNOTATED = "annotated"
+    REJECTED = "rejected"
+
+
+class PointResult(LabelEnum):
+    """What became of a point of a judged write."""
+
+    ADDED = "added"  # stored as it came
+    LEFT_OUT = "left_out"  # in the journal instead of the database
+    MERGED = "merged"  # stored in place of a copy, or with its values
+    REMOVED = "removed"  # a stored point that a copy replaced; in the journal
+
+
 class EventSink(LabelEnum):
     """The listeners to events of writes."""
 
@@ -322,11 +338,27 @@ class Named(LabelEnum):
     UNKNOWN = "unknown"  # only the part of the path before the name was known
 
 
-class Drifted(LabelEnum):
-    """How live pools differ from the calibrated profile of their collection."""
+class ProfileFailure(LabelEnum):
+    """How live pools differ from the calibrated profile of their collection, or that its file is unusable."""
 
     DIMENSION = "dimension"
     DISTANCES = "distances"
+    UNREADABLE = "unreadable"
+
+
+class LeftOutBy(LabelEnum):
+    """Why a result that is no duplicate was left out."""
+
+    CAP = "cap"  # on its document or source
+    BUDGET = "budget"  # for texts
+    SHOWN = "shown"  # an earlier list or turn returned it
+
+
+class Telemetry(LabelEnum):
+    """What is dropped when its receiver is too slow."""
+
+    LOG = "log"
+    SPANS = "spans"
 
 
 class TextsKnown(LabelEnum):

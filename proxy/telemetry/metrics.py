@@ -37,12 +37,13 @@ from .labels import (
     CodeClass,
     Collapse,
     ConnectionRejected,
+    CopiesResult,
     Delivery,
     Divergence,
-    Drifted,
     EventSink,
     FailOpen,
     FusionOutcome,
+    LeftOutBy,
     LocalError,
     MemoryRecall,
     Named,
@@ -50,12 +51,15 @@ from .labels import (
     Outcome,
     OverrideName,
     OwnRead,
+    PointResult,
+    ProfileFailure,
     Retry,
     RuleLabel,
     SampledResult,
     Shed,
     Side,
     Stage,
+    Telemetry,
     TextsKnown,
     UpstreamConnection,
     UpstreamError,
@@ -112,7 +116,7 @@ _FUSED = Label.of(
 )
 
 
-def _if_gated(name: str, kinds: type[WriteOutcome | WriteTier]) -> Label:
+def _if_gated(name: str, kinds: type[WriteOutcome | WriteTier | CopiesResult | PointResult]) -> Label:
     """A label of the write gate, for backends that have one."""
     return Label.of(
         name, kinds, narrow=lambda backend: tuple(each.value for each in kinds) if backend.gates_writes else ()
@@ -161,11 +165,8 @@ class Metrics(Instruments):
     collapsed_ratio = HistogramSpec("Share of a search's candidates removed as duplicates.", REDUCTION, BACKEND)
     score_loss_ratio = HistogramSpec("Relative change of a search's mean score by selection.", LOSS, BACKEND)
     candidates_collapsed_total = CounterSpec("Candidates removed as duplicates.", BACKEND, Label.of("reason", Collapse))
-    results_capped_total = CounterSpec("Candidates removed by a cap on their document or source.", BACKEND)
-    results_over_budget_total = CounterSpec("Results removed because the budget for texts was spent.", BACKEND)
-    results_shown_before_total = CounterSpec(
-        "Results removed because an earlier list or turn returned them.",
-        BACKEND,
+    results_left_out_total = CounterSpec(
+        "Results removed other than as duplicates.", BACKEND, Label.of("reason", LeftOutBy)
     )
     candidates_unusable_total = CounterSpec("Candidates without a usable vector.", BACKEND)
     searches_restrained_total = CounterSpec(
@@ -175,7 +176,6 @@ class Metrics(Instruments):
     results_repeated_total = CounterSpec("Results of the database's own pages that repeat a better one.", BACKEND)
     pool_exhausted_total = CounterSpec("Searches with fewer clusters than requested results.", BACKEND)
     refetch_total = CounterSpec("Calls whose pool was grown.", BACKEND)
-    mmr_swaps_total = CounterSpec("Representatives that MMR chose instead of better-ranked ones.", BACKEND)
     overfetch_bytes_total = CounterSpec("Body bytes of replies to widened requests.", BACKEND)
     memory_recalls_total = CounterSpec(
         "Calls sent without vectors, by how many of them the feature memory had.",
@@ -203,8 +203,9 @@ class Metrics(Instruments):
         BACKEND,
         Label.of("result", SampledResult),
     )
-    profile_drift_total = CounterSpec("Times that pools stopped matching their profile.", Label.of("kind", Drifted))
-    profile_reload_failures_total = CounterSpec("Profile files that could not be loaded.")
+    profile_failures_total = CounterSpec(
+        "Profiles that pools stopped matching, or whose file could not be loaded.", Label.of("kind", ProfileFailure)
+    )
     searches_by_id_total = CounterSpec(
         "Searches that name their collection by id, by whether its name is known.",
         BACKEND,
@@ -240,12 +241,12 @@ class Metrics(Instruments):
         "Points of judged writes, by the tier of the most similar point.", BACKEND, _if_gated("tier", WriteTier)
     )
     write_copies_total = CounterSpec("Points of judged writes that are copies.", BACKEND)
-    writes_annotated_total = CounterSpec("Writes that were sent with notes in payloads.", BACKEND)
-    write_points_added_total = CounterSpec("Points of judged writes that were stored as they came.", BACKEND)
-    write_points_left_out_total = CounterSpec("Points that are in the journal instead of the database.", BACKEND)
-    write_points_merged_total = CounterSpec("Points stored in place of copies, or with values of copies.", BACKEND)
-    write_points_removed_total = CounterSpec("Stored points that a copy replaced; they are in the journal.", BACKEND)
-    writes_rejected_total = CounterSpec("Writes that were refused because they had copies.", BACKEND)
+    writes_with_copies_total = CounterSpec(
+        "Writes with copies that were annotated or rejected.", BACKEND, _if_gated("result", CopiesResult)
+    )
+    write_points_settled_total = CounterSpec(
+        "Points of judged writes, and stored points that they replaced.", BACKEND, _if_gated("result", PointResult)
+    )
     event_readers = GaugeSpec("Clients that read the event feed.")
     events_dropped_total = CounterSpec("Events of writes that were dropped.", Label.of("sink", EventSink))
     webhook_requests_total = CounterSpec("Requests of the webhook.", Label.of("result", Delivery))
@@ -284,9 +285,10 @@ class Metrics(Instruments):
     config_last_reload_successful = GaugeSpec("1 if the last reload was accepted.", mode="livemin")
     config_last_reload_timestamp_seconds = GaugeSpec("When settings were last accepted.", mode="livemax")
     config_info = InfoSpec("1 for the settings in force.", Label("hash"))
-    log_dropped_total = CounterSpec("Log lines dropped because standard output blocked or failed.", is_threaded=True)
-    spans_dropped_total = CounterSpec(
-        "Spans dropped because the collector was too slow or refused them.", is_threaded=True
+    telemetry_dropped_total = CounterSpec(
+        "Log lines and spans that their receiver was too slow for, or refused.",
+        Label.of("kind", Telemetry),
+        is_threaded=True,
     )
 
     def __init__(
@@ -408,16 +410,16 @@ class Metrics(Instruments):
         self.score_loss_ratio.observe(each.score_loss)
         for reason, count in each.collapsed_by:
             self.candidates_collapsed_total.labels(self.backend, reason).inc(count)
+        left_out = self.results_left_out_total.labels
         most_have_none = (
-            (self.results_capped_total, each.capped),
-            (self.results_over_budget_total, each.over_budget),
-            (self.results_shown_before_total, each.shown),
+            (left_out(self.backend, LeftOutBy.CAP), each.capped),
+            (left_out(self.backend, LeftOutBy.BUDGET), each.over_budget),
+            (left_out(self.backend, LeftOutBy.SHOWN), each.shown),
             (self.candidates_unusable_total, each.unusable),
             (self.searches_restrained_total, each.restrained),
             (self.results_filled_total, each.filled),
             (self.results_repeated_total, each.repeats),
             (self.pool_exhausted_total, each.exhausted),
-            (self.mmr_swaps_total, each.mmr_swaps),
         )
         for counter, count in most_have_none:
             if count:

@@ -89,6 +89,7 @@ class SpanWords:
 LOGGER = logging.getLogger("vecsieve.tracing")
 PATH = "/v1/traces"  # appended to a collector's URL (OTLP's specification)
 SEND_SECONDS = 10.0  # one batch with its retries; the default of the SDK
+QUEUE_SPANS = 2048  # about 2 MB; the default of the SDK
 BATCH_SECONDS = 5.0  # how long a span waits for others; the default of the SDK
 BATCH_SPANS = 256  # half of the SDK's default: the encoding thread holds the GIL for 25 us a span
 FLUSH_SECONDS = 0.9  # a silent collector must not delay the exit of an idle process by a second
@@ -118,9 +119,7 @@ def tracing_of(settings: Settings, *, clock: Clock, dropped: Dropped) -> Recordi
     # The SDK's log lines quote the collector's answers, once per batch.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
     return Recording(
-        exporting=Handover(
-            exporter_of(settings.tracing), words, queue_spans=settings.tracing.queue_spans, dropped=dropped
-        ),
+        exporting=Handover(exporter_of(settings.tracing), words, dropped=dropped),
         ratio=settings.tracing.sample_ratio,
         origins=origins,
         clock=clock,
@@ -147,7 +146,9 @@ def exporter_of(tracing: TracingSettings) -> Exporter:
 class Handover:
     """Passes spans to the SDK's thread. Spans beyond the queue and spans that the collector refuses are dropped and counted."""
 
-    def __init__(self, exporter: Exporter, words: SpanWords, *, queue_spans: int, dropped: Dropped) -> None:
+    def __init__(
+        self, exporter: Exporter, words: SpanWords, *, dropped: Dropped, queue_spans: int = QUEUE_SPANS
+    ) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._taken = _Taken(dropped)
@@ -160,7 +161,7 @@ class Handover:
             _watched(exporter, self._taken.batch),
             max_queue_size=queue_spans,
             schedule_delay_millis=BATCH_SECONDS * 1000,
-            max_export_batch_size=min(BATCH_SPANS, queue_spans),
+            max_export_batch_size=BATCH_SPANS,
         )
 
     def emit(self, span: Span) -> None:

@@ -27,8 +27,7 @@ class Figures(NamedTuple):
     that occur. ``short``: results fewer than requested, although the pool has more: copies that must not fill the page. ``capped``: left out by a cap. ``over_budget``: left out because the budget for texts was spent;
     ``shown``: because they were shown before. ``restrained``: not merged because vectors alone would have collapsed most of a pool whose
     scores differ. ``exhausted``: the pool has fewer clusters than the page wants results. ``filled``: results whose cluster is already
-    represented. ``mmr_swaps``: representatives that rank order would not have chosen. ``score_loss``: change of the mean score against the
-    backend's own page, as a share of that mean; 0 when unknown.
+    represented. ``score_loss``: change of the mean score against the backend's own page, as a share of that mean; 0 when unknown.
     """
 
     candidates: int
@@ -45,7 +44,6 @@ class Figures(NamedTuple):
     unusable: int
     restrained: bool
     exhausted: bool
-    mmr_swaps: int
     score_loss: float
 
 

@@ -44,7 +44,7 @@ from ..search.exchange import TransportAnswer, WriteQuestioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
-from ..telemetry.labels import FailOpen, WriteOutcome
+from ..telemetry.labels import CopiesResult, FailOpen, WriteOutcome
 from .deletions import Deletions
 from .events import EventName, Feed
 from .journal import Journal
@@ -176,6 +176,10 @@ class WriteGate:
         """Count a write that is not looked at."""
         self._services.metrics.writes_total.labels(self._services.backend, outcome).inc()
 
+    def _with_copies(self, result: CopiesResult) -> None:
+        metrics = self._services.metrics
+        metrics.writes_with_copies_total.labels(metrics.backend, result).inc()
+
     async def relayed(self, exchange: WriteExchange[A], policy: ResolvedPolicy) -> A:
         """The answer to a write, which is examined before it is sent, or beside it; it is sent once."""
         limit = self._services.limits.write_body_bytes
@@ -306,7 +310,7 @@ class WriteGate:
         if not notes:
             return Change(stored=judged.points.ids)
         body = await self._reads.done(exchange, partial(self.adapter.annotated, judged.points, notes))
-        self._services.metrics.writes_annotated_total.inc()
+        self._with_copies(CopiesResult.ANNOTATED)
         return Change(body, stored=judged.points.ids)
 
     def _verbs(self, policy: ResolvedPolicy) -> tuple[LeavesPointsOut, Journal]:
@@ -346,7 +350,7 @@ class WriteGate:
             return await untouched()
         since = await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
-            self._services.metrics.writes_rejected_total.inc()
+            self._with_copies(CopiesResult.REJECTED)
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         # Until this write is settled `undo` may not restore an older content under an id that it leaves out.
         newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])

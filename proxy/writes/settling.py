@@ -22,6 +22,7 @@ from ..search.errors import FailureKind, UpstreamExchangeError, first_success
 from ..search.exchange import WriteQuestioner
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
+from ..telemetry.labels import PointResult
 from .events import EventName, EventPoint, Feed
 from .journal import Journal
 from .plans import told as event_of
@@ -262,7 +263,7 @@ class Settling:
                 verbs.removed(await exchange.ask(question, seconds=left))
             await journal.removed([row for row in going if row.id in ids])
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
-            self._services.metrics.write_points_removed_total.inc(len(gone))
+            self._settled(PointResult.REMOVED, len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)
 
         await first_success([in_time], self._fell)
@@ -285,17 +286,21 @@ class Settling:
 
     def tell_stored(self, change: Change, write: Operation) -> None:
         """Tell of a write that was carried out."""
-        metrics, rows = self._services.metrics, change.left_out
+        rows = change.left_out
         skipped = [event_of(row) for row in rows if row.kind == Kind.LEFT_OUT]
         merged = {row.survivor for row in rows if row.kind != Kind.LEFT_OUT}
         added = [identifier for identifier in change.stored if identifier not in merged]
-        metrics.write_points_added_total.inc(len(added))
-        metrics.write_points_left_out_total.inc(len(skipped))
-        metrics.write_points_merged_total.inc(len(merged))
+        self._settled(PointResult.ADDED, len(added))
+        self._settled(PointResult.LEFT_OUT, len(skipped))
+        self._settled(PointResult.MERGED, len(merged))
         if rows or self._feed.is_heard:
             self.tell(EventName.ADDED, write, [EventPoint(id=Raw(each)) for each in added], is_logged=bool(rows))
         self.tell(EventName.SKIPPED, write, skipped)
         self.tell(EventName.MERGED, write, [EventPoint(id=Raw(each)) for each in sorted(merged)])
+
+    def _settled(self, result: PointResult, points: int) -> None:
+        metrics = self._services.metrics
+        metrics.write_points_settled_total.labels(metrics.backend, result).inc(points)
 
     def tell(self, name: EventName, write: Operation, points: Sequence[EventPoint], *, is_logged: bool = True) -> None:
         """A line of the log has numbers alone."""

@@ -38,7 +38,7 @@ MOST_UNSELECTED = 0.5
 
 
 # By default searches pass through while a turn of the loop takes 30 ms, which here is what other work on the machine takes.
-PATIENCE = {"VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS": "10"}
+PATIENCE = {"VECSIEVE_LIMITS_LAG_SECONDS": "10"}
 
 
 class OtherSearchError(Exception):

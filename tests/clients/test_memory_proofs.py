@@ -42,7 +42,7 @@ POLICIES: dict[str, dict[str, object]] = {
     "no texts": {"texts": "none"},
     "always, by centroid": {"threshold": {"relative": 0.2}, "when": "always", "representative": "centroid"},
     "newest first": {"chain": ("recency",)},
-    "diverse": {"diversify": "dpp", "diversity": 0.5},
+    "diverse": {"dpp": 0.5},
     "caps": {"caps": {"per_source": 1}, "short": "allow"},
     "tenants": {"tenant_keys": ("tenant",)},
     "cosine": {"distance": "cosine", "short": "fill"},

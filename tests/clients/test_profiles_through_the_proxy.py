@@ -14,7 +14,7 @@ from qdrant_client import QdrantClient, models
 
 from support.profiles import profile
 from support.stack import embedded, exchange, serve
-from vecsieve.proxy.search.collections.profiles import PoolMedians, encoded
+from vecsieve.proxy.search.collections.profiles import CHECK_SECONDS, PoolMedians, encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,14 @@ class Urls:
     admin: str
 
 
-ANGLES = (0.0, 0.2, 1.0, 1.2, 2.0, 2.2, 3.0)  # neighbours 0.2 radians apart: a cosine distance of 0.02
+# In many dimensions, because in few vectors are near by chance. Four pairs, one without its second point, at growing angles to the query; the
+# second point is 0.2 radians from the first, a cosine distance of 0.02.
+DIMENSION = 384
+AXES = np.linalg.qr(np.random.default_rng(0).normal(size=(DIMENSION, 9)))[0].T
+QUERY = AXES[0].tolist()
+FIRST = [np.cos(angle) * AXES[0] + np.sin(angle) * AXES[1 + i] for i, angle in enumerate((0.5, 0.7, 0.9, 1.1))]
+SECOND = [np.cos(0.2) * vector + np.sin(0.2) * AXES[5 + i] for i, vector in enumerate(FIRST)]
+VECTORS = [vector for pair in zip(FIRST, SECOND, strict=True) for vector in pair][:-1]
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stack(folder: Path) -> Iterator[Urls]:
     settings = {
-        "VECSIEVE_PROFILES_RELOAD_SECONDS": "0.2",
         "VECSIEVE_EXPLAIN_KEEP": "10",
         "VECSIEVE_POLICY_SHORT": "allow",
-        "VECSIEVE_POLICY_CHANCE": "none",  # two dimensions
         "VECSIEVE_POLICY_THRESHOLD_RELATIVE": "0.2",
     }
     with embedded() as direct, serve(direct, "--profiles", str(folder), environment=settings) as (proxy, admin):
@@ -47,21 +52,21 @@ def stack(folder: Path) -> Iterator[Urls]:
 
 def page(stack: Urls) -> list[int]:
     client = QdrantClient(url=stack.proxy, check_compatibility=False)
-    found = client.query_points("pairs", query=[1.0, 0.0], limit=4).points
+    found = client.query_points("pairs", query=QUERY, limit=4).points
     return [int(point.id) for point in found]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _collection(stack: Urls) -> None:
     client = QdrantClient(url=stack.direct, check_compatibility=False)
-    client.create_collection("pairs", vectors_config=models.VectorParams(size=2, distance=models.Distance.COSINE))
-    points = [
-        models.PointStruct(id=i, vector=[float(np.cos(a)), float(np.sin(a))], payload={}) for i, a in enumerate(ANGLES)
-    ]
+    client.create_collection(
+        "pairs", vectors_config=models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+    )
+    points = [models.PointStruct(id=i, vector=vector.tolist(), payload={}) for i, vector in enumerate(VECTORS)]
     client.upsert("pairs", points=points, wait=True)
 
 
-def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(check: Callable[[], bool], seconds: float = 4 * CHECK_SECONDS) -> None:
     end = time.monotonic() + seconds
     while not check() and time.monotonic() < end:
         time.sleep(0.05)
@@ -75,14 +80,14 @@ def medians(each: float) -> PoolMedians:
 
 def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:
     path = folder / "pairs.json"
-    path.write_bytes(encoded(profile(collection="pairs", dimension=2, pool_median=medians(0.01))))
+    path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.01))))
     until(lambda: page(stack) == [0, 1, 2, 3])
-    path.write_bytes(encoded(profile(collection="pairs", dimension=2, pool_median=medians(0.25))))
+    path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.25))))
     until(lambda: page(stack) == [0, 2, 4, 6])
 
 
 def test_the_request_itself_has_the_last_word(stack: Urls) -> None:
-    body = json.dumps({"query": [1.0, 0.0], "limit": 4}).encode()
+    body = json.dumps({"query": QUERY, "limit": 4}).encode()
     said = {"x-vecsieve-distance-threshold": "0"}
     answer = exchange(stack.proxy, "POST", "/collections/pairs/points/query", body, said)
     assert [point["id"] for point in json.loads(answer.body)["result"]["points"]] == [0, 1, 2, 3]

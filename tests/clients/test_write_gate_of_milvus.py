@@ -229,7 +229,7 @@ def test_of_copies_one_row_stays_and_undo_stores_the_others_as_they_were(
     own = {**writing("merge", journal, "n", "tag", "more"), "VECSIEVE_POLICY_WRITE_MERGE": merge}
     with serve(direct, *BACKEND, environment=own) as (url, admin):
         store(connected(url), name)
-        assert counted(admin, "write_points_removed_total") == (1 if merge == "keep-newest" else 0)
+        assert counted(admin, "write_points_settled_total", 'result="removed"') == (1 if merge == "keep-newest" else 0)
     assert sorted(everything_of(client, name)) == list(left)
     undone(journal, direct)
     assert everything_of(client, name) == everything_of(client, plain)
@@ -333,7 +333,7 @@ def test_rows_that_a_field_cannot_hold_united_are_stored_as_they_came_and_counte
         client.insert("unheld", [full(1, 0, "alpha", tags=["a", "b"]), full(2, 1, "beta", n=1)])
         client.insert("unheld", [full(3, 0, "alpha", tags=["c", "d"]), full(4, 1, "beta", n=0)])
         assert counted(admin, "writes_total", 'outcome="unsupported"') == 1
-        assert counted(admin, "write_points_removed_total") == 1
+        assert counted(admin, "write_points_settled_total", 'result="removed"') == 1
     found = everything_typed(connected(direct), "unheld")
     assert {key: (row["tags"], row["n"]) for key, row in found.items()} == {
         1: (["a", "b"], None), 3: (["c", "d"], None), 4: ([], 1),

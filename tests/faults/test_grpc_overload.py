@@ -112,7 +112,7 @@ async def test_while_the_replies_of_others_fill_the_room_searches_pass_through()
         await asyncio.wait_for(all_here.wait(), 10)
         await say(context, honest(message))
 
-    async with in_front(waits, limits={"searches_bytes_in_flight": 1}) as (database, proxy):
+    async with in_front(waits, limits={"bytes_in_flight": 1}) as (database, proxy):
         first = asyncio.create_task(query(proxy.port))
         await database.next_call()
         assert proxy.count("selection_bytes_in_flight") > 1, "what one search alone may hold"

@@ -80,7 +80,7 @@ def is_ok(answer: bytes) -> bool:
 
 
 async def test_readers_by_the_hundred_leave_a_good_client_places_and_connections() -> None:
-    few = {"in_flight": 32, "in_flight_queue_seconds": 1.0, "answers_bytes_waiting": 2**20}
+    few = {"in_flight": 32, "in_flight_queue_seconds": 1.0, "bytes_in_flight": 2**20}
     async with (
         FaultyUpstream(answering(sized)) as upstream,
         running(upstream.url, limits=few, upstream={"pool_connections": 16}) as proxy,
@@ -110,7 +110,7 @@ async def test_a_place_is_free_again_while_a_client_does_not_read() -> None:
 
 @pytest.mark.parametrize("path", [b"middle", b"chunked"])
 async def test_an_answer_that_fits_frees_its_connection_and_comes_whole_however_slowly_it_is_read(path: bytes) -> None:
-    roomy = {"answers_bytes_waiting": 32 * 16 * 2**20}
+    roomy = {"bytes_in_flight": 32 * 16 * 2**20}
     async with (
         FaultyUpstream(answering(sized)) as upstream,
         running(upstream.url, limits=roomy, upstream={"pool_connections": 1}) as proxy,
@@ -179,7 +179,7 @@ async def test_slow_clients_whom_nobody_waits_for_are_left_alone() -> None:
 
 
 async def test_what_waits_for_slow_clients_is_bounded_and_the_rest_is_for_those_who_read() -> None:
-    small = {"answers_bytes_waiting": 2**20}
+    small = {"bytes_in_flight": 2**20}
     async with (
         FaultyUpstream(answering(sized)) as upstream,
         running(upstream.url, limits=small, upstream={"pool_connections": 64}) as proxy,

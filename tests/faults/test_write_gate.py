@@ -69,7 +69,7 @@ async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
         (body,) = written(upstream)
         note = b',"_vecsieve":{"duplicate_of":9,"similarity":0.9900,"tier":"exact"}'
         assert body == upsert(1).replace(b'words"', b'words"' + note)
-        assert proxy.count("writes_annotated_total", backend="qdrant") == 1
+        assert proxy.count("writes_with_copies_total", backend="qdrant", result="annotated") == 1
         assert proxy.count("own_reads_total", kind="neighbours") == 1
 
 
@@ -310,7 +310,7 @@ async def test_writes_beyond_the_bytes_that_are_held_pass_through() -> None:
         running(
             upstream.url,
             policy=gate(mode="annotate", deadline_seconds=0.5),
-            limits={"writes_bytes_in_flight": len(upsert(1)) + 1},
+            limits={"bytes_in_flight": len(upsert(1)) + 1},
         ) as proxy,
     ):
         both = [raw_exchange(proxy.port, put(upsert(1))) for _ in range(2)]

@@ -97,7 +97,7 @@ async def test_a_copy_is_in_the_journal_before_the_rest_goes_out(tmp_path: Path)
         assert seen == [{b"1": "pending"}]
         assert states(path) == {b"1": "done"}
         assert [json.loads(each)["points"] for each in upstream.written] == [rest_of(two(1, 2))]
-        assert proxy.count("write_points_left_out_total", backend="qdrant") == 1
+        assert proxy.count("write_points_settled_total", backend="qdrant", result="left_out") == 1
 
 
 async def test_a_write_of_copies_alone_is_answered_natively_and_says_who_spoke(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_when_the_database_refuses_the_rest_nothing_counts_as_left_out(tmp
     async with Database(answer=refusal) as upstream, skipping(upstream, path) as proxy:
         assert b" 400 " in await raw_exchange(proxy.port, put(two(1, 2)))
         assert states(path) == {b"1": "refused"}
-        assert proxy.count("write_points_left_out_total", backend="qdrant") == 0
+        assert proxy.count("write_points_settled_total", backend="qdrant", result="left_out") == 0
 
 
 async def test_a_write_that_was_not_acknowledged_stays_pending_and_may_be_repeated(tmp_path: Path) -> None:

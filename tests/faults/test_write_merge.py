@@ -59,7 +59,7 @@ async def merged_by(upstream: Index, folder: Path) -> tuple[bytes, float]:
     )
     async with running(upstream.url, backend="pinecone", **own) as proxy:
         answer = await raw_exchange(proxy.port, put(body.encode(), target=b"/vectors/upsert", method=b"POST"))
-        return answer, proxy.count("write_points_removed_total", backend="pinecone")
+        return answer, proxy.count("write_points_settled_total", backend="pinecone", result="removed")
 
 
 async def test_a_point_that_is_as_it_was_is_removed_once_the_other_is_stored(tmp_path: Path) -> None:

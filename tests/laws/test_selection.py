@@ -20,9 +20,7 @@ from vecsieve.proxy.selection.policy import (
     Linkage,
     Policy,
     Relative,
-    Relevance,
     Short,
-    Similarity,
     Strategy,
     Tie,
     Tier,
@@ -112,7 +110,7 @@ def test_equal_scores_of_equal_candidates_may_come_in_any_order(rows: FloatMatri
 def test_relevance_alone_is_rank_order_under_every_diversifier(rows: FloatMatrix, top_k: int) -> None:
     # Invariant: lambda 1 and diversity 0 give the representatives in rank order.
     plain = select(with_texts(rows), top_k=top_k, policy=DEFAULT).keep.tolist()
-    for chooser in (Mmr(weight=1.0, relevance=Relevance.RAW, similarity=Similarity.RAW), Dpp(diversity=0.0)):
+    for chooser in (Mmr(weight=1.0, is_scaled=False), Dpp(diversity=0.0)):
         policy = replace(DEFAULT, diversifier=chooser)
         assert select(with_texts(rows), top_k=top_k, policy=policy).keep.tolist() == plain
 

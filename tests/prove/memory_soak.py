@@ -43,7 +43,7 @@ REWORDINGS = 0.36
 MEMORY_BYTES = 2**20
 SETTINGS = {
     "VECSIEVE_LIMITS_OWN_READS_SHARE": "1.0",
-    "VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS": "60",  # a busy machine is no reason for a plain answer
+    "VECSIEVE_LIMITS_LAG_SECONDS": "60",  # a busy machine is no reason for a plain answer
     "VECSIEVE_MEMORY_TTL_SECONDS": str(TTL_SECONDS),
     "VECSIEVE_POLICY_REWORDINGS": str(
         REWORDINGS

@@ -35,9 +35,9 @@ CONFIGS: tuple[Mapping[str, object], ...] = (
     {"policy": {"mode": "off"}},
     {"policy": {"mode": "shadow"}},
     {"policy": {"fetch": {"factor": 6}}},
-    {"policy": {"diversity": 0.0}},
+    {"policy": {"session": {"turns": 3}}},
     {"rules": ({"collection": "c1", "policy": {"mode": "off"}},)},
-    {"overrides": {"mode": False}},
+    {"forbidden_overrides": ("mode",)},
     {"explain": {"keep": 3}},
 )
 
@@ -200,7 +200,7 @@ async def played(limits: Mapping[str, object], steps: Sequence[Step], found: Bro
             match step:
                 case Reload(config):
                     proxy.process.reload(settings(upstream.url, config))
-                    scene.refuses_modes = CONFIGS[config].get("overrides") is not None
+                    scene.refuses_modes = CONFIGS[config].get("forbidden_overrides") is not None
                 case HangUp():
                     database.hang_up()
                 case asked:

@@ -30,12 +30,10 @@ QUERY_VECTORS = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
 # What merges `a` and its copy, and nothing else.
 BY_VECTORS = (
-    "{linkage: average, threshold: {fixed: 0.05}, when: always, diversify: none, mmr: none, texts: none, short: fill}"
+    "{linkage: average, threshold: {fixed: 0.05}, when: always, dpp: none, mmr: none, texts: none, short: fill}"
 )
 # The same by text; no two different vectors pass its cut.
-BY_TEXT = (
-    "{linkage: average, threshold: {fixed: 0.0}, when: always, diversify: none, mmr: none, short: fill, texts: edited}"
-)
+BY_TEXT = "{linkage: average, threshold: {fixed: 0.0}, when: always, dpp: none, mmr: none, short: fill, texts: edited}"
 
 
 def labelled_folder(

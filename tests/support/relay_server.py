@@ -103,7 +103,7 @@ async def bare_relay(
         answers=answers,
         writes=writes,
         events=heard,
-        backlog=Backlog(limits.answers_bytes_waiting),
+        backlog=Backlog(limits.bytes_in_flight),
         stream_idle_seconds=settings.stream_idle_timeout_seconds,
     )
 

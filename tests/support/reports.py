@@ -20,7 +20,6 @@ FIGURES = Figures(
     unusable=2,
     restrained=True,
     exhausted=False,
-    mmr_swaps=3,
     score_loss=0.02,
 )
 REPORT = Report(

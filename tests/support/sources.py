@@ -99,10 +99,6 @@ def needed(path: Path) -> set[str]:
     return found & MODULES.keys()
 
 
-# Collected by name from the modules of a package.
-COLLECTED = {"DIVERSIFIERS", "SIGNALS"}
-
-
 def names_bound(node: ast.stmt) -> list[str]:
     """The public names that a statement of a module or a class defines."""
     if isinstance(node, Function | ast.ClassDef):
@@ -115,7 +111,7 @@ def names_bound(node: ast.stmt) -> list[str]:
         names = [name for inner in node.body for name in names_bound(inner)]
     else:
         names = []
-    return [name for name in names if not name.startswith("_") and name not in COLLECTED]
+    return [name for name in names if not name.startswith("_")]
 
 
 def names_read(module: str, tree: ast.Module) -> set[tuple[str, str]]:

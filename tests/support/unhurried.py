@@ -20,7 +20,7 @@ def be_patient() -> None:
     os.environ.setdefault("VECSIEVE_LIMITS_ATTEMPT_TIMEOUT_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
     os.environ.setdefault("VECSIEVE_POLICY_WRITE_DEADLINE_SECONDS", str(UNHURRIED_WRITE_SECONDS))
     # Searches pass through while a turn of the loop takes longer.
-    os.environ.setdefault("VECSIEVE_LIMITS_SEARCHES_LAG_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
+    os.environ.setdefault("VECSIEVE_LIMITS_LAG_SECONDS", str(UNHURRIED_ATTEMPT_SECONDS))
 
 
 if __name__ == "__main__":

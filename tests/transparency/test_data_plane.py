@@ -125,7 +125,7 @@ async def test_a_bad_override_is_a_400_in_the_backends_shape_that_repeats_nothin
 
 
 async def test_a_forbidden_override_is_refused() -> None:
-    async with upstream() as database, running(database.url, overrides={"mode": False}) as proxy:
+    async with upstream() as database, running(database.url, forbidden_overrides=("mode",)) as proxy:
         answer = await raw_exchange(proxy.port, request(search(), headers=b"x-vecsieve-mode: off\r\n"))
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert database.requests == []

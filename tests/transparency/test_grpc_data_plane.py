@@ -130,7 +130,7 @@ async def test_a_bad_override_is_an_invalid_argument_that_repeats_nothing(metada
 
 
 async def test_a_forbidden_override_is_refused() -> None:
-    async with in_front(overrides={"mode": False}) as (database, proxy):
+    async with in_front(forbidden_overrides=("mode",)) as (database, proxy):
         refused = await query(proxy.port, metadata=(("x-vecsieve-mode", "off"),))
         assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
         assert not database.calls

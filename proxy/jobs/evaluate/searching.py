@@ -15,7 +15,7 @@ from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, RequestHead
 from vecsieve.config.load import judged, load
 from vecsieve.config.policy import PolicySettings
-from vecsieve.config.presets import PRESETS, instead_of, policy_of
+from vecsieve.config.presets import PRESETS, policy_of
 from vecsieve.config.problems import Finding, Problem, SettingsError, dotted, one_line, shown
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
@@ -71,9 +71,9 @@ def _usual(base: PolicySettings, name: str) -> list[tuple[str, PolicySettings]]:
 
 def _contender(name: str, settings: PolicySettings, pool: int | None) -> Contender:
     policy = resolved(settings, mode=None)
-    fetch = replace(policy.fetch, exact=pool, cap=max(pool, policy.fetch.cap)) if pool else policy.fetch
+    fetch = policy.fetch.model_copy(update={"cap": max(pool or 0, policy.fetch.cap)})
     # A labelled set has one unnamed vector per item.
-    return Contender(name=name, settings=settings, policy=replace(policy, fetch=fetch, vector=None))
+    return Contender(name=name, settings=settings, policy=replace(policy, fetch=fetch, exact_fetch=pool, vector=None))
 
 
 def _read(given: str, base: PolicySettings) -> tuple[str, PolicySettings]:
@@ -94,7 +94,7 @@ def _laid(base: PolicySettings, change: object, *, place: str) -> PolicySettings
     """``change`` over ``base``, validated like a rule of the settings file. Raises SettingsError."""
     if isinstance(change, str):
         if change not in PRESETS:
-            raise SettingsError([Problem(place, shown(change), instead_of(change) or WANTED)])
+            raise SettingsError([Problem(place, shown(change), WANTED)])
         rule: dict[str, object] = {"preset": change}
     elif isinstance(change, Mapping):
         rule = {"policy": dict(change)}

@@ -27,7 +27,7 @@ from vecsieve.config.values import Count, Name
 
 from ...runtime.loop import beside
 from ...selection.policy import Fixed, Policy
-from ...telemetry.labels import Drifted
+from ...telemetry.labels import ProfileFailure
 from ...telemetry.metrics import Metrics
 from .learned import Lru, is_of
 
@@ -366,7 +366,8 @@ class Scaling:
 
 
 LOGGER = logging.getLogger("vecsieve.calibration")
-KINDS = {Event.DIMENSION: Drifted.DIMENSION, Event.MEDIANS: Drifted.DISTANCES}
+CHECK_SECONDS = 10.0  # a ConfigMap takes about a minute to arrive
+KINDS = {Event.DIMENSION: ProfileFailure.DIMENSION, Event.MEDIANS: ProfileFailure.DISTANCES}
 
 
 class Calibration:
@@ -374,10 +375,9 @@ class Calibration:
 
     def __init__(self, settings: ProfileSettings, *, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._profiles = None if settings.directory is None else Profiles(Path(settings.directory))
-        self._every_seconds = settings.reload_seconds
         self._metrics = metrics
         self._clock = clock
-        self._next = clock() + self._every_seconds
+        self._next = clock() + CHECK_SECONDS
         self._reading: asyncio.Task[None] | None = None
         self.scaling = Scaling(self._profiles, Scales() if settings.online else None, self._drifted)
         if self._profiles is not None:
@@ -388,7 +388,7 @@ class Calibration:
         is_reading = self._reading is not None and not self._reading.done()
         if self._profiles is None or is_reading or self._clock() < self._next:
             return
-        self._next = self._clock() + self._every_seconds
+        self._next = self._clock() + CHECK_SECONDS
         self._reading = asyncio.create_task(self._read(self._profiles), name="vecsieve-profiles")
 
     def close(self) -> None:
@@ -404,7 +404,7 @@ class Calibration:
         if reload is None:
             return
         for problem in reload.problems:
-            self._metrics.profile_reload_failures_total.inc()
+            self._metrics.profile_failures_total.labels(ProfileFailure.UNREADABLE).inc()
             LOGGER.warning("profile ignored: %s", problem)
         LOGGER.info("profiles read", extra={"fields": {"profiles": reload.profiles}})
 
@@ -414,7 +414,7 @@ class Calibration:
         if event is Event.RECOVERED:
             LOGGER.info("pools match their profile again", extra={"fields": where})
             return
-        self._metrics.profile_drift_total.labels(KINDS[event].value).inc()
+        self._metrics.profile_failures_total.labels(KINDS[event]).inc()
         LOGGER.warning(
             "pools no longer match their profile, which is ignored until they do: was the embedding model"
             " changed? Run `vecsieve calibrate` again",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from vecsieve.config.policy import MmrSettings, RelativeThreshold
-from vecsieve.config.schema import OverrideSettings
 from vecsieve.config.values import Mode
 
 from ...selection.diversifiers.mmr import Mmr
 from ...selection.policy import Certain, Fixed, Linkage, Order, Relative, Strategy
 from ...telemetry.labels import Across, CollapsedIn, OverrideName
-from ..policy import PREFIX, Fetch, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
+from ..policy import PREFIX, ResolvedPolicy, is_override, mmr_of, suited, threshold_of
 from .sessions import identified
 
 if TYPE_CHECKING:
@@ -48,12 +47,12 @@ class OverrideError(ValueError):
 
 
 def overridden(
-    headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy, record: RequestRecord
+    headers: Sequence[tuple[str, str]], forbidden: Collection[str], policy: ResolvedPolicy, record: RequestRecord
 ) -> ResolvedPolicy:
     """The policy of a request with these headers. The overrides are counted in the request's record. Raises OverrideError."""
     given = [(name, value) for name, value in headers if is_override(name)]
     try:
-        changed = identified(parse(given, allowed, policy), headers)
+        changed = identified(parse(given, forbidden, policy), headers)
     except OverrideError:
         record.bad_request()
         raise
@@ -61,9 +60,9 @@ def overridden(
     return changed
 
 
-def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy: ResolvedPolicy) -> ResolvedPolicy:
+def parse(headers: Sequence[tuple[str, str]], forbidden: Collection[str], policy: ResolvedPolicy) -> ResolvedPolicy:
     """The policy for these headers; ``policy`` itself when none is an override. Raises OverrideError."""
-    given = _given(headers, allowed)
+    given = _given(headers, forbidden)
     if not given:
         return policy
     cuts = {OverrideName.CERTAINTY, OverrideName.DISTANCE_THRESHOLD, OverrideName.RELATIVE_THRESHOLD} & given.keys()
@@ -78,7 +77,7 @@ def parse(headers: Sequence[tuple[str, str]], allowed: OverrideSettings, policy:
     return policy
 
 
-def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dict[OverrideName, str]:
+def _given(headers: Sequence[tuple[str, str]], forbidden: Collection[str]) -> dict[OverrideName, str]:
     found: dict[OverrideName, str] = {}
     for header, value in headers:
         if not is_override(header):
@@ -86,7 +85,7 @@ def _given(headers: Sequence[tuple[str, str]], allowed: OverrideSettings) -> dic
         name = HEADERS.get(header.lower())
         if name is None:
             raise OverrideError(f"a header that starts with {PREFIX}: wanted one of {', '.join(HEADERS)}")
-        if not getattr(allowed, name.value):
+        if name in forbidden:
             raise OverrideError(f"{_header(name)}: not allowed by the settings")
         if name in found:
             raise OverrideError(f"{_header(name)}: wanted the header once")
@@ -148,8 +147,7 @@ def _order(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
 
 
 def _fetch_k(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
-    fetch: Fetch = replace(policy.fetch, exact=_whole(OverrideName.FETCH_K, value, most=policy.fetch.cap))
-    return replace(policy, fetch=fetch)
+    return replace(policy, exact_fetch=_whole(OverrideName.FETCH_K, value, most=policy.fetch.cap))
 
 
 def _session(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
@@ -157,7 +155,7 @@ def _session(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:
         raise OverrideError(
             f"{_header(OverrideName.SESSION)}: wanted 1 to 128 printable characters of ASCII, no blanks"
         )
-    return replace(policy, session=replace(policy.session, key=blake2b(value.encode(), digest_size=16).digest()))
+    return replace(policy, session_key=blake2b(value.encode(), digest_size=16).digest())
 
 
 def _token_budget(policy: ResolvedPolicy, value: str) -> ResolvedPolicy:

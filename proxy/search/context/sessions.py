@@ -36,6 +36,7 @@ from .repeats import point_digests, text_digest
 LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
 KEY_BYTES = 16
+RESULTS = 1000  # digests of a session, two or three for each result; the oldest are removed
 LEAST_REPLY_BYTES, RESULT_BYTES = 64 * 1024, 128  # of a reply; a digest and its turn take 40
 
 # Fields that say who a client is: its own credentials, and what a gateway made of them (`x-jwt-assertion`, `x-forwarded-user`). One too many
@@ -50,14 +51,14 @@ T = TypeVar("T")
 
 def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> ResolvedPolicy:
     """The policy, its session key bound to the credentials among these headers."""
-    if policy.session.key is None:
+    if policy.session_key is None:
         return policy
-    state = blake2b(policy.session.key, digest_size=KEY_BYTES)
+    state = blake2b(policy.session_key, digest_size=KEY_BYTES)
     for name, value in sorted((name.lower(), value) for name, value in headers if _IDENTIFIES.search(name.lower())):
         for part in (name, value):
             raw = part.encode("utf-8", "surrogateescape")
             state.update(b"%d:" % len(raw) + raw)
-    return replace(policy, session=replace(policy.session, key=state.digest()))
+    return replace(policy, session_key=state.digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class InProcess:
 
     __slots__ = ("_clock", "_held", "_results")
 
-    def __init__(self, *, sessions: int, results: int, clock: Clock) -> None:
+    def __init__(self, *, sessions: int, clock: Clock, results: int = RESULTS) -> None:
         self._held = Lru[bytes, tuple[float, int, OrderedDict[bytes, int]]](sessions)
         self._results, self._clock = results, clock
 
@@ -117,7 +118,7 @@ class Shared:
 
     __slots__ = ("_client", "_results", "_seconds")
 
-    def __init__(self, client: Any, *, results: int, seconds: float) -> None:
+    def __init__(self, client: Any, *, seconds: float, results: int = RESULTS) -> None:
         self._client, self._results, self._seconds = client, results, seconds
 
     async def given(self, key: bytes) -> Given:
@@ -182,10 +183,10 @@ def _bounded(kind: type[Any], most_bytes: int) -> type[Any]:
     return Bounded
 
 
-def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
+def store_of(settings: SessionStoreSettings, clock: Clock, *, results: int = RESULTS) -> Store:
     """Raises SettingsError for a password file that cannot be read."""
     if settings.url is None:
-        return InProcess(sessions=settings.sessions, results=settings.results, clock=clock)
+        return InProcess(sessions=settings.sessions, clock=clock, results=results)
     from redis.asyncio import Redis  # an extra; the settings check that it is there
 
     password = None
@@ -198,8 +199,8 @@ def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
     seconds = settings.timeout_seconds
     client = Redis.from_url(settings.url, password=password, socket_timeout=seconds, socket_connect_timeout=seconds)
     pool = client.connection_pool
-    pool.connection_class = _bounded(pool.connection_class, LEAST_REPLY_BYTES + settings.results * RESULT_BYTES)
-    return Shared(client, results=settings.results, seconds=seconds)
+    pool.connection_class = _bounded(pool.connection_class, LEAST_REPLY_BYTES + results * RESULT_BYTES)
+    return Shared(client, seconds=seconds, results=results)
 
 
 class Sessions:
@@ -213,13 +214,13 @@ class Sessions:
 
     async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
         """Answer a search of a session, and add the answer's results to the session if selection made it."""
-        rules = attempt.policy.session
-        assert rules.key is not None  # noqa: S101 - the caller has looked
-        known = await self._try(self._store.given(rules.key))
+        rules, key = attempt.policy.session, attempt.policy.session_key
+        assert key is not None  # noqa: S101 - the caller has looked
+        known = await self._try(self._store.given(key))
         attempt.given = frozenset() if known is None else known.since(rules.turns)
         found, report = await answer()
         if known is not None and report.outcome is Outcome.DEDUP:
-            add = self._store.add(rules.key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
+            add = self._store.add(key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
             await self._try(add)
         return found, report
 

@@ -31,10 +31,6 @@ class Choice:
         """The distances of the candidates that may be picked (m, m)."""
         return self.distance.take(self.standing, axis=0).take(self.standing, axis=1)
 
-    def vectors(self) -> FloatMatrix:
-        """The vectors of the candidates that may be picked (m, d)."""
-        return self.candidates.vectors.take(self.standing, axis=0)
-
     def gains(self, relevance: FloatVector) -> FloatVector:
         """The relevance of the candidates that may be picked (m,), from the ``relevance`` of the whole pool (n,).
 

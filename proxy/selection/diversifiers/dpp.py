@@ -39,9 +39,6 @@ class Dpp:
         return dpp(gains, choice.among(), diversity=self.diversity, count=count, scale=typical)
 
 
-DIVERSIFIERS = {"dpp": Dpp}
-
-
 def dpp(gains: FloatVector, distance: FloatMatrix, *, diversity: float, count: int, scale: float | None) -> Indices:
     """Indices of ``count`` picks (all, when there are fewer), in pick order; ties go to the lower index.
 

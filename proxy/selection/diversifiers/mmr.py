@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..geometry import NOISE
-from ..policy import Relevance, Similarity
 from ..values import Candidates, FloatMatrix, FloatVector, Indices
 from .choice import Choice
 from .relevance import by_rank, oriented, query_distance, scaled
@@ -15,16 +14,17 @@ from .relevance import by_rank, oriented, query_distance, scaled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mmr:
-    """``weight``: 1.0 = relevance only, 0.0 = diversity only."""
+    """``weight``: 1.0 = relevance only, 0.0 = diversity only. ``is_scaled``: relevance is scaled to [0, 1] over the pool, and similarity by the
+    pool's median distance; otherwise both are raw.
+    """
 
     weight: float
-    relevance: Relevance
-    similarity: Similarity
+    is_scaled: bool
 
     def pick(self, choice: Choice, count: int) -> Indices:
         """See Diversifier."""
         gains, among = choice.gains(relevance(choice.candidates, self)), choice.among()
-        if self.similarity is Similarity.SCALED:
+        if self.is_scaled:
             return mmr(gains, among, weight=self.weight, count=count, scale=choice.measured.typical)
         return mmr(gains, among * np.float32(choice.measured.shown_unit), weight=self.weight, count=count)
 
@@ -37,7 +37,7 @@ def relevance(candidates: Candidates, mmr: Mmr) -> FloatVector:
     """
     if mmr.weight == 1.0:
         return by_rank(candidates.size)
-    if mmr.relevance is Relevance.MINMAX:
+    if mmr.is_scaled:
         return scaled(oriented(candidates.scores))
     similarity = _to_query(candidates)
     return oriented(candidates.scores) if similarity is None else similarity

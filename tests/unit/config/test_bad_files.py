@@ -74,7 +74,7 @@ MESSAGES = {
         "limits.in_flight: wanted the key once; saw it again",
     ],
     "two_choosers": [
-        'policy.diversify: wanted none, because mmr is given and one of the two chooses; saw "dpp"',
+        "policy.dpp: wanted none, because mmr is given and one of the two chooses; saw 0.4",
     ],
     "chain_without_ties": [
         "policy.chain: wanted at least one tie, because representative is chain; saw []",
@@ -115,7 +115,7 @@ MESSAGES = {
         'unknown setting "rules[3].policy.certainty.lats". Did you mean "last"?',
     ],
     "ties_and_caps": [
-        "profiles.reload_seconds: wanted a number above 0, at most 86400; saw 0",
+        "profiles.online: wanted true or false; saw 0",
         "explain.keep: wanted a whole number from 0 to 1000 or none; saw -1",
         'policy.chain: wanted a list of citations, authority, recency, shorter, rank, each once; saw ["recency", "recency"]',
         "policy.caps.per_cluster: wanted a whole number from 1 to 100; saw 0",
@@ -138,7 +138,7 @@ MESSAGES = {
         "policy.threshold.min: wanted at most max (0.1); saw 0.3",
         f'rules[1]: wanted {HIDDEN}; saw backend "*", collection "docs"',
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs"',
-        'rules[1].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'rules[1].policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "floor_above_cap": [
         "policy.fetch.floor: wanted at most fetch.cap (256); saw 300",
@@ -245,7 +245,7 @@ MESSAGES = {
         'workers: wanted a number of at most 40 characters; saw "10000000000000000000000000000000000000000000000000"',
     ],
     "order_of_no_mmr": [
-        'policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "page_cap_below_cap": [
         "policy.fetch.page_cap: wanted at least fetch.cap (256); saw 100",
@@ -271,12 +271,6 @@ MESSAGES = {
     "pool_idle_beyond_the_database": [
         "upstream.pool_idle_seconds: wanted a number below 5, because Qdrant closes idle connections then; saw 5.0",
     ],
-    "preset_of_an_earlier_version": [
-        f'rules[0].preset: wanted {PRESETS}; threshold: {{fixed: 0.10}} gives the cut of the former conservative; saw "conservative"',
-        f'rules[1].preset: wanted {PRESETS}; threshold: {{fixed: 0.15}} gives the cut of the former balanced; saw "balanced"',
-        f'rules[2].preset: wanted {PRESETS}; threshold: {{fixed: 0.20}} gives the cut of the former aggressive; saw "aggressive"',
-        f'rules[3].preset: wanted {PRESETS}; threshold: {{fixed: 0.25}} gives the cut of the former heavy; saw "heavy"',
-    ],
     "python_tag": [
         "listen: wanted a plain mapping, list or value; saw the tag tag:yaml.org,2002:python/object/apply:os.system",
     ],
@@ -297,7 +291,7 @@ MESSAGES = {
         'rules[0].backend: wanted a pattern that matches qdrant, pinecone, chroma, milvus or weaviate; saw "qrdant"',
     ],
     "rule_that_orders_by_no_mmr": [
-        'rules[0].policy.order: wanted backend, because mmr and diversify are none; saw "mmr"',
+        'rules[0].policy.order: wanted backend, because mmr and dpp are none; saw "mmr"',
     ],
     "rule_twice": [
         f'rules[2]: wanted {HIDDEN}; saw backend "*", collection "docs-*"',
@@ -422,6 +416,13 @@ MESSAGES = {
     ],
     "zero_workers": [
         "workers: wanted a whole number from 1 to 256; saw 0",
+    ],
+    "word_of_a_list": [
+        (
+            "forbidden_overrides[0]: wanted mode, certainty, distance_threshold, relative_threshold, linkage, mmr_lambda, representative, order, "
+            'fetch_k, collapsed, per_retriever, session, across or token_budget; saw "mod". Did you mean "mode"?'
+        ),
+        'policy.chain[1]: wanted citations, authority, recency, shorter or rank; saw "shortest". Did you mean "shorter"?',
     ],
 }
 

@@ -53,7 +53,7 @@ def test_the_sidecar_listens_on_loopback_and_the_service_everywhere() -> None:
     service = example("service")
     assert service.listen.startswith("0.0.0.0:")
     assert service.limits.drain_accept_seconds + service.limits.drain_seconds < 30.0
-    assert not service.overrides.fetch_k
+    assert service.forbidden_overrides == ("fetch_k",)
 
 
 def test_the_collections_example_gives_each_collection_its_own() -> None:
@@ -79,4 +79,4 @@ def test_the_classical_example_compares_the_recipe_its_cut_and_a_variation() -> 
 def test_the_shadow_example_answers_with_the_databases_own_bytes_whatever_a_client_asks() -> None:
     settings = example("shadow")
     assert settings.mode == "shadow"
-    assert not settings.overrides.mode
+    assert settings.forbidden_overrides == ("mode",)

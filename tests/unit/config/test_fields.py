@@ -34,7 +34,7 @@ def test_leaves_are_scalars_with_their_kinds() -> None:
 
 
 def test_members_have_the_names_that_users_write() -> None:
-    assert list(members(MmrSettings)) == ["lambda", "relevance", "similarity"]
+    assert list(members(MmrSettings)) == ["lambda", "scaled"]
 
 
 def test_the_models_of_a_choice_are_found_in_order() -> None:

@@ -40,11 +40,11 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path, text: str) -> None:
 
 
 def test_the_file_beats_the_defaults_and_the_environment_the_file_and_flags_the_environment(tmp_path: Path) -> None:
-    file = written(tmp_path, "{workers: 2, listen: 'a:1', admin: 'a:2', limits: {in_flight: 7, head_fields: 8}}")
+    file = written(tmp_path, "{workers: 2, listen: 'a:1', admin: 'a:2', limits: {in_flight: 7, connections: 8}}")
     environment = {"VECSIEVE_LISTEN": "b:1", "VECSIEVE_ADMIN": "b:2", "VECSIEVE_LIMITS_IN_FLIGHT": "9"}
     settings = load(file=file, environment=environment, flags={"admin": "c:2", "upstream.url": "http://c:3"})
     assert (settings.workers, settings.listen, settings.admin) == (2, "b:1", "c:2")
-    assert (settings.limits.in_flight, settings.limits.head_fields) == (9, 8)
+    assert (settings.limits.in_flight, settings.limits.connections) == (9, 8)
     assert settings.upstream.url == "http://c:3"
 
 

@@ -19,7 +19,7 @@ def test_every_scalar_setting_has_a_variable_of_its_own() -> None:
         "VECSIEVE_POLICY_MMR_LAMBDA",
         "VECSIEVE_POLICY_THRESHOLD_FIXED",
         "VECSIEVE_POLICY_THRESHOLD_RELATIVE",
-        "VECSIEVE_OVERRIDES_FETCH_K",
+        "VECSIEVE_POLICY_FETCH_CAP",
     } <= set(names)
 
 

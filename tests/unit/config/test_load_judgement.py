@@ -146,15 +146,6 @@ def test_an_api_on_a_port_that_is_taken_or_is_the_database_is_a_contradiction() 
         assert [dotted(each.finding.path) for each in of_settings(Settings.model_validate(tree))] == [path]
 
 
-def test_a_diversifier_whose_library_is_missing_is_told_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vecsieve.config.contradictions.find_spec", lambda _name: None)
-    _, findings = judged({"policy": {"diversify": "ssd"}}, ())
-    assert [finding.wanted for finding in findings] == [
-        "dpp or none: pyversity is not installed; it comes with pip install 'vecsieve[diversifiers]'"
-    ]
-    assert judged({"policy": {"diversify": "dpp"}}, ())[1] == ()
-
-
 @pytest.mark.parametrize("name", ["listen", "upstream"])
 def test_a_backend_without_grpc_has_no_address_for_it(name: str) -> None:
     (found,) = of_settings(Settings.model_validate({"backend": "chroma", "grpc": {name: "127.0.0.1:50051"}}))

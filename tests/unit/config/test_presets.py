@@ -15,7 +15,7 @@ from vecsieve.config.policy import (
     PolicySettings,
     RelativeThreshold,
 )
-from vecsieve.config.presets import PRESETS, instead_of, merged, own_members, policy_of
+from vecsieve.config.presets import PRESETS, merged, own_members, policy_of
 from vecsieve.config.schema import RuleSettings
 from vecsieve.config.values import PresetName
 
@@ -70,22 +70,6 @@ def test_a_rule_of_a_preset_keeps_to_the_members_that_it_gives(name: str) -> Non
     assert (made.certainty, made.threshold) == (CertaintySettings(first=0.7, last=0.7), FixedThreshold(fixed=0.07))
 
 
-@pytest.mark.parametrize(
-    ("name", "cut"), [("conservative", "0.10"), ("balanced", "0.15"), ("aggressive", "0.20"), ("heavy", "0.25")]
-)
-def test_a_preset_of_an_earlier_version_is_none_and_says_what_to_write(name: str, cut: str) -> None:
-    assert name not in PRESETS
-    said = instead_of(name)
-    assert said is not None
-    assert said.startswith("default, exact, meaning, vectors or classical; ")
-    assert said.endswith(f"; threshold: {{fixed: {cut}}} gives the cut of the former {name}")
-
-
-@pytest.mark.parametrize("value", ["exact", "agressive", "", None, 5, {"a": 1}, ["heavy"]])
-def test_every_other_value_was_never_a_preset(value: object) -> None:
-    assert instead_of(value) is None
-
-
 @pytest.mark.parametrize("number", [0, 0.0, 0.5, 1, 1.0])
 def test_a_certainty_of_one_number_is_the_same_everywhere(number: float) -> None:
     assert base(certainty=number).certainty == CertaintySettings(first=number, last=number)
@@ -125,12 +109,12 @@ def test_classical_is_the_whole_classical_recipe() -> None:
         threshold={"fixed": 0.15},
         when="always",
         representative="rank",
-        mmr={"lambda": 0.5, "relevance": "raw", "similarity": "raw"},
+        mmr={"lambda": 0.5, "scaled": False},
         order="mmr",
         short="fill",
         distance="cosine",
         texts=None,
-        diversify=None,
+        dpp=None,
     )
 
 
@@ -147,8 +131,8 @@ def test_the_policy_beats_defaults_the_preset_the_policy_and_the_rule_the_preset
 
 
 def test_members_of_mmr_and_fetch_are_laid_on_one_by_one() -> None:
-    made = policy_of(base(mmr={"relevance": "raw"}), rule(policy={"mmr": {"lambda": 0.1}, "fetch": {"cap": 99}}))
-    assert made.mmr == MmrSettings.model_validate({"lambda": 0.1, "relevance": "raw", "similarity": "scaled"})
+    made = policy_of(base(mmr={"scaled": False}), rule(policy={"mmr": {"lambda": 0.1}, "fetch": {"cap": 99}}))
+    assert made.mmr == MmrSettings.model_validate({"lambda": 0.1, "scaled": False})
     assert made.fetch == FetchSettings(cap=99)
 
 

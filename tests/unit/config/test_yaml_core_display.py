@@ -25,7 +25,7 @@ def test_every_setting_is_shown_in_the_order_of_the_models() -> None:
     lines = effective(Settings()).splitlines()
     tops = [line.split(":")[0] for line in lines if line[:1].isalpha()]
     assert tops == list(Settings.model_fields)
-    not_the_default = {"fixed", "relative", "min", "max", "lambda", "relevance", "similarity", "first", "last"}
+    not_the_default = {"fixed", "relative", "min", "max", "lambda", "scaled", "first", "last"}
     names = {line.split(":")[0].strip() for line in lines}
     assert names >= {leaf.path[-1] for leaf in leaves()} - not_the_default
 

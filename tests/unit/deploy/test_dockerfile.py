@@ -104,13 +104,13 @@ def test_the_pins_are_all_that_is_needed_and_nothing_more() -> None:
     here = {
         canonical(each.name) for each in pinned("requirements.txt") if each.marker is None or each.marker.evaluate()
     }
-    assert here == closure({"indel", "otel"})
+    assert here == closure({"otel"})
 
 
 def test_the_pins_satisfy_what_the_package_demands() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
-    demanded = project["project"]["dependencies"] + extras["indel"] + extras["otel"]
+    demanded = project["project"]["dependencies"] + extras["otel"]
     pins = {
         canonical(each.name): str(each.specifier).removeprefix("==")
         for each in pinned("requirements.txt")

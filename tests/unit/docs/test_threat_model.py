@@ -70,7 +70,11 @@ def test_every_link_leads_to_a_file() -> None:
 
 
 def test_every_setting_they_name_exists() -> None:
-    named = set(re.findall(r"`((?:limits|policy|grpc|pinecone|overrides|explain)\.[a-z_.]+)(?:: \w+)?`", BOTH))
+    named = set(
+        re.findall(
+            r"`((?:(?:limits|policy|grpc|pinecone|explain)\.[a-z_.]+|forbidden_overrides))(?:: [\w\[\]]+)?`", BOTH
+        )
+    )
     assert named
     assert [name for name in sorted(named) if f"`{name}`" not in SETTINGS] == []
 

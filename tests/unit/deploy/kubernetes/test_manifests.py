@@ -97,7 +97,7 @@ def test_off_in_the_config_map_is_an_emergency_switch_that_no_header_beats(overl
     text = only(overlay, "ConfigMap")["data"]["settings.yaml"]
     assert text.count("\nmode: shadow\n") == 1
     settings = settings_of(overlay, tmp_path, instead=text.replace("\nmode: shadow\n", "\nmode: off\n"))
-    assert (settings.mode, settings.overrides.mode) == ("off", False)
+    assert (settings.mode, settings.forbidden_overrides) == ("off", ("mode",))
 
 
 @overlays

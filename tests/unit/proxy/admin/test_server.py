@@ -118,10 +118,10 @@ async def test_readiness_follows_the_process(port: int, content: Content, is_rea
 
 
 async def test_metrics_are_the_exposition(port: int, content: Content) -> None:
-    content.metrics.mmr_swaps_total.inc(7)
+    content.metrics.refetch_total.inc(7)
     answer = await get(port, "/metrics")
     assert answer.field("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
-    assert b'vecsieve_mmr_swaps_total{backend="qdrant"} 7.0\n' in answer.body
+    assert b'vecsieve_refetch_total{backend="qdrant"} 7.0\n' in answer.body
 
 
 async def test_a_scraper_that_reads_open_metrics_gets_it(port: int) -> None:

@@ -21,7 +21,7 @@ from vecsieve.config.applications import WebhookSettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.api import events as webhook
-from vecsieve.proxy.api.events import Webhook
+from vecsieve.proxy.api.events import QUEUE_BYTES, Webhook
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.writes.events import EventName, EventPoint, Feed
 
@@ -47,13 +47,15 @@ class Sending:
 
 
 @asynccontextmanager
-async def sending(url: str, folder: Path, **settings: object) -> AsyncIterator[Sending]:
+async def sending(url: str, folder: Path, *, queue_bytes: int = QUEUE_BYTES) -> AsyncIterator[Sending]:
     (folder / "secret").write_bytes(SECRET + b"\n")
     registry = CollectorRegistry()
     metrics = Metrics(registry, backend="qdrant")
     feed = Feed(now=lambda: 1.0, dropped=lambda sink, count: metrics.events_dropped_total.labels(sink).inc(count))
-    own = WebhookSettings.model_validate({"url": url, "secret_file": str(folder / "secret"), **settings})
-    made = Webhook(own, url, UpstreamSettings(), feed, metrics=metrics, now=lambda: 1_800_000_000.9)
+    own = WebhookSettings.model_validate({"url": url, "secret_file": str(folder / "secret")})
+    made = Webhook(
+        own, url, UpstreamSettings(), feed, metrics=metrics, now=lambda: 1_800_000_000.9, queue_bytes=queue_bytes
+    )
     made.start()
     try:
         yield Sending(feed, made, registry)

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from vecsieve.proxy.api.points import Points, Statistics
 from vecsieve.proxy.api.problems import ProblemError
-from vecsieve.proxy.telemetry.labels import WriteTier
+from vecsieve.proxy.telemetry.labels import CopiesResult, PointResult, WriteTier
 from vecsieve.proxy.telemetry.metrics import Metrics
 
 
@@ -30,11 +30,11 @@ def test_statistics_are_the_counters_of_the_gate() -> None:
     for count, tier in enumerate(WriteTier, 1):
         metrics.write_points_total.labels("qdrant", tier).inc(count)
     metrics.write_copies_total.inc(5)
-    metrics.write_points_added_total.inc(7)
-    metrics.write_points_left_out_total.inc(8)
-    metrics.write_points_merged_total.inc(9)
-    metrics.write_points_removed_total.inc(10)
-    metrics.writes_rejected_total.inc(11)
+    metrics.write_points_settled_total.labels("qdrant", PointResult.ADDED).inc(7)
+    metrics.write_points_settled_total.labels("qdrant", PointResult.LEFT_OUT).inc(8)
+    metrics.write_points_settled_total.labels("qdrant", PointResult.MERGED).inc(9)
+    metrics.write_points_settled_total.labels("qdrant", PointResult.REMOVED).inc(10)
+    metrics.writes_with_copies_total.labels("qdrant", CopiesResult.REJECTED).inc(11)
     metrics.write_wait_seconds.observe(0.25)
     metrics.write_wait_seconds.observe(0.75)
     assert told(registry) == {

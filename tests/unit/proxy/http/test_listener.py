@@ -70,7 +70,7 @@ async def test_a_setting_that_is_not_in_force_refuses_the_start(name: str, value
 
 
 async def test_a_parser_that_takes_larger_fields_refuses_the_start() -> None:
-    smaller = LimitSettings(head_field_bytes=1000)
+    smaller = LimitSettings(head_line_bytes=1000)
     with pytest.raises(IncompatibleLibraryError, match="limit of a header field"):
         prove_settings(server(), smaller)
 

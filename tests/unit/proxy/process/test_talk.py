@@ -35,7 +35,6 @@ def report(outcome: Outcome, *, collapsed: int = 0, repeats: int = 2, bypass: By
         unusable=0,
         restrained=False,
         exhausted=False,
-        mmr_swaps=0,
         score_loss=0.0,
     )
     return Report(

@@ -148,12 +148,12 @@ def test_a_policy_whose_pools_do_not_grow_keeps_to_its_plan(members: dict[str, o
 
 def test_a_number_the_client_named_is_used_as_it_is() -> None:
     depths, chosen = Depths(), policy()
-    exact = replace(chosen, fetch=replace(chosen.fetch, exact=15))
+    exact = replace(chosen, exact_fetch=15)
     answered(depths, FLOODED)
     assert answered(depths, FLOODED, chosen=exact)[0] == [[15]]
 
 
-@pytest.mark.parametrize("diversifier", [{"mmr": {"lambda": 0.5}}, {"diversify": "dpp"}])
+@pytest.mark.parametrize("diversifier", [{"mmr": {"lambda": 0.5}}, {"dpp": 0.4}])
 def test_a_diversifier_chooses_from_the_plan_where_that_is_enough(diversifier: dict[str, object]) -> None:
     depths, chosen = Depths(), policy(**diversifier)
     plain = answered(depths, CLEAN, chosen=chosen)
@@ -200,7 +200,7 @@ def test_collections_learn_apart_and_the_one_used_longest_ago_begins_anew() -> N
 
 def test_searches_that_demote_results_learn_apart() -> None:
     depths, chosen = Depths(), policy()
-    demoting = replace(chosen, session=replace(chosen.session, key=b"s"))
+    demoting = replace(chosen, session_key=b"s")
     assert demoting.demotes != chosen.demotes
     answered(depths, FLOODED)
     assert prepared(depths, PAGE, demoting).first == ()

@@ -17,7 +17,7 @@ from vecsieve.proxy.selection.paged import BLOCK
 
 def policy(*, exact: int | None = None, **fetch: object) -> ResolvedPolicy:
     made = Policies(Settings.model_validate({"policy": {"fetch": fetch}})).resolve("qdrant", "c")
-    return dataclasses.replace(made, fetch=dataclasses.replace(made.fetch, exact=exact))
+    return dataclasses.replace(made, exact_fetch=exact)
 
 
 @pytest.mark.parametrize(

@@ -15,23 +15,20 @@ from pydantic import ValidationError
 from support.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.backends import KNOWN_TEXTS
-from vecsieve.config.policy import MetadataSettings, WriteSettings
-from vecsieve.config.schema import OverrideSettings, Settings
+from vecsieve.config.policy import FetchSettings, MetadataSettings, SessionSettings, WriteSettings
+from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.overrides import parse
 from vecsieve.proxy.search.context.tokens import TextBudget, estimated
-from vecsieve.proxy.search.policy import MOST_REMEMBERED, Fetch, Policies, ResolvedPolicy, SessionRules
+from vecsieve.proxy.search.policy import MOST_REMEMBERED, Policies, ResolvedPolicy
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.policy import (
     Distance,
     Fixed,
     Linkage,
     Order,
     Policy,
-    Relevance,
     Short,
-    Similarity,
     Strategy,
     Tie,
     Tier,
@@ -54,14 +51,14 @@ def test_a_policy_knows_the_name_of_its_rule_or_that_it_has_none() -> None:
     rules = ({"collection": "docs-*", "name": "manuals"}, {"collection": "x"})
     found = [resolve(collection, rules=rules).rule for collection in ("docs-eu", "x", "y")]
     assert found == ["manuals", RuleLabel.UNNAMED, RuleLabel.DEFAULT]
-    overridden = parse([("x-vecsieve-certainty", "0.9")], OverrideSettings(), resolve("docs-eu", rules=rules))
+    overridden = parse([("x-vecsieve-certainty", "0.9")], (), resolve("docs-eu", rules=rules))
     assert overridden.rule == "manuals"
 
 
 def test_the_default_policy_reaches_selection_number_for_number() -> None:
     assert resolve() == ResolvedPolicy(
         mode="on",
-        fetch=Fetch(factor=5.0, floor=24, cap=256, page_cap=1000, lookups=False),
+        fetch=FetchSettings(),
         selection=Policy(
             texts=Tier.EDITED,
             rewordings=None,
@@ -85,14 +82,14 @@ def test_the_default_policy_reaches_selection_number_for_number() -> None:
         metadata=MetadataSettings(),
         vector=None,
         write=WriteSettings(),
-        session=SessionRules(ttl_seconds=1800.0, keeps=0.625),
+        session=SessionSettings(),
         budget=TextBudget(None, (), estimated),
     )
 
 
 def test_classical_reaches_selection_number_for_number() -> None:
     found = resolve(rules=({"preset": "classical"},))
-    assert found.fetch == Fetch(factor=1.0, floor=50, cap=256, page_cap=1000, lookups=False)
+    assert found.fetch == FetchSettings(factor=1.0, floor=50)
     assert found.selection == Policy(
         texts=None,
         rewordings=None,
@@ -101,7 +98,7 @@ def test_classical_reaches_selection_number_for_number() -> None:
         chance=2.5e-6,
         when=When.ALWAYS,
         representative=Strategy.RANK,
-        diversifier=Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW),
+        diversifier=Mmr(weight=0.5, is_scaled=False),
         order=Order.MMR,
         short=Short.FILL,
         distance=Distance.COSINE,
@@ -121,9 +118,7 @@ def test_the_words_of_the_settings_are_the_words_of_selection(literal: object, e
 
 def test_mmr_none_and_zero_are_different_things() -> None:
     assert resolve(policy={"mmr": None}).selection.diversifier is None
-    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(
-        weight=0.7, relevance=Relevance.MINMAX, similarity=Similarity.SCALED
-    )
+    assert resolve(policy={"mmr": {}}).selection.diversifier == Mmr(weight=0.7, is_scaled=True)
     switched = resolve(policy={"mmr": {"lambda": 0.0}, "threshold": {"fixed": 0.0}}).selection
     assert isinstance(switched.diversifier, Mmr)
     assert switched.diversifier.weight == 0.0
@@ -201,12 +196,9 @@ def test_only_what_a_policy_looks_at_is_fetched(policy: dict[str, object], wante
     assert resolve(policy={"text_fields": ("t",), **policy}).with_texts(()).fields.heads == wanted
 
 
-def test_diversity_is_for_every_diversifier_but_mmr() -> None:
-    assert resolve(policy={"diversify": "dpp", "diversity": 0.0}).selection.diversifier == Dpp(diversity=0.0)
-    made = resolve(policy={"diversify": "ssd", "diversity": 1.0}).selection
-    assert made.diversifier == External(method=Method.SSD, diversity=1.0)
-    assert resolve(policy={"diversity": 0.9}).selection.diversifier is None
-    assert isinstance(resolve(policy={"mmr": {}, "diversity": 0.9}).selection.diversifier, Mmr)
+def test_a_determinantal_point_process_takes_the_place_of_mmr() -> None:
+    assert resolve(policy={"dpp": 0.0}).selection.diversifier == Dpp(diversity=0.0)
+    assert isinstance(resolve(policy={"mmr": {}}).selection.diversifier, Mmr)
 
 
 def test_a_collection_gets_the_same_object_every_time() -> None:
@@ -251,7 +243,7 @@ def test_any_globs_decide_as_fnmatchcase_does(patterns: list[str], name: str) ->
 
 def test_vectors_are_looked_up_only_where_a_policy_says_so() -> None:
     made = policies(backend="pinecone", rules=({"collection": "texts", "policy": {"fetch": {"integrated": "fetch"}}},))
-    assert [made.resolve("pinecone", name).fetch.lookups for name in ("texts", "other")] == [True, False]
+    assert [made.resolve("pinecone", name).fetch.integrated == "fetch" for name in ("texts", "other")] == [True, False]
 
 
 def test_pools_begin_smaller_where_reply_bytes_are_billed_unless_said_otherwise() -> None:

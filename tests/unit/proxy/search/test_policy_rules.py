@@ -14,10 +14,10 @@ def test_they_say_what_the_settings_say() -> None:
     made = rules(
         report_header=False,
         shadow={"sample": 0.25},
-        overrides={"mode": False},
+        forbidden_overrides=("mode",),
         rules=({"collection": "c", "policy": {"mode": "off"}},),
     )
-    assert (made.report_header, made.shadow_sample, made.overrides.mode) == (False, 0.25, False)
+    assert (made.report_header, made.shadow_sample, made.forbidden_overrides) == (False, 0.25, ("mode",))
     assert made.policies.resolve("qdrant", "c").mode == "off"
     assert made.policies.resolve("qdrant", "d").mode == "on"
 

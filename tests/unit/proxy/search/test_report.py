@@ -144,18 +144,6 @@ def test_a_pool_with_fewer_clusters_than_wanted_is_exhausted_and_its_fills_are_c
     assert (found.exhausted, found.filled, found.collapsed) == (True, 2, 0)
 
 
-def test_only_representatives_that_rank_alone_would_not_have_chosen_are_swaps() -> None:
-    # Candidate 1 collapsed: plain rank order takes 0, 2, 3; MMR took 4 for 3.
-    assert searched([5, 4, 3, 2, 1], keep=[0, 2, 4], representative=[0, 0, 2, 3, 4]).mmr_swaps == 1
-    assert searched([5, 4, 3, 2, 1], keep=[0, 2, 3], representative=[0, 0, 2, 3, 4]).mmr_swaps == 0
-
-
-@pytest.mark.parametrize(("acted", "pages"), [(False, False), (True, True)])
-def test_where_mmr_did_not_run_nothing_was_swapped(acted: bool, pages: bool) -> None:
-    found = searched([5, 4, 3], keep=[0, 2], representative=[0, 1, 2], acted=acted, pages=pages)
-    assert found.mmr_swaps == 0
-
-
 @pytest.mark.parametrize(
     ("scores", "loss"),
     [
@@ -172,4 +160,4 @@ def test_score_loss_is_the_share_by_which_the_mean_moved(scores: list[float], lo
 
 def test_an_empty_pool_has_figures_too() -> None:
     found = searched([], keep=[], representative=[])
-    assert (found.candidates, found.returned, found.score_loss, found.mmr_swaps) == (0, 0, 0.0, 0)
+    assert (found.candidates, found.returned, found.score_loss) == (0, 0, 0.0)

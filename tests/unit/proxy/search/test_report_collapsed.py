@@ -121,7 +121,7 @@ async def test_without_the_report_header_who_asks_is_still_told() -> None:
 
 
 async def test_the_settings_can_forbid_it() -> None:
-    settings = {"overrides": {"collapsed": False}}
+    settings = {"forbidden_overrides": ("collapsed",)}
     async with FaultyUpstream(answering(honest)) as upstream, running(upstream.url, **settings) as proxy:
         answer = await raw_exchange(proxy.port, request(search(), headers=ASK))
         assert answer.startswith(b"HTTP/1.1 400 ")

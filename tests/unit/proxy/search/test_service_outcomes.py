@@ -137,7 +137,7 @@ async def test_while_the_loop_lags_there_is_no_room_for_a_search() -> None:
     there = made(turns=loop.turns)
     assert there.service.no_room(there.record()) is None
     for _ in range(3):
-        loop.turn(2 * LimitSettings().searches_lag_seconds)
+        loop.turn(2 * LimitSettings().lag_seconds)
     assert there.service.no_room(there.record()) is FailOpen.OVERLOAD
 
 

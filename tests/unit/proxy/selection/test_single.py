@@ -27,9 +27,7 @@ from vecsieve.proxy.selection.policy import (
     Order,
     Policy,
     Relative,
-    Relevance,
     Short,
-    Similarity,
     Strategy,
     Tie,
     Tier,
@@ -55,8 +53,7 @@ WORDS = ("river", "engine", "paper", "window", "garden", "bridge", "silver", "do
 MMRS = st.builds(
     Mmr,
     weight=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
-    relevance=st.sampled_from(list(Relevance)),
-    similarity=st.sampled_from(list(Similarity)),
+    is_scaled=st.booleans(),
 )
 POLICIES = st.builds(
     Policy,
@@ -227,7 +224,7 @@ def test_no_cluster_spans_tenants_and_unusable_vectors_stay_alone(
 def test_weight_one_is_no_mmr_at_all(candidates: Candidates, top_k: int, policy: Policy) -> None:
     # Invariant: relevance only means plain rank order over the clusters, in every form of relevance and similarity.
     plain = select(candidates, top_k=top_k, policy=replace(policy, diversifier=None))
-    mmr = Mmr(weight=1.0, relevance=Relevance.RAW, similarity=Similarity.RAW)
+    mmr = Mmr(weight=1.0, is_scaled=False)
     assert select(candidates, top_k=top_k, policy=replace(policy, diversifier=mmr)).keep.tolist() == plain.keep.tolist()
 
 

@@ -69,7 +69,7 @@ def test_every_series_of_one_process_is_there_with_several_too(tmp_path: Path) -
     work(tmp_path, 0)
     found = scrape(tmp_path)
     assert found.value("vecsieve_fail_open_total", {"backend": "qdrant", "reason": "breaker"}) == 0
-    assert found.value("vecsieve_log_dropped_total") == 0
+    assert found.value("vecsieve_telemetry_dropped_total", {"kind": "log"}) == 0
 
 
 def test_a_restarted_worker_continues_its_counters_and_not_its_gauges(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from vecsieve.proxy.telemetry.labels import (
     Collapse,
     Divergence,
     FailOpen,
+    LeftOutBy,
     LocalError,
     MemoryRecall,
     Origin,
@@ -233,19 +234,17 @@ def test_a_search_counts_once_with_all_its_figures(metrics: Metrics, registry: C
         "results_returned_sum": 8,
         "collapsed_ratio_sum": 0.24,
         "score_loss_ratio_sum": 0.02,
-        "results_capped_total": 4,
-        "results_over_budget_total": 7,
-        "results_shown_before_total": 6,
         "candidates_unusable_total": 2,
         "searches_restrained_total": 1,
         "results_filled_total": 1,
         "results_repeated_total": 3,
         "pool_exhausted_total": 1,
         "refetch_total": 1,
-        "mmr_swaps_total": 3,
         "overfetch_bytes_total": 70_000,
     }
     assert {name: found.value(f"vecsieve_{name}", backend) for name in wanted} == pytest.approx(wanted)
+    left_out = {each: found.value("vecsieve_results_left_out_total", {**backend, "reason": each}) for each in LeftOutBy}
+    assert left_out == {LeftOutBy.CAP: 4, LeftOutBy.BUDGET: 7, LeftOutBy.SHOWN: 6}
     reasons = {
         reason: found.value("vecsieve_candidates_collapsed_total", {**backend, "reason": reason}) for reason in Collapse
     }

@@ -18,8 +18,8 @@ from vecsieve.proxy.jobs.evaluate.cases import Case, CaseOutcome, judged, read_c
 from vecsieve.proxy.jobs.evaluate.searching import contenders
 
 RED, BLUE = "The gate opens at nine in the morning.", "A train to the coast leaves from platform two."
-KEEPS_ALL = "own={when: always, threshold: {fixed: 0.0}, linkage: average, texts: none, diversify: none, mmr: none}"
-MERGES_ALL = "own={when: always, threshold: {fixed: 1.9}, linkage: average, texts: none, diversify: none, mmr: none}"
+KEEPS_ALL = "own={when: always, threshold: {fixed: 0.0}, linkage: average, texts: none, dpp: none, mmr: none}"
+MERGES_ALL = "own={when: always, threshold: {fixed: 1.9}, linkage: average, texts: none, dpp: none, mmr: none}"
 
 
 def case(count: int, *groups: tuple[int, ...]) -> Case:

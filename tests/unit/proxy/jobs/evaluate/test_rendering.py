@@ -154,6 +154,6 @@ def test_everything_is_there_as_plain_json() -> None:
 
 
 def test_a_policy_comes_out_as_it_could_be_put_in_again() -> None:
-    chosen = contenders(given=["own={threshold: {fixed: 0.07}, diversify: dpp, diversity: 0.3}"])
+    chosen = contenders(given=["own={threshold: {fixed: 0.07}, dpp: 0.3}"])
     read = json.loads(orjson.dumps(as_json([], chosen, TERMS)))
     assert PolicySettings.model_validate_json(json.dumps(read["policies"]["own"])) == chosen[0].settings

@@ -67,9 +67,9 @@ def test_the_settings_are_kept_beside_the_policy() -> None:
 
 
 def test_a_pool_is_exact_beyond_the_policy_s_own_bounds() -> None:
-    fetch = contenders(given=["own={fetch: {cap: 50}}"], pool=300)[0].policy.fetch
-    assert (fetch.exact, fetch.cap) == (300, 300)
-    assert contenders(given=["own={}"])[0].policy.fetch.exact is None
+    made = contenders(given=["own={fetch: {cap: 50}}"], pool=300)[0].policy
+    assert (made.exact_fetch, made.fetch.cap) == (300, 300)
+    assert contenders(given=["own={}"])[0].policy.exact_fetch is None
 
 
 def test_a_named_vector_is_of_no_account_here() -> None:

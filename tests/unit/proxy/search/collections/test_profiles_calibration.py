@@ -52,7 +52,7 @@ async def test_profiles_are_there_from_the_first_search_and_again_when_it_is_tim
     registry: CollectorRegistry, tmp_path: Path
 ) -> None:
     clock = ManualClock()
-    calibration = made(registry, clock, directory=str(tmp_path), reload_seconds=10.0)
+    calibration = made(registry, clock, directory=str(tmp_path))
     assert scale(calibration) is None
     (tmp_path / "docs.json").write_bytes(encoded(profile()))
     clock.advance(9.0)
@@ -74,7 +74,7 @@ async def test_a_broken_file_is_told_of_and_counted_and_the_last_good_one_stays(
     with caplog.at_level(logging.WARNING):
         await looked(calibration)
     assert scale(calibration) == 0.4
-    assert count(registry, "profile_reload_failures_total") > 0
+    assert count(registry, "profile_failures_total", kind="unreadable") > 0
     assert "docs.json" in caplog.text
 
 
@@ -87,8 +87,8 @@ def test_drift_is_logged_once_and_counted(
         for _ in range(WINDOW + 5):
             calibration.scaling.observe("docs", "", dimension=384, median=0.01, size=40)
         calibration.scaling.observe("docs", "", dimension=768, median=0.01, size=40)
-    assert count(registry, "profile_drift_total", kind="distances") == 1.0
-    assert count(registry, "profile_drift_total", kind="dimension") == 1.0
+    assert count(registry, "profile_failures_total", kind="distances") == 1.0
+    assert count(registry, "profile_failures_total", kind="dimension") == 1.0
     assert sum("no longer match" in record.message for record in caplog.records) == 2
 
 
@@ -106,5 +106,5 @@ def test_pools_without_vectors_are_no_drift(registry: CollectorRegistry, tmp_pat
     calibration = made(registry, ManualClock(), directory=str(tmp_path))
     for _ in range(WINDOW + 5):
         calibration.scaling.observe("docs", "", dimension=0, median=0.0, size=40)
-    assert count(registry, "profile_drift_total") == 0
+    assert count(registry, "profile_failures_total") == 0
     assert scale(calibration) == 0.4

@@ -26,7 +26,7 @@ KEY, OTHER = b"k" * 16, b"o" * 16
 
 def named(key: bytes = KEY, **members: object) -> ResolvedPolicy:
     chosen = policy(**members)
-    return replace(chosen, session=replace(chosen.session, key=key))
+    return replace(chosen, session_key=key)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def test_a_session_in_redis_is_the_same_and_survives_its_writer(url: str) 
 
 @NEEDS_REDIS
 async def test_a_session_in_redis_is_bounded(url: str) -> None:
-    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0), ManualClock(0.0), results=2)
     await store.add(KEY, [A], 1, seconds=60.0)
     await store.add(KEY, [B, C], 2, seconds=60.0)
     assert (await store.given(KEY)).since(None) == {B, C}
@@ -82,7 +82,7 @@ async def test_what_others_wrote_into_redis_costs_neither_an_answer_nor_its_time
     """A million results of a session would hold the loop for seconds; words in place of a number are no session."""
     from redis import Redis, RedisError
 
-    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0, results=2), ManualClock(0.0))
+    store = store_of(SessionStoreSettings(url=url, timeout_seconds=5.0), ManualClock(0.0), results=2)
     await store.add(KEY, [A], 1, seconds=60.0)
     with Redis.from_url(url) as other:
         (name,) = other.keys("*:turn")
@@ -130,10 +130,10 @@ async def test_a_session_in_memory_expires_and_is_bounded() -> None:
 )
 def test_other_credentials_are_another_session(name: str) -> None:
     one, other = (identified(named(), [(name, value), ("accept", "x")]) for value in ("mine", "yours"))
-    assert one.session.key != other.session.key
-    assert one.session.key == identified(named(), [("accept", "y"), (name.upper(), "mine")]).session.key
-    assert one.session.key != identified(named(), []).session.key
-    assert one.session.key != identified(named(OTHER), [(name, "mine")]).session.key
+    assert one.session_key != other.session_key
+    assert one.session_key == identified(named(), [("accept", "y"), (name.upper(), "mine")]).session_key
+    assert one.session_key != identified(named(), []).session_key
+    assert one.session_key != identified(named(OTHER), [(name, "mine")]).session_key
 
 
 def test_without_a_session_nothing_is_identified() -> None:

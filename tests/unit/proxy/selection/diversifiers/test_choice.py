@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,29 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pools import angles, damaged, pool
-from vecsieve.config import values as written
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
-from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS
 from vecsieve.proxy.selection.diversifiers.choice import Choice, Diversifier, diversify
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
-from vecsieve.proxy.selection.diversifiers.pyversity import External, Method
 from vecsieve.proxy.selection.geometry import measure
-from vecsieve.proxy.selection.policy import Relevance, Similarity
 from vecsieve.proxy.selection.single import expand
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, Indices, best_ranked
 
 RELEVANT_END: list[Diversifier | None] = [
     None,
-    *(Mmr(weight=1.0, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
+    *(Mmr(weight=1.0, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.0),
-    *(External(method=method, diversity=0.0) for method in Method),
 ]
 DIVERSE: list[Diversifier | None] = [
-    *(Mmr(weight=0.3, relevance=relevance, similarity=like) for relevance in Relevance for like in Similarity),
+    *(Mmr(weight=0.3, is_scaled=each) for each in (False, True)),
     Dpp(diversity=0.9),
     Dpp(diversity=1.0),
-    *(External(method=method, diversity=0.9) for method in Method),
 ]
 
 
@@ -105,23 +98,21 @@ def test_relevance_only_is_rank_order(
 def test_a_cluster_is_as_relevant_as_its_best_member() -> None:
     # Cluster 0 is represented by the last of the pool; at nearly relevance only it must come first all the same.
     relevant: list[Diversifier | None] = [
-        Mmr(weight=0.99, relevance=Relevance.MINMAX, similarity=Similarity.SCALED),
+        Mmr(weight=0.99, is_scaled=True),
         Dpp(diversity=0.01),
-        *(External(method=method, diversity=0.01) for method in Method),
     ]
     for diversifier in relevant:
         assert picked(pool(angles(0, 90, 180, 5)), 1, diversifier, last_stands=True)[0] == [3]
 
 
-# COVER prefers who covers many others, and 40 degrees stands between the two.
-@pytest.mark.parametrize("diversifier", [one for one in DIVERSE if getattr(one, "method", None) is not Method.COVER])
+@pytest.mark.parametrize("diversifier", DIVERSE)
 def test_every_diversifier_prefers_the_unlike(diversifier: Diversifier | None) -> None:
     # 40 degrees is another cluster, yet liker to the first than 90 is, and hardly more relevant.
     assert set(picked(pool(angles(0, 40, 90), [1.0, 0.51, 0.5]), 2, diversifier)[0]) == {0, 2}
 
 
-@pytest.mark.parametrize("diversifier", [Dpp(diversity=0.3), External(method=Method.MSD, diversity=0.1)])
-def test_rising_scores_are_distances(diversifier: Diversifier | None) -> None:
+def test_rising_scores_are_distances() -> None:
+    diversifier = Dpp(diversity=0.3)
     falling = picked(pool(angles(0, 40, 90, 200), [0.9, 0.8, 0.2, 0.1]), 3, diversifier)
     assert picked(pool(angles(0, 40, 90, 200), [0.1, 0.2, 0.8, 0.9]), 3, diversifier) == falling
 
@@ -133,9 +124,3 @@ def test_infinitely_far_tenants_are_unlike_each_other() -> None:
     labels = np.arange(3, dtype=np.intp)
     choice = Choice(candidates=candidates, standing=labels, labels=labels, distance=distance, measured=scaled_to(0.5))
     assert diversify(choice, Dpp(diversity=1.0), 2).tolist() == [0, 2]
-
-
-def test_the_settings_name_every_registered_diversifier() -> None:
-    assert set(DIVERSIFIERS) == set(get_args(written.Diversifier))
-    assert DIVERSIFIERS["dpp"](0.3) == Dpp(diversity=0.3)
-    assert DIVERSIFIERS["ssd"](0.3) == External(method=Method.SSD, diversity=0.3)

@@ -11,11 +11,10 @@ from support.policies import SCALED_MMR
 from support.pools import angles, pool
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr, relevance
 from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, scaled
-from vecsieve.proxy.selection.policy import Relevance, Similarity
 from vecsieve.proxy.selection.values import FloatVector
 
-RAW = Mmr(weight=0.5, relevance=Relevance.RAW, similarity=Similarity.RAW)
-MINMAX = Mmr(weight=0.5, relevance=Relevance.MINMAX, similarity=Similarity.RAW)
+RAW = Mmr(weight=0.5, is_scaled=False)
+MINMAX = Mmr(weight=0.5, is_scaled=True)
 SCORES = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=12).map(
     lambda values: np.array(values, dtype=np.float64)
 )
@@ -47,10 +46,10 @@ def test_relevance_never_rises_with_rank(scores: FloatVector) -> None:
     assert (np.diff(values) <= 0).all()
 
 
-@given(SCORES, st.sampled_from(list(Relevance)))
-def test_weight_one_is_the_rank_whatever_the_scores(scores: FloatVector, kind: Relevance) -> None:
+@given(SCORES, st.booleans())
+def test_weight_one_is_the_rank_whatever_the_scores(scores: FloatVector, is_scaled: bool) -> None:
     # Invariant: at weight 1 relevance falls strictly with rank.
-    mmr = Mmr(weight=1.0, relevance=kind, similarity=Similarity.SCALED)
+    mmr = Mmr(weight=1.0, is_scaled=is_scaled)
     candidates = pool(np.ones((len(scores), 2)), scores.tolist(), query=np.ones(2, dtype=np.float32))
     assert (np.diff(relevance(candidates, mmr)) < 0).all()
 
