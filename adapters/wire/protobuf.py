@@ -6,8 +6,7 @@ Groups, which are deprecated, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 from typing import NamedTuple
 
@@ -202,26 +201,6 @@ def encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def replaced(data: bytes, span: Span, fields: Iterable[Span], shown: Sequence[bytes]) -> bytes:
-    """A message whose ``fields`` (whole ones, in the order of the wire) are replaced by ``shown``, one each; surplus fields are removed.
-    Everything between them is kept.
-    """
-    pieces: list[bytes] = []
-    at, end = span
-    for place, (start, behind) in enumerate(fields):
-        pieces.append(data[at:start])
-        if place < len(shown):
-            pieces.append(shown[place])
-        at = behind
-    pieces.append(data[at:end])
-    return b"".join(pieces)
-
-
-def without(data: bytes, span: Span, dropped: Iterable[Field]) -> bytes:
-    """A message without some of its fields, given in the order of the wire."""
-    return replaced(data, span, [field.whole for field in dropped], ())
-
-
 def held(data: bytes, span: Span) -> tuple[int, int]:
     """The tag of the only field of a message (a oneof), and the start of its value, which ends with the message. Takes a third of the
     time of `fields`.
@@ -272,15 +251,6 @@ def entries(data: bytes, spans: Iterable[Span]) -> list[tuple[bytes, Span]]:
     return found
 
 
-def message_spans(found: Iterable[Field], number: int) -> list[Span]:
-    """The spans of the messages in the fields of that number. Raises ValueError for another wire type."""
-    those = [field for field in found if field.number == number]
-    for field in those:
-        if field.wire != LENGTH:
-            raise ValueError(f"field {number} at byte {field.start} is of wire type {field.wire}, wanted a message")
-    return [field.span for field in those]
-
-
 def messages_in(data: bytes, span: Span, number: int) -> list[Span]:
     """The same for the message that fills ``span``, without creating Fields. ``number``: at most 15. Raises ValueError, also for more than
     REPLY_FIELDS.
@@ -314,70 +284,10 @@ def _walked(data: bytes, span: Span) -> tuple[bytes, Span]:
 # The fields of a request by number. A field set twice is merged by rules that differ between readers, and a newer server may know an
 # additional field, as MMR once was: both make a search unsupported.
 
-Found = Mapping[int, list[Field]]
-
 
 def methods(service: str, names: str) -> frozenset[str]:
     """The paths of a gRPC service's methods. ``names``: separated by spaces."""
     return frozenset(f"/{service}/{name}" for name in names.split())
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The numbers of a message's fields. ``is_choice``: the single ones are a oneof."""
-
-    single: frozenset[int]
-    repeated: frozenset[int] = frozenset()
-    is_choice: bool = False
-
-
-def read(data: bytes, span: Span, shape: Shape) -> Found:
-    """The fields of the message that fills ``span``. Raises UnsupportedError."""
-    try:
-        walked = fields(data, span)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
-    found: dict[int, list[Field]] = {}
-    for field in walked:
-        if field.number in shape.single:
-            if field.number in found or (shape.is_choice and found):
-                raise UnsupportedError(Reason.AMBIGUOUS_FIELD)
-        elif field.number not in shape.repeated:
-            raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-        found.setdefault(field.number, []).append(field)
-    return found
-
-
-def messages(found: Found, number: int) -> list[Field]:
-    """The fields of that number: messages, text or bytes. Raises UnsupportedError."""
-    those = found.get(number, [])
-    if any(field.wire != LENGTH for field in those):
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return those
-
-
-def message(found: Found, number: int) -> Field | None:
-    """The field with that number: a message, text or bytes; None if absent. Raises UnsupportedError."""
-    those = messages(found, number)
-    return those[0] if those else None
-
-
-def number_of(data: bytes, found: Found, number: int) -> int | None:
-    """The unsigned number in a field; None if absent. Raises UnsupportedError."""
-    those = found.get(number)
-    if not those:
-        return None
-    if those[0].wire != VARINT:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD)
-    return unsigned(data, those[0])
-
-
-def text_of(data: bytes, field: Field | None) -> str:
-    """The text of a field; "" if absent. Raises UnsupportedError."""
-    try:
-        return "" if field is None else text(data, field)
-    except ValueError:
-        raise UnsupportedError(Reason.UNSUPPORTED_FIELD) from None
 
 
 Messages = Mapping[str, Mapping[int, str]]

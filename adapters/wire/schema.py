@@ -27,7 +27,6 @@ _NUMBERS = {
     "int64": FieldDescriptorProto.TYPE_INT64,
     "uint32": FieldDescriptorProto.TYPE_UINT32,
     "uint64": FieldDescriptorProto.TYPE_UINT64,
-    "int64": FieldDescriptorProto.TYPE_INT64,
     "bool": FieldDescriptorProto.TYPE_BOOL,
 }
 _SCALARS = {"bytes": FieldDescriptorProto.TYPE_BYTES, **_NUMBERS}

@@ -6,20 +6,17 @@ Repeated numbers may be packed, in one field or several, or stand one by one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from .protobuf import LENGTH, VARINT, Field, varint
-
 Matrix = npt.NDArray[np.float32]
 
 _SIZE = 4
 _LITTLE = np.dtype("<f4")
-_MOST = 2**32 - 1
 
 
 def row(packed: bytes) -> npt.NDArray[np.float32]:
@@ -54,29 +51,6 @@ def matrix(rows: Sequence[bytes | None]) -> Matrix:
         found = found.copy()  # a view of bytes is read-only
         found[~np.isfinite(found).all(axis=1)] = np.nan
     return found
-
-
-def unsigned_numbers(data: bytes, found: Iterable[Field], number: int) -> npt.NDArray[np.int64]:
-    """(n,) the integers of field ``number``, such as a sparse vector's indices. Raises ValueError."""
-    values = whole_numbers(data, found, number)
-    if any(value > _MOST for value in values):
-        raise ValueError(f"field {number} holds an integer of more than 32 bits")
-    return np.array(values, dtype=np.int64)
-
-
-def whole_numbers(data: bytes, found: Iterable[Field], number: int) -> list[int]:
-    """The unsigned integers of 64 bits of field ``number``. Raises ValueError."""
-    values: list[int] = []
-    for field in found:
-        if field.number != number:
-            continue
-        if field.wire not in {LENGTH, VARINT}:
-            raise ValueError(f"field {number} at byte {field.start} holds no integers")
-        at = field.value
-        while at < field.end:
-            value, at = varint(data, at, field.end)
-            values.append(value)
-    return values
 
 
 def usable(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:

@@ -341,8 +341,7 @@ class Splice:
         if refused and frames.begun_at is not None:
             insertions.append((frames.begun_at, self._reset(refused)))
             refused = []
-        # A silent call may have begun in this data, so its reset comes last.
-        if ended := refused + silent:
+        if ended := refused + silent:  # a silent call may have begun in this data
             resets = self._reset(ended)
             if frames.is_between:
                 insertions.append((len(taken), resets))

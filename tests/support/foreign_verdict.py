@@ -14,7 +14,7 @@ from typing import Any
 from qdrant_client import grpc as pb
 
 from support.foreign_plan import family
-from vecsieve.adapters.wire.protobuf import FIXED64, Field, fields, without
+from vecsieve.adapters.wire.protobuf import FIXED64, Field, fields
 
 Description = Sequence[Mapping[str, Any]]
 
@@ -95,9 +95,14 @@ def _seen(call: Mapping[str, Any]) -> Seen:
         path=call["path"],
         code=call["code"],
         details=call["details"],
-        reply=without(reply, (0, len(reply)), seconds),
+        reply=_but(reply, seconds),
         metadata=tuple(_theirs(call[block] or {}) for block in ("initial", "trailing")),
     )
+
+
+def _but(reply: bytes, dropped: Sequence[Field]) -> bytes:
+    """A reply without these fields."""
+    return b"".join(reply[field.start : field.end] for field in fields(reply) if field not in dropped)
 
 
 def _sorted(path: str, reply: bytes) -> bytes:

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vecsieve.adapters.wire.protobuf import (
+    LENGTH,
     entries,
     fields,
     length_field,
-    message_spans,
     messages_in,
     number_field,
 )
@@ -18,7 +18,7 @@ BYTES = st.binary(max_size=200)
 
 def read(inside: bytes) -> tuple[bytes, bytes]:
     data = number_field(1, 1) + length_field(5, inside)
-    ((key, (start, end)),) = entries(data, message_spans(fields(data), 5))
+    ((key, (start, end)),) = entries(data, spans_of(data, 5))
     return key, data[start:end]
 
 
@@ -38,7 +38,7 @@ def test_an_absent_key_or_value_is_empty() -> None:
 def test_what_is_no_entry_is_refused() -> None:
     data = number_field(5, 1)
     with pytest.raises(ValueError, match="field 5 at byte 0 is of wire type 0"):
-        message_spans(fields(data), 5)
+        spans_of(data, 5)
     with pytest.raises(ValueError, match="field 2: 2 of"):
         read(length_field(2, b"") * 2)
     with pytest.raises(ValueError, match="no end"):
@@ -60,7 +60,7 @@ def test_an_entry_is_read_alike_on_both_ways(data: bytes) -> None:
 def test_of_several_entries_each_is_read_and_other_fields_are_left_out() -> None:
     first, second = (length_field(1, key) + length_field(2, b"v") for key in (b"a", b"b"))
     data = length_field(5, first) + number_field(6, 1) + length_field(5, second)
-    spans = message_spans(fields(data), 5)
+    spans = spans_of(data, 5)
     assert [key for key, _ in entries(data, spans)] == [b"a", b"b"]
 
 
@@ -73,12 +73,20 @@ PIECES = st.one_of(
 CUTS = st.sampled_from([b"", b"\x0a", b"\x0a\x05a", b"\x08", b"\x2a\xff", b"\x2d1234", b"\x29", b"\x00", b"\x0b"])
 
 
+def spans_of(data: bytes, number: int) -> list[tuple[int, int]]:
+    """As the walk finds them."""
+    found = [field for field in fields(data) if field.number == number]
+    if any(field.wire != LENGTH for field in found):
+        raise ValueError("of another wire type")
+    return [field.span for field in found]
+
+
 @given(pieces=st.lists(PIECES, max_size=6), cut=CUTS, number=st.sampled_from([1, 5]))
 def test_messages_are_found_as_the_walk_finds_them(pieces: list[bytes], cut: bytes, number: int) -> None:
     """Both ways give the same spans, or both refuse."""
     data = b"".join(pieces) + cut
     try:
-        walked = message_spans(fields(data), number)
+        walked = spans_of(data, number)
     except ValueError:
         with pytest.raises(ValueError, match="byte"):
             messages_in(data, (0, len(data)), number)
@@ -88,6 +96,6 @@ def test_messages_are_found_as_the_walk_finds_them(pieces: list[bytes], cut: byt
 
 def test_a_tag_that_is_written_longer_than_it_need_be_is_refused() -> None:
     data = b"\x8a\x00\x01a"
-    assert message_spans(fields(data), 1) == [(3, 4)]
+    assert spans_of(data, 1) == [(3, 4)]
     with pytest.raises(ValueError, match="of a longer tag"):
         messages_in(data, (0, len(data)), 1)

@@ -23,7 +23,6 @@ from vecsieve.adapters.wire.protobuf import (
     unsigned,
     value_at,
     varint,
-    without,
 )
 
 NUMBERS = st.integers(1, 2**29 - 1)
@@ -89,19 +88,6 @@ def test_a_field_is_skipped_as_the_walk_passes_it(data: bytes) -> None:
 def test_a_number_survives_its_encoding(value: int) -> None:
     """Reading what was written gives the same number and stands right behind it."""
     assert varint(encoded(value), 0, len(encoded(value))) == (value, len(encoded(value)))
-
-
-@given(st.lists(PIECES, max_size=10), st.data())
-def test_fields_that_are_dropped_leave_the_others_as_they_are(
-    pieces: list[tuple[int, int, bytes]], data: st.DataObject
-) -> None:
-    """What remains is the message of the remaining fields, byte for byte."""
-    keeps = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
-    whole = b"\x07\x07" + written(pieces)
-    span = (2, len(whole))
-    dropped = [field for field, keep in zip(fields(whole, span), keeps, strict=True) if not keep]
-    kept = [piece for piece, keep in zip(pieces, keeps, strict=True) if keep]
-    assert without(whole, span, dropped) == written(kept)
 
 
 def test_a_field_is_read_inside_its_span_alone() -> None:

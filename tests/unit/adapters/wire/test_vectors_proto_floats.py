@@ -7,46 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vecsieve.adapters.wire.protobuf import FIXED32, encoded, fields, length_field, number_field
-from vecsieve.adapters.wire.vectors import matrix, row, unsigned_numbers, whole_floats
+from vecsieve.adapters.wire.vectors import matrix, row, whole_floats
 
 FLOATS = st.lists(st.floats(width=32), max_size=8)
-INDICES = st.lists(st.integers(0, 2**32 - 1), max_size=8)
 
 
 def packed(values: list[float]) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
 
-@given(INDICES, INDICES, INDICES)
-def test_integers_are_read_however_they_were_written(first: list[int], second: list[int], third: list[int]) -> None:
-    """Packed, one by one and in several parts: the same numbers in the same order."""
-    parts = [b"".join(map(encoded, part)) for part in (first, third)]
-    data = length_field(3, parts[0]) + b"".join(number_field(3, one) for one in second) + length_field(3, parts[1])
-    assert unsigned_numbers(data, fields(data), 3).tolist() == first + second + third
-
-
-def test_a_field_that_is_absent_is_no_numbers() -> None:
-    assert unsigned_numbers(b"", [], 1).shape == (0,)
-
-
 def test_what_holds_no_floats_is_refused() -> None:
     assert whole_floats(b"12345678") == b"12345678"
     with pytest.raises(ValueError, match="5 bytes holds no whole floats"):
         whole_floats(b"12345")
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (encoded(1 << 3 | FIXED32) + b"1234", "holds no integers"),
-        (length_field(1, b"\x80"), "no end of the number"),
-        (number_field(1, 2**32), "more than 32 bits"),
-    ],
-)
-def test_what_holds_no_integers_is_refused(data: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        unsigned_numbers(data, fields(data), 1)
 
 
 def test_a_row_is_the_numbers_of_its_bytes() -> None:
