@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-import pytest
 from servers.pinecone.calls import Answer, Call, Limits
 from servers.pinecone.control import for_model, from_schema, from_spec
-from servers.pinecone.errors import RefusalError
 from servers.pinecone.server import Emulator, serve
 from servers.pinecone.store import Index
 
@@ -69,18 +67,6 @@ def call(
     """Make one call; `bytes` are the body as they are, anything else goes as JSON."""
     raw = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
     return verb(target, Call(version=version, parameters=parameters, query=query, body=raw, limits=limits or Limits()))
-
-
-def said(verb: Verb, target: Any, body: object = None, **options: Any) -> Any:
-    """The JSON of an answer."""
-    return orjson.loads(call(verb, target, body, **options).body)
-
-
-def refused(verb: Verb, target: Any, body: object = None, **options: Any) -> RefusalError:
-    """The refusal that a call must meet."""
-    with pytest.raises(RefusalError) as caught:
-        call(verb, target, body, **options)
-    return caught.value
 
 
 @contextmanager

@@ -150,10 +150,6 @@ class Talk:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
         self.writer.transport.abort()
 
-    def half_close(self) -> None:
-        """End our direction only."""
-        self.writer.write_eof()
-
     def close(self) -> None:
         """End with FIN, what was written first."""
         self.writer.close()

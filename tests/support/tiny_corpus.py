@@ -14,7 +14,6 @@ NEAR_A = (0.999, 0.0447, 0.0, 0.0)  # cosine distance to A: 0.001
 B = (0.0, 1.0, 0.0, 0.0)
 C = (0.0, 0.0, 1.0, 0.0)
 D = (0.0, 0.0, 0.0, 1.0)
-BETWEEN_C_AND_D = (0.0, 0.0, 0.7071, 0.7071)  # cosine distance to either: 0.293
 
 
 def corpus_of(
