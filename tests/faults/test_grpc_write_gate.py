@@ -11,9 +11,9 @@ import grpc
 import pytest
 from qdrant_client import grpc as pb
 
-from support.grpc_asking import Pairs, Seen, ask
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, Script, ending, grpc_upstream
-from support.running import Running, running
+from support.grpc.calls import Pairs, Seen, ask
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, ending, grpc_upstream
+from support.process.running import Running, running
 
 UPSERT = "/qdrant.Points/Upsert"
 

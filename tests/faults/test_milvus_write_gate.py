@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from support.running import Running, running
+from support.process.running import Running, running
 
 DESCRIBED: Any = {
     "code": 0,

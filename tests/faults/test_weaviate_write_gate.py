@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from support.grpc_asking import Pairs, Seen, ask
-from support.grpc_raw import framed, raw_call
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.running import Running, running
-from support.weaviate_messages import message_type, packed
+from support.grpc.calls import Pairs, Seen, ask
+from support.grpc.raw import framed, raw_call
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.process.running import Running, running
+from support.weaviate.messages import message_type, packed
 
 SERVICE = "/weaviate.v1.Weaviate/"
 SCHEMA: Any = {

@@ -8,9 +8,20 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.gated_writes import DESCRIBED, JSON, STORED, Neighbours, asked, database, finding, put, upsert, written
-from support.running import Running, running
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.gated_writes import (
+    DESCRIBED,
+    JSON,
+    STORED,
+    Neighbours,
+    asked,
+    database,
+    finding,
+    put,
+    upsert,
+    written,
+)
 
 
 def gate(**write: object) -> dict[str, object]:

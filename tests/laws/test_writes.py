@@ -11,7 +11,7 @@ from fuzz import target_writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.written import Sample, samples
+from support.backends.writes import Sample, samples
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, UnsupportedError
 from vecsieve.adapters.wire.protobuf import LENGTH, length_field

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import chroma_bodies
-from support.conversation import Conversation
+from support.chroma import bodies as chroma_bodies
+from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import Document, parse, widen
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pinecone_bodies import FIELD_TEXTS, conversations
+from support.pinecone.bodies import FIELD_TEXTS, conversations
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest, ReplyDocument, parse_reply
 from vecsieve.adapters.pinecone.rest_request import Document

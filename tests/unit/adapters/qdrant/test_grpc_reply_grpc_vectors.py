@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc
 
-from support.qdrant_grpc_model import field
+from support.qdrant.grpc_model import field
 from vecsieve.adapters.qdrant.grpc_reply import compare, find_best, named, vector_of, written_alike
 from vecsieve.adapters.qdrant.grpc_schema import VECTORS
 from vecsieve.adapters.wire.schema import parsed

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from qdrant_client import grpc
 
-from support.qdrant_grpc_model import field
+from support.qdrant.grpc_model import field
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import LAYOUTS, read
 from vecsieve.adapters.qdrant.ranking import Kind, Ranking

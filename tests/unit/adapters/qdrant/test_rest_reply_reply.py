@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conversation import Conversation
-from support.qdrant_bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations
+from support.exchanges.conversation import Conversation
+from support.qdrant.bodies import PAYLOAD_KEYS, PAYLOAD_TEXTS, conversations
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     Needs,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Operation
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.rest_write import MOST_COMPARED, QdrantRestWrites, compared

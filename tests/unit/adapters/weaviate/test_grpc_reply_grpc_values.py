@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.weaviate_messages import message_type
-from support.weaviate_model import spell
-from support.weaviate_talks import VALUES
+from support.weaviate.conversations import VALUES
+from support.weaviate.messages import message_type
+from support.weaviate.model import spell
 from vecsieve.adapters.weaviate.grpc import as_json
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.weaviate_messages import message_type, packed, single
+from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.weaviate.grpc import compare, name_of
 from vecsieve.adapters.wire.protobuf import Field, fields
 

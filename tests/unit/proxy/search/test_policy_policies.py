@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from support.policies import ONE_A_CLUSTER
+from support.selection.policies import ONE_A_CLUSTER
 from vecsieve.config import values as written
 from vecsieve.config.backends import KNOWN_TEXTS
 from vecsieve.config.policy import MetadataSettings, WriteSettings

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
 from vecsieve.adapters.contract import MalformedReplyError, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.runtime import loop as runtime

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.toy_backend import OPERATION, TOO_MANY, ToyAdapter, families_of
-from support.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answered, prepared, refused, toys
+from support.backends.toy_backend import OPERATION, TOO_MANY, ToyAdapter, families_of
+from support.backends.toy_exchange import OWN, SERVER_ERROR, ToyExchange, answered, prepared, refused, toys
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.proxy.admin.recent import Observed
 from vecsieve.proxy.search.errors import LostReplyError
@@ -162,7 +162,7 @@ async def test_an_unsupported_request_says_why(monkeypatch: pytest.MonkeyPatch) 
     def unsupported(*_: object) -> None:
         raise UnsupportedError(Reason.ORDERING_CHOSEN)
 
-    monkeypatch.setattr("support.toy_backend.ToyAdapter.parse_request", unsupported)
+    monkeypatch.setattr("support.backends.toy_backend.ToyAdapter.parse_request", unsupported)
     assert toys().service.prepare(ToyExchange()) is Reason.ORDERING_CHOSEN
 
 

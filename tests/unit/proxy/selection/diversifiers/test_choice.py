@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pools import angles, damaged, pool
+from support.selection.pools import angles, damaged, pool
 from vecsieve.config import values as written
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers import DIVERSIFIERS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pools import angles, damaged, planted
+from support.selection.pools import angles, damaged, planted
 from vecsieve.proxy.selection.diversifiers.pyversity import Method, external
 from vecsieve.proxy.selection.values import FloatMatrix
 
