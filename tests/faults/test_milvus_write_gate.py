@@ -84,12 +84,6 @@ async def counted(proxy: Running, outcome: str) -> float:
     return 0.0
 
 
-async def test_off_adds_no_read_and_changes_no_byte() -> None:
-    async with gated(NEAR) as (came, proxy):
-        assert await insert(proxy) == STORED
-        assert came == [("entities/insert", BODY)]
-
-
 async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:
     async with gated(NEAR, mode="annotate") as (came, proxy):
         assert await insert(proxy) == STORED

@@ -89,13 +89,6 @@ async def counted(proxy: Running, outcome: str) -> float:
     return 0.0
 
 
-async def test_off_adds_no_read_and_changes_no_byte() -> None:
-    async with gated() as (upstream, came, proxy):
-        assert (await send(proxy)).messages == (STORED,)
-        assert [call.messages for call in upstream.calls] == [[batch()]]
-        assert came == []
-
-
 async def test_a_copy_gets_a_note_and_the_reads_have_the_credentials_of_the_call_and_no_other_metadata() -> None:
     async with gated(mode="annotate") as (upstream, came, proxy):
         assert (await send(proxy, metadata=KEY)).messages == (STORED,)

@@ -11,7 +11,7 @@ from fuzz import target_writes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.backends.writes import Sample, samples
+from support.backends.writes import SCORE, Sample, samples
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, UnsupportedError
 from vecsieve.adapters.wire.protobuf import LENGTH, length_field
@@ -33,7 +33,7 @@ def test_a_sample_is_read_whole(sample: Sample) -> None:
     inquiry = Inquiry(which=(0,), tenants=((),), count=2, vectors=False)
     assert len(sample.adapter.ask(sample.write, points, inquiry)) == 1
     near = sample.adapter.found(points, inquiry, [sample.answer])
-    assert (near.of.tolist(), near.scores.tolist()) == ([0], [0.5])
+    assert (near.of.tolist(), near.scores.tolist()) == ([0], [SCORE])
     assert near.ids != points.ids
 
 
@@ -42,7 +42,7 @@ def test_a_sample_is_read_whole(sample: Sample) -> None:
 def test_arbitrary_bytes_raise_only_the_two_verdicts(number: int, data: st.DataObject) -> None:
     """A write that cannot be read is unsupported, an answer malformed; what is read is the same bytes without notes."""
     sample, notes = samples()[number], data.draw(st.booleans())
-    damaged = data.draw(answers(sample.body, sample.answer))
+    damaged = data.draw(answers(sample.body, samples(2)[number].body, sample.answer))
     points = target_writes.check(bytes([number, notes]) + damaged)
     assert points is None or sample.adapter.annotated(points, {}) == damaged
 

@@ -30,6 +30,8 @@ MILVUS = MilvusSchema(
 )
 WEAVIATE = WeaviateSchema(name="Docs", types={"text": "text", "_vecsieve": "text"}, distances={"": "cosine"})
 ID = "00000000-0000-0000-0000-00000000000a"
+TEXT = "it has all the same words"
+SCORE = 0.9921875  # exact in 32 bits
 COLLECTION = "00000000-0000-0000-0000-00000000000c"
 
 NOTHING = NewPoints(ids=(), vectors=np.empty((0, 0), np.float32), vector_name="", keys=(), fields=(), document=None)
@@ -41,6 +43,7 @@ class Sample:
 
     name: str
     adapter: WriteAdapter
+    head: RequestHead
     write: Operation
     body: bytes
     answer: bytes
@@ -54,25 +57,25 @@ def _plain(value: Any) -> bytes:
 def _rest() -> Mapping[str, tuple[str, str, bytes, bytes, object | None]]:
     """By backend: method, path, write, answer, and what is known."""
     long = [0.5, *[0.125] * 20]
-    point = {"id": 1, "vector": long, "payload": {"text": "a"}}
-    hit = {"id": 2, "version": 1, "score": 0.5, "payload": {"text": "a"}, "vector": long}
-    near = {"text": "a", "_additional": {"id": ID.replace("a", "b"), "distance": 0.5, "vector": long}}
-    one = {"class": "Docs", "id": ID, "vector": long, "properties": {"text": "a"}}
+    point = {"id": 1, "vector": long, "payload": {"text": TEXT}}
+    hit = {"id": 2, "version": 1, "score": SCORE, "payload": {"text": TEXT}, "vector": long}
+    near = {"text": TEXT, "_additional": {"id": ID.replace("a", "b"), "distance": 1 - SCORE, "vector": long}}
+    one = {"class": "Docs", "id": ID, "vector": long, "properties": {"text": TEXT}}
     return {
         "qdrant": ("PUT", "/collections/c/points", _plain({"points": [point]}), _plain({"result": [{"points": [hit]}]}), None),
         "pinecone": (
-            "POST", "/vectors/upsert", _plain({"vectors": [{"id": "a", "values": long, "metadata": {"text": "a"}}]}),
-            _plain({"matches": [{"id": "b", "score": 0.5, "values": long, "metadata": {"text": "a"}}]}), None,
+            "POST", "/vectors/upsert", _plain({"vectors": [{"id": "a", "values": long, "metadata": {"text": TEXT}}]}),
+            _plain({"matches": [{"id": "b", "score": SCORE, "values": long, "metadata": {"text": TEXT}}]}), None,
         ),
         "chroma": (
             "POST", f"/api/v2/tenants/t/databases/d/collections/{COLLECTION}/upsert",
-            _plain({"ids": ["a"], "embeddings": [long], "metadatas": [{"n": 1}], "documents": ["a"]}),
-            _plain({"ids": [["b"]], "distances": [[0.5]], "metadatas": [[{}]], "documents": [["a"]], "embeddings": [[long]]}),
+            _plain({"ids": ["a"], "embeddings": [long], "metadatas": [{"n": 1}], "documents": [TEXT]}),
+            _plain({"ids": [["b"]], "distances": [[1 - SCORE]], "metadatas": [[{}]], "documents": [[TEXT]], "embeddings": [[long]]}),
             None,
         ),
         "milvus": (
-            "POST", "/v2/vectordb/entities/upsert", _plain({"collectionName": "c", "data": [{"id": 1, "vec": long, "text": "a"}]}),
-            _plain({"code": 0, "topks": [1], "data": [{"id": "2", "distance": 0.5, "text": "a", "vec": long}]}), MILVUS,
+            "POST", "/v2/vectordb/entities/upsert", _plain({"collectionName": "c", "data": [{"id": 1, "vec": long, "text": TEXT}]}),
+            _plain({"code": 0, "topks": [1], "data": [{"id": "2", "distance": SCORE, "text": TEXT, "vec": long}]}), MILVUS,
         ),
         "weaviate": ("POST", "/v1/batch/objects", _plain({"objects": [one]}), _plain({"data": {"Get": {"a0": [near]}}}), WEAVIATE),
     }  # fmt: skip
@@ -86,10 +89,10 @@ def _times(body: bytes, count: int) -> bytes:
 
 def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
     """By backend: path, write of ``count`` points, answer, and what is known."""
-    text = {"text": qdrant.Value(string_value="a")}
+    text = {"text": qdrant.Value(string_value=TEXT)}
     vectors = qdrant.Vectors(vector=qdrant.Vector(dense=qdrant.DenseVector(data=[1, 0.5])))
     point = qdrant.PointStruct(id=qdrant.PointId(num=1), vectors=vectors, payload=text)
-    hit = qdrant.ScoredPoint(id=qdrant.PointId(num=2), score=0.5, payload=text)
+    hit = qdrant.ScoredPoint(id=qdrant.PointId(num=2), score=SCORE, payload=text)
     columns = [
         {"field_name": "id", "type": 5, "scalars": {"long_data": {"data": [1] * count}}},
         {"field_name": "vec", "type": 101, "vectors": {"dim": 2, "float_vector": {"data": [1, 0.5] * count}}},
@@ -97,13 +100,13 @@ def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
             "field_name": "$meta",
             "type": 23,
             "is_dynamic": True,
-            "scalars": {"json_data": {"data": [b'{"text":"a"}'] * count}},
+            "scalars": {"json_data": {"data": [_plain({"text": TEXT})] * count}},
         },
     ]
     results = {
         "num_queries": 1,
         "topks": [1],
-        "scores": [0.5],
+        "scores": [SCORE],
         "ids": {"int_id": {"data": [2]}},
         "fields_data": columns[1:],
     }
@@ -115,8 +118,8 @@ def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
         ),
         "pinecone": (
             "/VectorService/Upsert",
-            pinecone("UpsertRequest")(vectors=[{"id": "a", "values": [1, 0.5], "metadata": {"text": "a"}}] * count),
-            pinecone("QueryResponse")(matches=[{"id": "b", "score": 0.5, "values": [1, 2], "metadata": {"text": "a"}}]), None,
+            pinecone("UpsertRequest")(vectors=[{"id": "a", "values": [1, 0.5], "metadata": {"text": TEXT}}] * count),
+            pinecone("QueryResponse")(matches=[{"id": "b", "score": SCORE, "values": [1, 2], "metadata": {"text": TEXT}}]), None,
         ),
         "milvus": (
             "/milvus.proto.milvus.MilvusService/Insert",
@@ -126,7 +129,7 @@ def _grpc(count: int) -> Mapping[str, tuple[str, Any, Any, object | None]]:
         "weaviate": (
             "/weaviate.v1.Weaviate/BatchObjects",
             weaviate.message_type("BatchObjectsRequest")(
-                objects=[{**one, "properties": {"non_ref_properties": {"text": "a"}}}] * count
+                objects=[{**one, "properties": {"non_ref_properties": {"text": TEXT}}}] * count
             ), b"", WEAVIATE,
         ),
     }  # fmt: skip
@@ -157,4 +160,4 @@ def _sample(
 ) -> Sample:
     write = adapter.classify(head)
     assert write is not None, name
-    return Sample(name, adapter, write, body, answer, known)
+    return Sample(name, adapter, head, write, body, answer, known)

@@ -165,10 +165,3 @@ def test_the_clients_own_members_are_never_written_anew(talk: Conversation, coun
         before.pop(name, None)
         after.pop(name)
     assert before == after
-
-
-@given(body=st.binary(max_size=100))
-def test_arbitrary_bytes_are_unsupported(body: bytes) -> None:
-    """Invariant: no bytes raise anything else."""
-    with pytest.raises(UnsupportedError):
-        parse(body, Needs())
