@@ -158,10 +158,11 @@ async def gated(sample: Sample, *, fault: str | None = None, **write: object) ->
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    names = ("Upsert", "Get", "QueryBatch", "Insert", "DescribeCollection", "DescribeIndex", "Search", "BatchObjects")
+    methods = ("Upsert", "Get", "QueryBatch", "Insert", "DescribeCollection", "DescribeIndex", "Search", "BatchObjects")
     options: dict[str, Any] = {"backend": sample.write.backend, "policy": {"write": write}}
+    scripts: dict[str, Any] = dict.fromkeys(methods, database.over_grpc)
     try:
-        async with grpc_upstream(**dict.fromkeys(names, database.over_grpc)) as upstream:
+        async with grpc_upstream(**scripts) as upstream:
             if BACKENDS[sample.write.backend].grpc is not None:
                 options["grpc"] = {"listen": "127.0.0.1:0", "upstream": upstream.address}
             async with running(url, **options) as proxy:
