@@ -124,7 +124,7 @@ real-servers: .venv/.installed
 # The dashboards under mixed load, drawn from a real Prometheus into docs/dashboards: two minutes.
 pictures: .venv/.installed
 	PYTHONPATH=tests:. $(BIN)/python -m live.pictures
-	PYTHONPATH=tests:. $(BIN)/python -m support.demo_picture
+	PYTHONPATH=tests:. $(BIN)/python -m support.jobs.demo_picture
 
 # The inspector in a real Chromium, Debian's; pictures of every view in build/inspector.
 inspector: .venv/.installed

@@ -10,7 +10,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.accepted import watch_accepted
+from support.network.accepted import watch_accepted
 
 # As `vecsieve serve` does, and before anything loads numpy: on a busy machine OpenBLAS's threads wait for each other by
 # spinning, and small products take ten times as long.

@@ -21,6 +21,7 @@ from support.sources import (
     PACKAGES,
     ROOT,
     SOURCES,
+    SUPPORT,
     TESTS,
     faults_in,
     functions,
@@ -113,7 +114,7 @@ MOST_ENTRIES = 16
 
 def test_a_package_has_at_most_sixteen_entries() -> None:
     entries: dict[str, set[str]] = {}
-    for path in SOURCES:
+    for path in (*SOURCES, *SUPPORT):
         inside = path.relative_to(ROOT).parts
         for depth in range(1, len(inside)):
             entries.setdefault("/".join(inside[:depth]), set()).add(inside[depth])
@@ -129,7 +130,7 @@ def test_every_package_opens_with_its_map() -> None:
         mates |= {mate.parent.name for mate in path.parent.glob("*/__init__.py")}
         return sorted(name for name in mates if not re.search(rf"\b{name}\b", said))
 
-    assert faults_in((path for path in SOURCES if path.name == "__init__.py"), silent) == {}
+    assert faults_in((path for path in (*SOURCES, *SUPPORT) if path.name == "__init__.py"), silent) == {}
 
 
 def test_a_comment_names_only_modules_that_exist() -> None:

@@ -3,7 +3,7 @@
 json             exact spans of members and elements; limits on the size of requests and replies
 json_requests    typed members of a request
 json_vectors     arrays of numbers to numpy; vectors set aside before the structure of a reply is parsed; arrays cut
-protobuf         spans of the fields of a message; the fields of a request by number; limits on their count
+protobuf         spans of the fields of a message; limits on their count
 protobuf_values  JSON-like values in protobuf as canonical JSON
 schema           partial schemas of messages, for protobuf's own parser
 structs          members of google.protobuf.Struct as JSON

@@ -15,7 +15,7 @@ from bench.figures import Aim, Sides, figure
 from bench.passages import WORDS, passages
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
-from support.texts import forget
+from support.selection.texts import forget
 from vecsieve.proxy.api.messages import optimizing
 from vecsieve.proxy.search.context.tokens import estimated
 

@@ -12,7 +12,7 @@ from bench.figures import Aim, Sides, figure
 from bench.passages import WORDS, passages
 from bench.report import Section, section
 from bench.rounds import Effort, interleave
-from support.texts import as_texts, forget
+from support.selection.texts import as_texts, forget
 from vecsieve.proxy.selection.judging.walk import Walk
 from vecsieve.proxy.selection.policy import Policy
 from vecsieve.proxy.selection.values import Candidates, Metadata, Metric, finished

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.chroma_server import TOP_K, family, near, records
-from support.stack import exchange, serve
+from support.chroma.server import TOP_K, family, near, records
+from support.process.stack import exchange, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = Path(__file__).with_name("scenario.py")

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from qdrant_client import QdrantClient
 
-from support import planted, stack
-from support.embedded import start_embedded_process
+from support.process import stack
+from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 
 
 @pytest.fixture(scope="session")

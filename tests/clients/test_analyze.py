@@ -15,11 +15,11 @@ from uuid import UUID
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.analyzed import COPIES, FAMILIES, planted
-from support.commands import command_line
-from support.memory_source import families
-from support.stack import command
+from support.jobs.analyses import COPIES, FAMILIES, planted
+from support.jobs.memory_source import families
+from support.process import stack
+from support.process.commands import command_line
+from support.process.stack import command
 from vecsieve.proxy.jobs.analyze.reading import NEIGHBOURS
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 from vecsieve.proxy.jobs.source import Access
@@ -164,7 +164,7 @@ def test_a_run_that_was_ended_goes_on_and_gives_what_one_run_gives(
 def test_nothing_but_reading_is_asked_of_the_database(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
 
-    from support.analyzed import asked, no_bar
+    from support.jobs.analyses import asked, no_bar
     from vecsieve.proxy.jobs.analyze.run import analyze as analysis
 
     seen: set[tuple[str, str]] = set()

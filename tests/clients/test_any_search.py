@@ -18,10 +18,10 @@ import numpy as np
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
-from support import planted
-from support.any_collection import Collection, collections, random_vector
-from support.any_request import UNORDERED, Request, missing, requests
-from support.stack import Answer, exchange
+from support.exchanges.any_collection import Collection, collections, random_vector
+from support.exchanges.any_request import UNORDERED, Request, missing, requests
+from support.process.stack import Answer, exchange
+from support.qdrant import planted
 
 EVERYONE = 400  # more than any collection here holds
 PAGED_EXAMPLES = settings().max_examples // 6  # each asks for a hundred pages

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from support.api import TOKEN, token_file
-from support.embedded import start_embedded_process
+from support.network.api import TOKEN, token_file
+from support.process.stack import command
+from support.qdrant.embedded import start_embedded_process
 from support.sources import ROOT
-from support.stack import command
 
 ARGUMENTS = ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 EXAMPLES = "12"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from support import stack
-from support.embedded import start_embedded_process
+from support.process import stack
+from support.qdrant.embedded import start_embedded_process
 
 SIZE = 4
 SETTINGS = """

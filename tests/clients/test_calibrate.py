@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from support import planted, stack
-from support.commands import Done, command_line
+from support.process import stack
+from support.process.commands import Done, command_line
+from support.qdrant import planted
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.demo.database import NAME

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import chroma_server as chroma
-from support.chroma_server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
-from support.stack import Answer, exchange, serve
+from support.chroma import server as chroma
+from support.chroma.server import COLUMNS, NEEDS_CHROMA, SPACES, TOP_K, asked, family, near, plain
+from support.process.stack import Answer, exchange, serve
 from vecsieve.proxy.demo.backends import COLLECTIONS
 
 pytestmark = NEEDS_CHROMA

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support import planted, stack
-from support.redis_server import NEEDS_REDIS, redis_server
-from support.stack import exchange
-from support.surrounded import DATABASES, FAMILIES, PARAMETERS, Ask
+from support.backends.surrounded import DATABASES, FAMILIES, PARAMETERS, Ask
+from support.process import stack
+from support.process.redis_server import NEEDS_REDIS, redis_server
+from support.process.stack import exchange
+from support.qdrant import planted
 
 LIMIT = 4
 # The same question again is the next page.

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from support import stack
-from support.demo_runs import is_alive, keeping, pasted_curl, read_until, run, wait_for_children
+from support.process import stack
+from support.process.demo_runs import is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import QdrantCollection
 from vecsieve.proxy.demo.corpus import load

@@ -11,9 +11,9 @@ from contextlib import closing
 
 import pytest
 
-from support import stack
-from support.chroma_server import NEEDS_CHROMA
-from support.demo_runs import Done, is_alive, keeping, read_until, run, wait_for_children
+from support.chroma.server import NEEDS_CHROMA
+from support.process import stack
+from support.process.demo_runs import Done, is_alive, keeping, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import ChromaCollection, chroma_server
 from vecsieve.proxy.demo.corpus import load

@@ -13,9 +13,9 @@ from contextlib import closing
 
 import pytest
 
-from support import stack
-from support.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
-from support.emulated import emulated
+from support.pinecone.emulator import emulated
+from support.process import stack
+from support.process.demo_runs import Done, is_alive, keeping, pasted_curl, read_until, run, wait_for_children
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import PineconeIndex
 from vecsieve.proxy.demo.corpus import load

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.embedded import start_embedded_process
+from support.qdrant.embedded import start_embedded_process
 
 SIZE = 300
 DIMENSION = 24

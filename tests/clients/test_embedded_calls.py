@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support.embedded import start_embedded_process
+from support.qdrant.embedded import start_embedded_process
 
 VECTORS = {
     "": models.VectorParams(size=2, distance=models.Distance.COSINE),

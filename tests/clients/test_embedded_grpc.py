@@ -12,8 +12,8 @@ import pytest
 from qdrant_client import QdrantClient, models
 from servers.qdrant.grpc_messages import Encoding
 
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import over_grpc
+from support.grpc.clients import over_grpc
+from support.qdrant.embedded import start_embedded_grpc_process
 
 SIZE = 120
 DIMENSION = 12

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import code_of, details_of, over_grpc
+from support.grpc.clients import code_of, details_of, over_grpc
+from support.qdrant.embedded import start_embedded_grpc_process
 
 DIMENSION = 12
 ROWS = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)

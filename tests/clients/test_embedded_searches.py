@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support.embedded import exchange, start_embedded_process
+from support.qdrant.embedded import exchange, start_embedded_process
 
 VECTORS = {
     "": models.VectorParams(size=2, distance=models.Distance.COSINE),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.embedded import Exchange, exchange, start_embedded_process
+from support.qdrant.embedded import Exchange, exchange, start_embedded_process
 
 QUERY = "/collections/mixed/points/query"
 

@@ -10,7 +10,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support.stack import embedded, serve
+from support.process.stack import embedded, serve
 from vecsieve.proxy.demo.embedded.rest import ROUTES
 
 LIMITS = (Path(__file__).resolve().parents[2] / "docs/limits.md").read_text(encoding="utf-8")

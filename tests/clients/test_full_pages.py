@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from support.embedded import embedded_server
-from support.running import Running, running
+from support.process.running import Running, running
+from support.qdrant.embedded import embedded_server
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.fetch import RECENT
 from vecsieve.proxy.telemetry.labels import OwnRead

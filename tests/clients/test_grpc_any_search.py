@@ -17,14 +17,14 @@ from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from support import stack
-from support.any_collection import Collection, collections
-from support.any_request import UNORDERED, Request, missing, requests
-from support.embedded import start_embedded_grpc_process
-from support.grpc_asking import Pairs, Seen
-from support.grpc_stack import Asker
-from support.said_in_grpc import Said, id_of, point_of, said
-from support.stack import exchange
+from support.exchanges.any_collection import Collection, collections
+from support.exchanges.any_request import UNORDERED, Request, missing, requests
+from support.grpc.calls import Pairs, Seen
+from support.grpc.stack import Asker
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_grpc_process
+from support.qdrant.grpc_searches import Said, id_of, point_of, said
 
 EVERYONE = 400  # more than any collection here holds
 EXAMPLES = max(1, settings().max_examples // 2)  # the other half of the laws is tested over REST

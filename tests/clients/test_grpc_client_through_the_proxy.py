@@ -17,14 +17,15 @@ from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client import grpc as pb
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
-from support import planted, stack
-from support.embedded import embedded_server, start_embedded_grpc_process
-from support.grpc_asking import Pairs, ask
-from support.grpc_clients import code_of, details_of, over_grpc
-from support.grpc_upstream import ending, grpc_upstream
-from support.scripted_grpc import QUERY, UPSERT, before, upsert
-from support.scripted_grpc import search as search_message
-from support.stack import exchange
+from support.grpc.calls import Pairs, ask
+from support.grpc.clients import code_of, details_of, over_grpc
+from support.grpc.upstream import ending, grpc_upstream
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant import planted
+from support.qdrant.embedded import embedded_server, start_embedded_grpc_process
+from support.qdrant.scripted_grpc import QUERY, UPSERT, before, upsert
+from support.qdrant.scripted_grpc import search as search_message
 
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """

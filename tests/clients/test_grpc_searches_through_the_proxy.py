@@ -17,12 +17,13 @@ from qdrant_client import QdrantClient
 from qdrant_client import grpc as pb
 from servers.qdrant.grpc_messages import Encoding
 
-from support import planted, stack
-from support.embedded import start_embedded_grpc_process
-from support.grpc_asking import Pairs, Seen
-from support.grpc_stack import Asker
-from support.planted import Asked
-from support.said_in_grpc import Said, id_of, point_of, said
+from support.grpc.calls import Pairs, Seen
+from support.grpc.stack import Asker
+from support.process import stack
+from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_grpc_process
+from support.qdrant.grpc_searches import Said, id_of, point_of, said
+from support.qdrant.planted import Asked
 
 METRICS = ("cosine",)  # the others are those of any search
 OFF: Pairs = (("x-vecsieve-mode", "off"),)

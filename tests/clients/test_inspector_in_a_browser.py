@@ -19,11 +19,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 from unit.proxy.admin.test_server import STATUS
 
-from support import stack
-from support.browser import Page, chromium, page_of, program
-from support.inspected import CHOSEN, inspector, no_costs, seen
-from support.kept_pools import EDITED
-from support.stack import exchange
+from support.process import stack
+from support.process.browser import Page, chromium, page_of, program
+from support.process.stack import exchange
+from support.selection.inspections import CHOSEN, inspector, no_costs, seen
+from support.selection.kept_pools import EDITED
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import AdminServer, Pages
 from vecsieve.proxy.demo.backends import QdrantCollection

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import stack
-from support.stack import exchange
+from support.process import stack
+from support.process.stack import exchange
 
 COLLECTION = "c"
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.embedded import start_embedded_process
-from support.faultup import FaultyUpstream, Talk, reply
-from support.stack import exchange
+from support.network.faulty_upstream import FaultyUpstream, Talk, reply
+from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.jobs import source as source_module
 from vecsieve.proxy.jobs.points import QdrantPoints
 from vecsieve.proxy.jobs.qdrant import QdrantSource

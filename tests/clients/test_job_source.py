@@ -8,8 +8,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from support import planted
-from support.embedded import embedded_server, start_embedded_process
+from support.qdrant import planted
+from support.qdrant.embedded import embedded_server, start_embedded_process
 from vecsieve.proxy.jobs.qdrant import QdrantSource
 from vecsieve.proxy.jobs.source import Access, PointId, SourceError
 

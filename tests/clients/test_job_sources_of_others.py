@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support import chroma_server, milvus_server
-from support.commands import command_line
-from support.memory_source import families
-from support.pinecone_loading import KEY, index_url, loaded
+from support.chroma import server as chroma_server
+from support.jobs.memory_source import families
+from support.milvus import server as milvus_server
+from support.pinecone.loading import KEY, index_url, loaded
+from support.process.commands import command_line
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.demo.backends import chroma_server as running_chroma
 from vecsieve.proxy.jobs.databases import DATABASES, Wanted, opened, points_opened

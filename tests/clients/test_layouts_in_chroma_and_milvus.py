@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from support import chroma_server as chroma
-from support import milvus_server as milvus
-from support.chroma_server import NEEDS_CHROMA
-from support.layouts import Layout, first_of_each, open_webui_row, recorded
-from support.milvus_server import NEEDS_MILVUS
-from support.passages import DIMENSION, DISTINCT, QUERY, passages
-from support.stack import serve
+from support.backends.layouts import Layout, first_of_each, open_webui_row, recorded
+from support.backends.passages import DIMENSION, DISTINCT, QUERY, passages
+from support.chroma import server as chroma
+from support.chroma.server import NEEDS_CHROMA
+from support.milvus import server as milvus
+from support.milvus.server import NEEDS_MILVUS
+from support.process.stack import serve
 from vecsieve.proxy.demo.backends import chroma_server
 
 LIMITS = (10, 20, DISTINCT)

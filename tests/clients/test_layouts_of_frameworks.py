@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import over_grpc
-from support.layouts import Layout, first_of_each, recorded, replayed
-from support.passages import DIMENSION, DISTINCT, QUERY, passages
+from support.backends.layouts import Layout, first_of_each, recorded, replayed
+from support.backends.passages import DIMENSION, DISTINCT, QUERY, passages
+from support.grpc.clients import over_grpc
+from support.process import stack
+from support.qdrant.embedded import start_embedded_grpc_process
 
 LIMITS = (10, 20, DISTINCT)
 EVERYTHING = len(passages())

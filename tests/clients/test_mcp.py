@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.api import TOKEN, token_file
+from support.network.api import TOKEN, token_file
+from support.process import stack
 
 COPIES, DISTINCT = 4, 6
 COMMAND = ("mcp", "--listen", "127.0.0.1:0")

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from support.shadowed import Corpus, Json, Shadowed, shadowed
+from support.backends.shadowed import Corpus, Json, Shadowed, shadowed
 from vecsieve.proxy.search.memory.points import QUIET_SECONDS, WINDOW
 
 POINTS, QUESTIONS, TTL_SECONDS = 120, 4, 600.0

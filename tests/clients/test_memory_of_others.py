@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from support import chroma_server as chroma
-from support import milvus_server as milvus
-from support import weaviate_planted
-from support.stack import exchange, serve
-from support.weaviate_front import answered, fronted
-from support.weaviate_messages import message_type, single
-from support.weaviate_model import Stored
-from support.weaviate_talks import search
+from support.chroma import server as chroma
+from support.milvus import server as milvus
+from support.process.stack import exchange, serve
+from support.weaviate import planted as weaviate_planted
+from support.weaviate.conversations import search
+from support.weaviate.front import answered, fronted
+from support.weaviate.messages import message_type, single
+from support.weaviate.model import Stored
 from vecsieve.proxy.search.memory.points import WINDOW
 
 QUESTIONS = 6

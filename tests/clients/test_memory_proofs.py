@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from support.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
+from support.backends.shadowed import Corpus, Shadowed, raw_points, shadowed, zipf
 from vecsieve.adapters.wire.json import elements, members, whole
 from vecsieve.adapters.wire.protobuf import fields
 from vecsieve.config.schema import Settings

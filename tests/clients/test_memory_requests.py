@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.shadowed import Corpus, Json, Shadowed, shadowed
+from support.backends.shadowed import Corpus, Json, Shadowed, shadowed
 
 TRANSPORTS = ("REST", "gRPC")
 # Requests that cannot bring texts; a memory may have them from others, and then compares by them, too.

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from support import milvus_server as milvus
-from support.milvus_server import NEEDS_MILVUS, SPACES, TOP_K, connected, near
-from support.stack import exchange, serve
+from support.milvus import server as milvus
+from support.milvus.server import NEEDS_MILVUS, SPACES, TOP_K, connected, near
+from support.process.stack import exchange, serve
 
 pytestmark = NEEDS_MILVUS
 

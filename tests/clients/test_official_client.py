@@ -16,7 +16,7 @@ import pytest_asyncio
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support import planted
+from support.qdrant import planted
 
 COLLECTION = "clean_cosine"
 VECTOR = planted.query_vector(1)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import planted, stack
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import over_grpc
-from support.stack import exchange
+from support.grpc.clients import over_grpc
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_grpc_process
 
 FAMILIES, COPIES = 12, 3
 WORDS = [

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import pytest
 from pinecone import Pinecone, ServerlessSpec
 
-from support.emulated import emulated
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.running import running
-from support.stack import exchange, serve
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.pinecone.emulator import emulated
+from support.process.running import running
+from support.process.stack import exchange, serve
 
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")
 VECTORS = [

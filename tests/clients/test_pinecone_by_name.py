@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pinecone import AsyncPinecone, Pinecone, ServerlessSpec
 
-from support.emulated import emulated
-from support.stack import exchange, serve
+from support.pinecone.emulator import emulated
+from support.process.stack import exchange, serve
 
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")
 NEAR = [{"id": f"a{number}", "values": [1.0, 0.0]} for number in range(6)]

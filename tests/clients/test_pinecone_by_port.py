@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 from pinecone import Pinecone, ServerlessSpec
 
-from support.emulated import emulated
-from support.ports import free_ports
-from support.stack import command, exchange
+from support.network.ports import free_ports
+from support.pinecone.emulator import emulated
+from support.process.stack import command, exchange
 
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")
 NEAR = [{"id": f"a{number}", "values": [1.0, 0.0]} for number in range(6)]

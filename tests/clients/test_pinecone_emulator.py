@@ -10,7 +10,7 @@ import pytest
 from pinecone import AsyncPinecone, Pinecone, PodSpec, ServerlessSpec
 from pinecone.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, UnauthorizedError
 
-from support.emulated import EMBED, SPARSE_EMBED, emulated
+from support.pinecone.emulator import EMBED, SPARSE_EMBED, emulated
 
 KEY = "pcsk_test"
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")

@@ -12,7 +12,7 @@ from pinecone.errors import NotFoundError, PineconeError, UnauthorizedError
 from pinecone.grpc import GrpcIndex
 from servers.pinecone.server import Emulator
 
-from support.emulated import emulated
+from support.pinecone.emulator import emulated
 
 KEY = "pcsk_test"
 SPEC = ServerlessSpec(cloud="aws", region="us-east-1")

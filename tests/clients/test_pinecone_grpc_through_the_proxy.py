@@ -17,13 +17,13 @@ from pinecone_majors import scenario
 from servers.pinecone.grpc_messages import as_bytes
 from servers.pinecone.server import Emulator
 
-from support.emulated import SERVERLESS
-from support.pinecone_loading import HEADERS, KEY, loaded_emulator, sent
-from support.pinecone_planted import TOP_K, plan
-from support.pinecone_verdict import differences, faults
-from support.ports import free_ports
-from support.running import running
-from support.stack import exchange
+from support.network.ports import free_ports
+from support.pinecone.emulator import SERVERLESS
+from support.pinecone.loading import HEADERS, KEY, loaded_emulator, sent
+from support.pinecone.planted import TOP_K, plan
+from support.pinecone.verdict import differences, faults
+from support.process.running import running
+from support.process.stack import exchange
 from vecsieve.proxy.search.memory.points import WINDOW
 
 PLAN = plan()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.certificates import make_certificates
-from support.shared_ports import both_servers
+from support.network.certificates import make_certificates
+from support.network.shared_ports import both_servers
 from vecsieve.proxy.http.tls import server_context
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pinecone") is None, reason="needs the pinecone client")

@@ -10,10 +10,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 from pinecone import Pinecone
 
-from support.emulated import emulated
-from support.exposed import exposed
-from support.pinecone_loading import HEADERS, KEY, index_url
-from support.stack import Answer, exchange, serve
+from support.deploy.expositions import exposed
+from support.pinecone.emulator import emulated
+from support.pinecone.loading import HEADERS, KEY, index_url
+from support.process.stack import Answer, exchange, serve
 
 TOP_K = 4
 NAMESPACE = "a b/ß"

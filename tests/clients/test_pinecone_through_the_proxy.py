@@ -16,10 +16,10 @@ import pytest
 from pinecone import Pinecone
 from pinecone_majors import scenario
 
-from support.pinecone_loading import HEADERS, KEY, index_url, loaded
-from support.pinecone_planted import TOP_K, plan
-from support.pinecone_verdict import differences, faults
-from support.stack import exchange, serve
+from support.pinecone.loading import HEADERS, KEY, index_url, loaded
+from support.pinecone.planted import TOP_K, plan
+from support.pinecone.verdict import differences, faults
+from support.process.stack import exchange, serve
 
 PLAN = plan()
 TRANSPORTS = ("sync", "asyncio")

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import planted, stack
-from support.embedded import start_embedded_process
-from support.stack import exchange
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 
 RULES = """
 # One collection has not the vector that its rule names: each of its searches is asked again.

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support.profiles import profile
-from support.stack import embedded, exchange, serve
+from support.jobs.profiles import profile
+from support.process.stack import embedded, exchange, serve
 from vecsieve.proxy.search.collections.profiles import CHECK_SECONDS, PoolMedians, encoded
 
 

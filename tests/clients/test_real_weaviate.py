@@ -14,13 +14,13 @@ from typing import Any
 import grpc
 import pytest
 
-from support import real_servers
-from support.grpc_asking import Pairs, Seen
-from support.stack import exchange
-from support.weaviate_front import Place, answered, direct, fronted
-from support.weaviate_messages import message_type, packed, single
-from support.weaviate_replies import settled
-from support.weaviate_talks import search
+from support.grpc.calls import Pairs, Seen
+from support.process import real_servers
+from support.process.stack import exchange
+from support.weaviate.conversations import search
+from support.weaviate.front import Place, answered, direct, fronted
+from support.weaviate.messages import message_type, packed, single
+from support.weaviate.replies import settled
 
 PROGRAM = real_servers.program(real_servers.WEAVIATE)
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="WEAVIATE_SERVER names no program of Weaviate's server")

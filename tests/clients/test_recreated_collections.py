@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.embedded import start_embedded_grpc_process
-from support.stack import exchange
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant.embedded import start_embedded_grpc_process
 
 FAMILIES, COPIES, DIMENSION, TOP_K = 20, 3, 24, 8
 SPARSE = models.SparseVector(indices=[1, 2], values=[1.0, 0.5])

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import fused_requests, stack
-from support.embedded import start_embedded_grpc_process
-from support.fused_requests import EVERYTHING, is_one_order, request, without_page
-from support.grpc_stack import Asker
-from support.said_in_grpc import Said, id_of, point_of, said
-from support.stack import Answer
+from support.exchanges import fused_requests
+from support.exchanges.fused_requests import EVERYTHING, is_one_order, request, without_page
+from support.grpc.stack import Asker
+from support.process import stack
+from support.process.stack import Answer
+from support.qdrant.embedded import start_embedded_grpc_process
+from support.qdrant.grpc_searches import Said, id_of, point_of, said
 from vecsieve.adapters.fused_scores import dbsf, rrf
 
 Json = dict[str, Any]

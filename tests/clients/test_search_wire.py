@@ -11,8 +11,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import planted
-from support.stack import TIME
+from support.process.stack import TIME
+from support.qdrant import planted
 
 BODY = json.dumps({"query": planted.query_vector(1), "limit": 8}).encode()
 PATH = b"/collections/copied_cosine/points/query"

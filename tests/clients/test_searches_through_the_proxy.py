@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support import planted
-from support.planted import Asked
-from support.stack import Answer, exchange
+from support.process.stack import Answer, exchange
+from support.qdrant import planted
+from support.qdrant.planted import Asked
 
 METRICS = sorted(planted.METRICS)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.surrounded import DATABASES, PARAMETERS, Ask
+from support.backends.surrounded import DATABASES, PARAMETERS, Ask
 
 LIMIT = 4
 ACROSS = {"x-vecsieve-across": "batch"}

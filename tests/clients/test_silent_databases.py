@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 from pymilvus.grpc_gen import milvus_pb2
 
-from support.grpc_upstream import Arrived, Context, grpc_upstream
+from support.grpc.upstream import Arrived, Context, grpc_upstream
 from vecsieve.proxy.jobs.databases import DATABASES
 from vecsieve.proxy.jobs.source import Access, SourceError
 

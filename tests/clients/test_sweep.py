@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.commands import command_line
-from support.hook_receiver import receiving
-from support.stack import command
-from support.two_facts import PLANTED, TWO_FACTS
+from support.backends.two_facts import PLANTED, TWO_FACTS
+from support.process import stack
+from support.process.commands import command_line
+from support.process.hook_receiver import receiving
+from support.process.stack import command
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.commands import command_line
+from support.process import stack
+from support.process.commands import command_line
 from vecsieve.proxy.demo.corpus import load
 from vecsieve.proxy.selection.reading.text import Text
 from vecsieve.proxy.writes.holding import holds

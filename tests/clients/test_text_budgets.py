@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.surrounded import DATABASES, PARAMETERS, Ask
+from support.backends.surrounded import DATABASES, PARAMETERS, Ask
 from vecsieve.proxy.search.context.tokens import estimated
 
 LIMIT = 6

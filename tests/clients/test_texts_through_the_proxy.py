@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import planted, stack
-from support.stack import exchange
+from support.process import stack
+from support.process.stack import exchange
+from support.qdrant import planted
 
 SECRET = "confidential"  # in every text and in no answer that was not asked for it
 RULES = """

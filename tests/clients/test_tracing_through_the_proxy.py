@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import pytest
 from qdrant_client import QdrantClient
 
-from support.faultup import FaultyUpstream, Received, Talk
-from support.grpc_upstream import grpc_upstream
-from support.otlp_receiver import Collector, collector
-from support.scripted_grpc import scripted as scripted_grpc
-from support.scripted_qdrant import honest, scripted
-from support.stack import Command, command
+from support.grpc.upstream import grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk
+from support.process.otlp_receiver import Collector, collector
+from support.process.stack import Command, command
+from support.qdrant.scripted import honest, scripted
+from support.qdrant.scripted_grpc import scripted as scripted_grpc
 from vecsieve.proxy.telemetry.tracing import parent_of
 
 TRACES = {False: "4bf92f3577b34da6a3ce929d0e0e4736", True: "5bf92f3577b34da6a3ce929d0e0e4736"}

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from pinecone.grpc import GrpcIndex
 
-from support.grpc_asking import Seen
-from support.grpc_stack import Asker
-from support.pinecone_loading import KEY, loaded_emulator, sent
-from support.running import running
-from support.stack import exchange
-from support.weaviate_messages import message_type
-from support.weaviate_server import weaviate
-from support.write_gates import SIZE, said, ten_minutes_later, vector
+from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
+from support.grpc.calls import Seen
+from support.grpc.stack import Asker
+from support.pinecone.loading import KEY, loaded_emulator, sent
+from support.process.running import running
+from support.process.stack import exchange
+from support.weaviate.messages import message_type
+from support.weaviate.server import weaviate
 
 SKIPPING = {"write": {"mode": "skip"}}
 

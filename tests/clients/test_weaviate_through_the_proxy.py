@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from support import real_servers
-from support.grpc_asking import Seen
-from support.stack import exchange
-from support.weaviate_client import NEEDS_CLIENT, told
-from support.weaviate_front import Place, Server, answered, direct, fronted, plain
-from support.weaviate_messages import message_type, single
-from support.weaviate_replies import settled
-from support.weaviate_server import weaviate
-from support.weaviate_talks import search
+from support.grpc.calls import Seen
+from support.process import real_servers
+from support.process.stack import exchange
+from support.weaviate.client import NEEDS_CLIENT, told
+from support.weaviate.conversations import search
+from support.weaviate.front import Place, Server, answered, direct, fronted, plain
+from support.weaviate.messages import message_type, single
+from support.weaviate.replies import settled
+from support.weaviate.server import weaviate
 
 # Calls that are nobody's search, or that the client has already chosen among; and what the server refuses.
 LEFT_ALONE = ("list", "autocut", "group", "both", "refused", "unknown", "none", "Nowhere", "graphql")

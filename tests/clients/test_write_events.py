@@ -15,9 +15,9 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.embedded import start_embedded_process
-from support.hook_receiver import Receiver, receiving
+from support.process import stack
+from support.process.hook_receiver import Receiver, receiving
+from support.qdrant.embedded import start_embedded_process
 
 SIZE = 4
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZg=="

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import over_grpc
-from support.write_gates import said
+from support.backends.write_gates import said
+from support.grpc.clients import over_grpc
+from support.process import stack
+from support.qdrant.embedded import start_embedded_grpc_process
 
 SIZE = 8
 NOTE = "_vecsieve"

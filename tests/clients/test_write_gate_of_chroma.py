@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import chroma_server as chroma
-from support.chroma_server import NEEDS_CHROMA
-from support.stack import exchange, serve
-from support.write_gates import SIZE, originals, said, settings, undone, vector, writing
-from support.written import NOTHING
+from support.backends.write_gates import SIZE, originals, said, settings, undone, vector, writing
+from support.backends.writes import NOTHING
+from support.chroma import server as chroma
+from support.chroma.server import NEEDS_CHROMA
+from support.process.stack import exchange, serve
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.demo.backends import chroma_server

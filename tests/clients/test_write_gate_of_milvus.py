@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import milvus_server as milvus
-from support import write_gates
-from support.milvus_server import NEEDS_MILVUS, connected
-from support.stack import exchange, serve
-from support.write_gates import said, writing
+from support.backends import write_gates
+from support.backends.write_gates import said, writing
+from support.milvus import server as milvus
+from support.milvus.server import NEEDS_MILVUS, connected
+from support.process.stack import exchange, serve
 
 pytestmark = NEEDS_MILVUS
 

@@ -12,10 +12,10 @@ from pinecone import Pinecone
 from pinecone.errors import ConflictError, PineconeError
 from pinecone.grpc import GrpcIndex
 
-from support.pinecone_loading import KEY, index_url, loaded, loaded_emulator
-from support.running import running
-from support.stack import exchange, serve
-from support.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector, writing
+from support.backends.write_gates import SIZE, originals, said, settings, ten_minutes_later, undone, vector, writing
+from support.pinecone.loading import KEY, index_url, loaded, loaded_emulator
+from support.process.running import running
+from support.process.stack import exchange, serve
 
 
 def eventually(found: Callable[[], Any], expected: Any) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from support import real_servers
-from support.commands import forked_command
-from support.real_servers import RealServer
-from support.stack import exchange
-from support.weaviate_client import NEEDS_CLIENT, SCENARIO, told
-from support.weaviate_front import Place, direct, fronted
-from support.weaviate_server import Weaviate, weaviate
-from support.write_gates import said
+from support.backends.write_gates import said
+from support.process import real_servers
+from support.process.commands import forked_command
+from support.process.real_servers import RealServer
+from support.process.stack import exchange
+from support.weaviate.client import NEEDS_CLIENT, SCENARIO, told
+from support.weaviate.front import Place, direct, fronted
+from support.weaviate.server import Weaviate, weaviate
 
 pytestmark = NEEDS_CLIENT
 PROGRAM = SCENARIO.with_name("weaviate_gated.py")

@@ -13,12 +13,12 @@ from uuid import UUID
 
 import pytest
 
-from support.lagging import lagging
-from support.pinecone_loading import HEADERS, index_url, loaded
-from support.running import running
-from support.stack import exchange
-from support.weaviate_server import weaviate as emulator
-from support.write_gates import SIZE, said, ten_minutes_later, vector
+from support.backends.lagging import lagging
+from support.backends.write_gates import SIZE, said, ten_minutes_later, vector
+from support.pinecone.loading import HEADERS, index_url, loaded
+from support.process.running import running
+from support.process.stack import exchange
+from support.weaviate.server import weaviate as emulator
 from vecsieve.proxy.writes.book import Book
 
 LAG_SECONDS = 1.0

@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 from qdrant_client import QdrantClient, models
 
-from support import stack
-from support.embedded import start_embedded_process
-from support.stack import Answer, exchange
-from support.write_gates import said, writing
+from support.backends.write_gates import said, writing
+from support.process import stack
+from support.process.stack import Answer, exchange
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.proxy.writes.book import Book
 from vecsieve.proxy.writes.rows import LeftOut, State
 

@@ -20,11 +20,11 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support import stack
-from support.embedded import start_embedded_grpc_process
-from support.grpc_clients import code_of, details_of, over_grpc
-from support.two_facts import PLANTED, TWO_FACTS
-from support.write_gates import said
+from support.backends.two_facts import PLANTED, TWO_FACTS
+from support.backends.write_gates import said
+from support.grpc.clients import code_of, details_of, over_grpc
+from support.process import stack
+from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest_write import QdrantRestWrites
 from vecsieve.adapters.writes import WriteNeeds

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from congruence.plugin import GRPC_PORT, REST, TRANSPORT
-from support import stack
-from support.embedded import start_embedded_grpc_process
+from support.process import stack
+from support.qdrant.embedded import start_embedded_grpc_process
 
 CHECKOUT = "QDRANT_CLIENT_CHECKOUT"
 SUITE = Path("tests") / "congruence_tests"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.api import TOKEN, token_file
-from support.certificates import make_certificates
-from support.stack import command, exchange
+from support.network.api import TOKEN, token_file
+from support.network.certificates import make_certificates
+from support.process.stack import command, exchange
 
 NOWHERE = "http://127.0.0.1:1"
 ARGUMENTS = ("serve", "--upstream", NOWHERE, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")

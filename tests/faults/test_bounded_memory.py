@@ -9,8 +9,8 @@ import tracemalloc
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, Talk, answering, reply
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, reply
+from support.network.relay_server import bare_relay
 
 MIB = 1024 * 1024
 SIZE = 64 * MIB

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.running import running
-from support.scripted_qdrant import JSON, answering, is_widened, request, scripted, search
-from support.widened_faults import FAULTS, limits_of
+from support.exchanges.widened_faults import FAULTS, limits_of
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import running
+from support.qdrant.scripted import JSON, answering, is_widened, request, scripted, search
 
 LEAF = {"query": [0.5, 0.25, 0.125, 0.0], "limit": 6}
 FUSION = search(extra={"query": {"fusion": "rrf"}, "prefetch": [LEAF, LEAF]})

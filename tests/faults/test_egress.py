@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import JSON, Misbehaviour, answering, honest, is_widened, request, scripted, search
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, Misbehaviour, answering, honest, is_widened, request, scripted, search
 
 REFUSAL = b'{"status":{"error":"no"},"time":0}'
 

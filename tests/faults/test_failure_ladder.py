@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import JSON, answering, honest, is_widened, request, scripted, search
-from support.widened_faults import ERRORS, FAULTS, STAGES, STRICT, limits_of, points, resets, stays_silent
+from support.exchanges.widened_faults import ERRORS, FAULTS, STAGES, STRICT, limits_of, points, resets, stays_silent
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, answering, honest, is_widened, request, scripted, search
 
 
 async def direct(upstream: FaultyUpstream, body: bytes) -> bytes:

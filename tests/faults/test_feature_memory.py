@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
-from support.pinecone_model import Service, Stored
-from support.running import Running, running
-from support.scripted_qdrant import JSON
+from support.network.faulty_upstream import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
+from support.pinecone.model import Service, Stored
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.memory.points import WINDOW
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, Talk, reply
-from support.stack import Command, command, exchange
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, reply
+from support.process.stack import Command, command, exchange
 
 HARD = 512
 SILENT = 560

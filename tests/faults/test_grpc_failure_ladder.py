@@ -9,10 +9,11 @@ import grpc
 import pytest
 from qdrant_client import grpc as pb
 
-from support.grpc_asking import Pairs, Seen
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.running import Running
-from support.scripted_grpc import (
+from support.exchanges.widened_faults import limits_of
+from support.grpc.calls import Pairs, Seen
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.process.running import Running
+from support.qdrant.scripted_grpc import (
     INITIAL,
     QUERY,
     TRAILING,
@@ -30,7 +31,6 @@ from support.scripted_grpc import (
     search,
     widened,
 )
-from support.widened_faults import limits_of
 
 STRICT = 'Limit exceeded 24 > 10 for "limit". Help: Reduce the "limit" parameter to or below 10.'
 UNKNOWN_VECTOR = "Wrong input: Not existing vector name error: "

@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 from bench import http2
 
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.running import Running
-from support.scripted_grpc import before
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.process.running import Running
+from support.qdrant.scripted_grpc import before
 from vecsieve.proxy.runtime.lifecycle import Lifecycle
 
 UNARY, UNKNOWN = "/qdrant.Points/Count", "/nobody.Knows/Count"

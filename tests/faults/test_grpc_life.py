@@ -16,9 +16,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from support.grpc_asking import Pairs
-from support.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
-from support.stack import Command, command, exchange
+from support.grpc.calls import Pairs
+from support.process.stack import Command, command, exchange
+from support.qdrant.scripted_grpc import QUERY, UPSERT, honest, ids_in, search
 
 CANARY = "c4nary-s3cret-7f3a"
 ALONE = (("grpc.use_local_subchannel_pool", 1),)

@@ -9,9 +9,10 @@ import random
 import grpc
 import pytest
 
-from support.grpc_asking import ask_on
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.scripted_grpc import (
+from support.grpc.calls import ask_on
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.severed_link import Link, link_to
+from support.qdrant.scripted_grpc import (
     TRAILING,
     UPSERT,
     before,
@@ -25,7 +26,6 @@ from support.scripted_grpc import (
     upsert,
     widened,
 )
-from support.severed_link import Link, link_to
 
 # `PUTS=10000` is the deep run, as of writes over HTTP.
 WRITES = int(os.environ.get("PUTS", "500")) // 2

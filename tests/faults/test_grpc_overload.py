@@ -9,9 +9,9 @@ import asyncio
 import grpc
 import pytest
 
-from support.grpc_asking import ask, ask_on
-from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
-from support.scripted_grpc import (
+from support.grpc.calls import ask, ask_on
+from support.grpc.upstream import Arrived, Context, echo, grpc_upstream
+from support.qdrant.scripted_grpc import (
     QUERY,
     UPSERT,
     answering,

@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 from aiohttp.abc import ResolveResult
 
-from support.faultup import FaultyUpstream, answering, raw_exchange, reply
-from support.running import running
-from support.upstream_wire import sending
+from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange, reply
+from support.network.upstream_wire import sending
+from support.process.running import running
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.runtime.addresses import Origin

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import forked_command
-from support.stack import Answer, Command, command, exchange
+from support.process.commands import forked_command
+from support.process.stack import Answer, Command, command, exchange
 
 CANARY = "c4nary-s3cret-7f3a"
 

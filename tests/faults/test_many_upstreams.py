@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from support.faultup import FaultyUpstream, Talk, answering, raw_exchange, reply
-from support.running import running
+from support.network.faulty_upstream import FaultyUpstream, Talk, answering, raw_exchange, reply
+from support.process.running import running
 
 
 def asking(path: bytes) -> bytes:

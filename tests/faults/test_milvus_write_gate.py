@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from support.running import Running, running
+from support.process.running import Running, running
 
 DESCRIBED: Any = {
     "code": 0,
@@ -82,12 +82,6 @@ async def counted(proxy: Running, outcome: str) -> float:
             return count
         await asyncio.sleep(0.01)
     return 0.0
-
-
-async def test_off_adds_no_read_and_changes_no_byte() -> None:
-    async with gated(NEAR) as (came, proxy):
-        assert await insert(proxy) == STORED
-        assert came == [("entities/insert", BODY)]
 
 
 async def test_annotate_tells_what_a_copy_is_a_copy_of() -> None:

@@ -6,10 +6,10 @@ import asyncio
 
 import grpc
 
-from support.faultup import FaultyUpstream, RawClient, answering, reply
-from support.grpc_asking import ask_on
-from support.relay_server import bare_relay
-from support.scripted_grpc import QUERY, ids, in_front, search
+from support.grpc.calls import ask_on
+from support.network.faulty_upstream import FaultyUpstream, RawClient, answering, reply
+from support.network.relay_server import bare_relay
+from support.qdrant.scripted_grpc import QUERY, ids, in_front, search
 from vecsieve.config.schema import LimitSettings
 
 GET = b"GET /a HTTP/1.1\r\nHost: db\r\n\r\n"

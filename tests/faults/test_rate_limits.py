@@ -5,14 +5,14 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from support import scripted_grpc
-from support.faultup import FaultyUpstream, reply
-from support.grpc_asking import Pairs, ask
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.limited_qdrant import Limited, ended, limited, status, statuses
-from support.running import running
-from support.scripted_grpc import before, in_front, query, search, widened
-from support.scripted_qdrant import answering, scripted
+from support.grpc.calls import Pairs, ask
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, reply
+from support.process.running import running
+from support.qdrant import scripted_grpc
+from support.qdrant.limited import Limited, ended, limited, status, statuses
+from support.qdrant.scripted import answering, scripted
+from support.qdrant.scripted_grpc import before, in_front, query, search, widened
 from vecsieve.proxy.search.budgets import OVERDRAFT
 
 RETRY: Pairs = (("retry-after", "7"),)

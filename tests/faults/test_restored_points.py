@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Script, Talk, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import JSON, request, search
+from support.network.faulty_upstream import FaultyUpstream, Script, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, request, search
 from vecsieve.proxy.search.memory.points import WINDOW
 
 # With rewordings vectors are needed, too; else texts alone decide, and nobody asks memory.

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
-from support.pinecone_model import Service, Stored
-from support.running import Running, running
-from support.scripted_qdrant import JSON
+from support.network.faulty_upstream import FaultyUpstream, Received, Script, Talk, raw_exchange, reply
+from support.pinecone.model import Service, Stored
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON
 from vecsieve.proxy.search.hedge import HedgeTimes
 from vecsieve.proxy.search.limits import CONSECUTIVE
 from vecsieve.proxy.telemetry.labels import BreakerState

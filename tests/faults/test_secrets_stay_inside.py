@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
-from support.relay_server import Invalidation, PlainDialect, bare_relay
-from support.streams import listening
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
+from support.network.relay_server import Invalidation, PlainDialect, bare_relay
+from support.network.streams import listening
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.listener import DataServer, listen

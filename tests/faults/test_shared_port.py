@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from support.certificates import Certificates, make_certificates
-from support.faultup import RawClient
-from support.loops import LoopFactory, both_loops, run
-from support.shared_ports import ALONE, BothServers, as_it_came, both_servers, called
+from support.network.certificates import Certificates, make_certificates
+from support.network.faulty_upstream import RawClient
+from support.network.loops import LoopFactory, both_loops, run
+from support.network.shared_ports import ALONE, BothServers, as_it_came, both_servers, called
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.http.tls import server_context

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, answering, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import honest, request, search
+from support.network.faulty_upstream import FaultyUpstream, RawClient, answering, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import honest, request, search
 
 UPLOAD = b"PUT /collections/c/points HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"
 SEARCH = b"POST /collections/c/points/query HTTP/1.1\r\nHost: db\r\nContent-Length: 1000\r\n\r\n"

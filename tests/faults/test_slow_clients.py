@@ -7,9 +7,17 @@ import socket
 
 import pytest
 
-from support.faultup import PATIENCE_SECONDS, FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
-from support.loops import LoopFactory, both_loops, run
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import (
+    PATIENCE_SECONDS,
+    FaultyUpstream,
+    RawClient,
+    Talk,
+    answering,
+    raw_exchange,
+    reply,
+)
+from support.network.loops import LoopFactory, both_loops, run
+from support.network.relay_server import bare_relay
 from vecsieve.config.schema import LimitSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"

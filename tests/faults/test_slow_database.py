@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
-from support.faultup import FaultyUpstream, Talk, raw_exchange, reply
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.running import Running, running
-from support.scripted_grpc import before, query
-from support.scripted_grpc import honest as honest_message
-from support.scripted_grpc import is_widened as is_widened_message
-from support.scripted_qdrant import JSON, honest, is_widened, request, search
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, honest, is_widened, request, search
+from support.qdrant.scripted_grpc import before, query
+from support.qdrant.scripted_grpc import honest as honest_message
+from support.qdrant.scripted_grpc import is_widened as is_widened_message
 from vecsieve.proxy.search.hedge import HEDGE_TIMES, HedgeTimes
 from vecsieve.proxy.telemetry.labels import BreakerState
 

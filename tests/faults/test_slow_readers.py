@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, answering, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import honest, request, search
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import honest, request, search
 
 LARGE = bytes(range(256)) * 40_000  # more than the kernel's buffers hold beside ours
 MIDDLE = bytes(range(256)) * 24_000

@@ -13,9 +13,9 @@ import pytest_asyncio
 from prove.security_corpus import HEAD, POISON, PROBES, Probe
 from prove.security_smuggling import MODES, Recorder, probed, recorder
 
-from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
-from support.relay_server import bare_relay
-from support.running import running
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
+from support.network.relay_server import bare_relay
+from support.process.running import running
 
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 # One that is refused for two framings, for a coding, for a length, for a field, for a chunk, within a chunked body; and what is

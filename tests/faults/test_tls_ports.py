@@ -11,10 +11,10 @@ import grpc
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from support.certificates import Certificates, make_certificates
-from support.commands import forked_command
-from support.embedded import embedded_server
-from support.running import Running, running
+from support.network.certificates import Certificates, make_certificates
+from support.process.commands import forked_command
+from support.process.running import Running, running
+from support.qdrant.embedded import embedded_server
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings
 

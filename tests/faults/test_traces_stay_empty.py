@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager, contextmanager
 import grpc
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.grpc_asking import ask
-from support.grpc_upstream import ending, grpc_upstream
-from support.otlp_receiver import Collector, collector
-from support.running import Running, running
-from support.scripted_grpc import before
-from support.scripted_grpc import scripted as scripted_grpc
-from support.scripted_grpc import search as grpc_search
-from support.scripted_qdrant import honest, request, scripted, search
-from support.widened_faults import FAULTS, limits_of
+from support.exchanges.widened_faults import FAULTS, limits_of
+from support.grpc.calls import ask
+from support.grpc.upstream import ending, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.otlp_receiver import Collector, collector
+from support.process.running import Running, running
+from support.qdrant.scripted import honest, request, scripted, search
+from support.qdrant.scripted_grpc import before
+from support.qdrant.scripted_grpc import scripted as scripted_grpc
+from support.qdrant.scripted_grpc import search as grpc_search
 from vecsieve.proxy.search.searcher import Searcher
 from vecsieve.proxy.telemetry.labels import AttemptKind, Stage
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
-from support.faultup import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
-from support.relay_server import bare_relay
-from support.streams import serving
-from support.upstream_wire import sending
+from support.network.broken_answers import CHUNKED, CUT_BODIES, NO_HEAD, after_request
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, answering, raw_exchange, reply
+from support.network.relay_server import bare_relay
+from support.network.streams import serving
+from support.network.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import FailureKind, UpstreamExchangeError

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from support.grpc_asking import Pairs, Seen, ask
-from support.grpc_raw import framed, raw_call
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.running import Running, running
-from support.weaviate_messages import message_type, packed
+from support.grpc.calls import Pairs, Seen, ask
+from support.grpc.raw import framed, raw_call
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.process.running import Running, running
+from support.weaviate.messages import message_type, packed
 
 SERVICE = "/weaviate.v1.Weaviate/"
 SCHEMA: Any = {
@@ -87,13 +87,6 @@ async def counted(proxy: Running, outcome: str) -> float:
             return count
         await asyncio.sleep(0.01)
     return 0.0
-
-
-async def test_off_adds_no_read_and_changes_no_byte() -> None:
-    async with gated() as (upstream, came, proxy):
-        assert (await send(proxy)).messages == (STORED,)
-        assert [call.messages for call in upstream.calls] == [[batch()]]
-        assert came == []
 
 
 async def test_a_copy_gets_a_note_and_the_reads_have_the_credentials_of_the_call_and_no_other_metadata() -> None:

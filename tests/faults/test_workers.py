@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.stack import command, exchange
+from support.process.stack import command, exchange
 
 
 class Quick(BaseHTTPRequestHandler):

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from support.clocks import ManualClock
-from support.faultup import FaultyUpstream, RawClient, Received, Talk, raw_exchange, reply
-from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
-from support.running import Running, running
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, raw_exchange, reply
+from support.process.clocks import ManualClock
+from support.process.running import Running, running
+from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from vecsieve.proxy.http.protocol import ClientConnection
 from vecsieve.proxy.process import assembly
 from vecsieve.proxy.writes.book import Book

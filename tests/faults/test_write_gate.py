@@ -8,9 +8,20 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.gated_writes import DESCRIBED, JSON, STORED, Neighbours, asked, database, finding, put, upsert, written
-from support.running import Running, running
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.gated_writes import (
+    DESCRIBED,
+    JSON,
+    STORED,
+    Neighbours,
+    asked,
+    database,
+    finding,
+    put,
+    upsert,
+    written,
+)
 
 
 def gate(**write: object) -> dict[str, object]:
@@ -27,13 +38,6 @@ async def counted(proxy: Running, outcome: str) -> float:
 
 def comparable(answer: bytes) -> bytes:
     return answer.replace(b"Connection: close\r\n", b"")
-
-
-async def test_off_adds_no_read_and_changes_no_byte() -> None:
-    async with database(finding((9, 1.0))) as upstream, running(upstream.url) as proxy:
-        assert comparable(await raw_exchange(proxy.port, put(upsert(1, 2)))) == STORED
-        assert [each.content for each in upstream.requests] == [upsert(1, 2)]
-        assert proxy.count("writes_total", backend="qdrant", outcome="judged") == 0
 
 
 @pytest.mark.parametrize(
@@ -271,15 +275,6 @@ async def test_an_upload_in_chunks_is_read_and_sent_with_its_new_length() -> Non
     async with database(finding((9, 1.0))) as upstream, running(upstream.url, policy=gate(mode="annotate")) as proxy:
         assert comparable(await raw_exchange(proxy.port, chunked)) == STORED
         assert b"_vecsieve" in written(upstream)[0]
-
-
-async def test_observe_sends_the_write_before_it_asks_for_anything() -> None:
-    async with database(finding((9, 1.0))) as upstream, running(upstream.url, policy=gate(mode="observe")) as proxy:
-        assert comparable(await raw_exchange(proxy.port, put(upsert(1, 2)))) == STORED
-        assert await counted(proxy, "failed") == 1, "one list of neighbours for two points"
-        lines = [each.line.split(b" ")[0] for each in upstream.requests]
-        assert lines == [b"PUT", b"GET", b"POST"]
-        assert written(upstream) == [upsert(1, 2)]
 
 
 async def test_observe_does_not_look_at_a_write_that_was_refused() -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from support import stack
-from support.embedded import start_embedded_process
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
-from support.running import Running, running
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process import stack
+from support.process.running import Running, running
+from support.qdrant.embedded import start_embedded_process
+from support.qdrant.gated_writes import DESCRIBED, JSON, STORED, found, put, upsert
 from vecsieve.proxy.writes.book import UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.rows import LeftOut, State
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.gated_writes import JSON, put
-from support.running import running
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import running
+from support.qdrant.gated_writes import JSON, put
 
 STORED: dict[str, Any] = {"id": "old", "values": [1.0, 0.5], "metadata": {"text": "it has all the same words", "n": 1}}
 # The same members in another order.

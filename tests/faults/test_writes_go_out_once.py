@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, Script, Talk, answering, reply
-from support.relay_server import bare_relay
-from support.upstream_wire import sending
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Script, Talk, answering, reply
+from support.network.relay_server import bare_relay
+from support.network.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.upstream import Upstream
 from vecsieve.proxy.search.errors import ClientBodyError

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 
 from foreign_clients.environments import Client
-from support.foreign_verdict import is_of_copies
-from support.grpc_clients import code_of, details_of
+from support.exchanges.foreign_verdict import is_of_copies
+from support.grpc.clients import code_of, details_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "qdrant_grpc"
 SECONDS = 30.0

@@ -19,10 +19,10 @@ from rich.table import Table
 
 from foreign_clients.environments import CLIENTS, Client, NotAvailableError, ScenarioFailedError
 from foreign_clients.record import GOLDEN, recorded
-from support.embedded import start_embedded_grpc_process
-from support.foreign_plan import plan
-from support.foreign_verdict import differences, faults, is_of_copies
-from support.stack import Command, command
+from support.exchanges.foreign_plan import plan
+from support.exchanges.foreign_verdict import differences, faults, is_of_copies
+from support.process.stack import Command, command
+from support.qdrant.embedded import start_embedded_grpc_process
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("off", "shadow", "on")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from qdrant_client import grpc as pb
 
-from support.foreign_plan import COPIES, family, plan
-from support.foreign_verdict import differences, faults, observed
+from support.exchanges.foreign_plan import COPIES, family, plan
+from support.exchanges.foreign_verdict import differences, faults, observed
 
 TOP_K = 4
 ALL = [base * 10 + copy for base in range(8) for copy in range(COPIES)]

@@ -16,11 +16,11 @@ from qdrant_client import QdrantClient
 from rich.console import Console
 
 from frameworks.environments import FRAMEWORKS, OVER_GRPC, NotAvailableError, Writer
-from support.chroma_server import asked as ask_chroma
-from support.chroma_server import path_of
-from support.embedded import start_embedded_grpc_process
-from support.layouts import LAYOUTS
-from support.passages import Passage, passages
+from support.backends.layouts import LAYOUTS
+from support.backends.passages import Passage, passages
+from support.chroma.server import asked as ask_chroma
+from support.chroma.server import path_of
+from support.qdrant.embedded import start_embedded_grpc_process
 from vecsieve.proxy.demo.backends import chroma_server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ from laws import test_adapters as rest
 from laws import test_grpc_adapters as grpc
 from laws import test_milvus as milvus
 
-from support.conversation import Conversation
-from support.drawing import drawn
-from support.milvus_bodies import Talk, talks
-from support.milvus_messages import message_type
-from support.transports import GRPC, REST
+from support.backends.transports import GRPC, REST
+from support.exchanges.conversation import Conversation
+from support.exchanges.drawing import drawn
+from support.milvus.bodies import Talk, talks
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import Adapter, Needs, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.rest import MilvusRest
 from vecsieve.adapters.milvus.search import Schema

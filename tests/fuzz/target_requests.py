@@ -11,9 +11,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from fuzz.heard import heard
-from support.captures import captured
-from support.chroma_captures import exchanges
-from support.transports import GRPC, REST
+from support.backends.transports import GRPC, REST
+from support.chroma.captures import exchanges
+from support.exchanges.captures import captured
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Needs, Operation, RequestHead, UnsupportedError
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from support.written import Sample, samples
+from support.backends.writes import Sample, samples
 from vecsieve.adapters.contract import DescribesCollections, MalformedReplyError, RequestHead, UnsupportedError
 from vecsieve.adapters.writes import Inquiry, NewPoints, WriteNeeds
 

@@ -14,8 +14,8 @@ from fuzz import target_codings, target_protobuf, target_replies, target_request
 from fuzz.heard import Invalidation
 from fuzz.run import outcome
 from fuzz.target import NAMES, bounded, target
-from support.transports import REST
-from support.written import samples
+from support.backends.transports import REST
+from support.backends.writes import samples
 from vecsieve.adapters.contract import Needs, RequestHead
 from vecsieve.adapters.wire.protobuf import fields
 

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support import chroma_bodies, pinecone_bodies, qdrant_bodies
-from support.conversation import Conversation
-from support.transports import REST
+from support.backends.transports import REST
+from support.chroma import bodies as chroma_bodies
+from support.exchanges.conversation import Conversation
+from support.pinecone import bodies as pinecone_bodies
+from support.qdrant import bodies as qdrant_bodies
 from vecsieve.adapters.base import NOTE
 from vecsieve.adapters.contract import (
     Adapter,

@@ -18,10 +18,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
-from support import pinecone_messages, qdrant_grpc_talks, weaviate_messages, weaviate_talks
-from support.conversation import Conversation
-from support.qdrant_grpc_model import BATCH_ITEMS, REQUESTS
-from support.transports import GRPC
+from support.backends.transports import GRPC
+from support.exchanges.conversation import Conversation
+from support.pinecone import messages as pinecone_messages
+from support.qdrant import grpc_conversations as qdrant_grpc_talks
+from support.qdrant.grpc_model import BATCH_ITEMS, REQUESTS
+from support.weaviate import conversations as weaviate_talks
+from support.weaviate import messages as weaviate_messages
 from vecsieve.adapters.contract import (
     Adapter,
     MalformedReplyError,

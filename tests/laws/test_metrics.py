@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import VECTORS
-from support.pools import page
-from support.texts import as_texts
+from support.selection.policies import VECTORS
+from support.selection.pools import page
+from support.selection.texts import as_texts
 from vecsieve.proxy.selection.metric import metric_of
 from vecsieve.proxy.selection.single import select
 from vecsieve.proxy.selection.values import Candidates, FloatMatrix, FloatVector, Metadata, Metric

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.milvus_bodies import Talk, request, talks
-from support.milvus_messages import message_type
+from support.milvus.bodies import Talk, request, talks
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     Needs,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import DEFAULT, VECTORS
-from support.pools import angles, page, pool
-from support.texts import as_texts, forget
+from support.selection.policies import DEFAULT, VECTORS
+from support.selection.pools import angles, page, pool
+from support.selection.texts import as_texts, forget
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.policy import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from support.text_rankings import DATABASES, Database, Ranked, Ranking, Selected
-from support.toy_exchange import ToyExchange, Toys, toys
+from support.backends.text_rankings import DATABASES, Database, Ranked, Ranking, Selected
+from support.backends.toy_exchange import ToyExchange, Toys, toys
 from vecsieve.config.backends import with_defaults
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.texts import WINDOW

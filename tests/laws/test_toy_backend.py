@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from support.exposed import exposed
-from support.faultup import raw_exchange
-from support.running import running
-from support.scripted_qdrant import request
-from support.toy_backend import families_of
-from support.toy_row import know_the_toy, toy_server
+from support.backends.toy_backend import families_of
+from support.backends.toy_row import know_the_toy, toy_server
+from support.deploy.expositions import exposed
+from support.network.faulty_upstream import raw_exchange
+from support.process.running import running
+from support.qdrant.scripted import request
 from vecsieve.proxy.telemetry.exposition import exposition
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from deploy.grafana.picture.__main__ import draw
-from support.mixed_load import Hurt
-from support.prometheus_tools import ROOT
-from support.real_prometheus import prometheus
-from support.stack import command
+from support.deploy.prometheus_tools import ROOT
+from support.deploy.real_prometheus import prometheus
+from support.exchanges.mixed_load import Hurt
+from support.process.stack import command
 
 QUIET_SECONDS, BUSY_SECONDS, HURT_SECONDS = 25.0, 45.0, 20.0
 WINDOW = "6s"

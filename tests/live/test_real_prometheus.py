@@ -14,11 +14,11 @@ import pytest
 
 from deploy.grafana.overview import overview
 from deploy.grafana.quality import quality
-from support.dashboard_lint import queries
-from support.mixed_load import TRACE, Hurt
-from support.prometheus_tools import RECORDING, needs_prometheus, rules_of
-from support.real_prometheus import WINDOW, Prometheus, prometheus
-from support.stack import command
+from support.deploy.dashboard_lint import queries
+from support.deploy.prometheus_tools import RECORDING, needs_prometheus, rules_of
+from support.deploy.real_prometheus import WINDOW, Prometheus, prometheus
+from support.exchanges.mixed_load import TRACE, Hurt
+from support.process.stack import command
 
 PATIENCE_SECONDS = 40.0
 DASHBOARDS = {board["title"]: board for board in (overview(), quality())}

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.exposed import Exposed, exposed, faults
-from support.faultup import raw_exchange
-from support.mixed_load import ROUND, Hurt
-from support.stack import command, exchange
+from support.deploy.expositions import Exposed, exposed, faults
+from support.exchanges.mixed_load import ROUND, Hurt
+from support.network.faulty_upstream import raw_exchange
+from support.process.stack import command, exchange
 
 ROUNDS = 5
 MOST_BYTES = 100 * 1024

@@ -21,12 +21,12 @@ from rich.table import Table
 from servers.pinecone.server import Emulator
 
 from pinecone_majors.environments import PYTHON, TYPESCRIPT, Client, ScenarioFailedError, Way, python, typescript
-from support.certificates import make_certificates
-from support.pinecone_loading import loaded_emulator
-from support.pinecone_planted import plan
-from support.pinecone_verdict import differences, faults, transported
-from support.ports import free_ports
-from support.stack import command
+from support.network.certificates import make_certificates
+from support.network.ports import free_ports
+from support.pinecone.loading import loaded_emulator
+from support.pinecone.planted import plan
+from support.pinecone.verdict import differences, faults, transported
+from support.process.stack import command
 from vecsieve.proxy.http.tls import server_context
 
 ROOT = Path(__file__).resolve().parents[2]

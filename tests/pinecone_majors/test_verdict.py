@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.pinecone_planted import TOP_K
-from support.pinecone_verdict import differences, faults, transported
+from support.pinecone.planted import TOP_K
+from support.pinecone.verdict import differences, faults, transported
 
 
 def match(name: str, rank: int, *, whole: bool) -> dict[str, Any]:

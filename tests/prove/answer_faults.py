@@ -17,11 +17,11 @@ from prove.held import MIB, forget_peak, held
 from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import Proxy, proxy
 from prove.verdicts import Judge, is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
-from support.broken_answers import CUT_BODIES, NO_HEAD, send
-from support.faultup import FaultyUpstream, Received, Talk
-from support.odd_answers import INTERIM, ODD, answered, late
-from support.scripted_qdrant import Misbehaviour, honest, is_widened, request, search
-from support.widened_faults import FAULTS, MORE_FAULTS, VECTORS
+from support.exchanges.odd_answers import INTERIM, ODD, answered, late
+from support.exchanges.widened_faults import FAULTS, MORE_FAULTS, VECTORS
+from support.network.broken_answers import CUT_BODIES, NO_HEAD, send
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk
+from support.qdrant.scripted import Misbehaviour, honest, is_widened, request, search
 
 HEALTHY_BETWEEN = 2  # searches that succeed after each fault: the breaker stays closed, so that each fault is met
 SLOW = frozenset({"silence", "trickle", "50-MB", "gzip-bomb"})  # a tenth of the rounds

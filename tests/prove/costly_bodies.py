@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from prove.finding import Finding, Scale
 from prove.stack import Proxy, proxy
-from support.faultup import FaultyUpstream, RawClient, Received, answering, reply
-from support.hostile_bodies import VALUES
+from support.exchanges.hostile_bodies import VALUES
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
 
 ROUNDS = 3
 HELD_SECONDS = 0.050

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bench.processes import environment, free_port
 
-from support.faultup import Received, Talk, reply
-from support.scripted_qdrant import JSON, honest
+from support.network.faulty_upstream import Received, Talk, reply
+from support.qdrant.scripted import JSON, honest
 
 DONE = reply(b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.0}', headers=[JSON])
 PLAIN = reply(b'{"result":{"collections":[]},"status":"ok","time":0.0}', headers=[JSON])

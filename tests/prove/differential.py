@@ -16,7 +16,7 @@ from prove.differential_reasons import NGINX, OURS, Reason
 from prove.differential_views import Message, View, differences, messages
 from prove.finding import Finding
 from prove.stack import proxy
-from support.streams import serving
+from support.network.streams import serving
 
 QUIET_SECONDS = 1.0  # a connection that nobody ends is told by that
 WHERE = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prove.hops import Fields, end_to_end
-from support.faultup import unchunked
+from support.network.faulty_upstream import unchunked
 
 BODILESS = frozenset({b"204", b"304"})
 

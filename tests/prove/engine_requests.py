@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from support.any_request import Request
+from support.exchanges.any_request import Request
 
 Rng = np.random.Generator
 Json = dict[str, Any]

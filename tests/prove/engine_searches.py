@@ -24,13 +24,13 @@ from pydantic import ValidationError
 from prove.engine_requests import CLOUDS, OTHER, RANKED, Cloud, cloud, filling, is_multi, lookups, request
 from prove.finding import Finding, Scale
 from prove.near_points import improbable
-from support import stack
-from support.any_request import Request
-from support.embedded import start_embedded_grpc_process
-from support.grpc_asking import Seen
-from support.grpc_stack import Asker
-from support.said_in_grpc import Said, id_of, point_of, said
-from support.stack import TIME
+from support.exchanges.any_request import Request
+from support.grpc.calls import Seen
+from support.grpc.stack import Asker
+from support.process import stack
+from support.process.stack import TIME
+from support.qdrant.embedded import start_embedded_grpc_process
+from support.qdrant.grpc_searches import Said, id_of, point_of, said
 
 MODES = ("off", "shadow", "on")
 EVERYONE = 1_000  # more than any cloud holds

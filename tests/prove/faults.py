@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from prove.finding import Finding, Scale
 from prove.toxics import Toxic, ToxicRelay
-from support.faultup import FaultyUpstream, RawClient, Talk
-from support.running import running
-from support.scripted_qdrant import honest, request, search
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk
+from support.process.running import running
+from support.qdrant.scripted import honest, request, search
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 MODES = ("off", "shadow", "on")

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from prove.finding import Finding, Scale
 from prove.load import SEARCH
 from prove.stack import served
-from support.faultup import RawClient
-from support.stack import Command, exchange
+from support.network.faulty_upstream import RawClient
+from support.process.stack import Command, exchange
 
 HARD, SILENT, KEPT, ROUNDS = 1024, 1100, 20, 10
 NO_GRPC_THERE = ("--grpc-upstream", "127.0.0.1:9")

@@ -21,7 +21,7 @@ import aiohttp
 from unit.proxy.admin.test_whatif import sampled
 
 from prove.finding import Finding, Scale
-from support.ports import free_ports
+from support.network.ports import free_ports
 from vecsieve.proxy.admin.whatif import PRESET_NAMES, Change, judged
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 
-from support.floods import FLOODS, Flood
+from support.network.floods import FLOODS, Flood
 
 RECEIVE_BYTES = 1 << 18
 POLL_SECONDS = 0.2

@@ -13,10 +13,10 @@ from qdrant_client import grpc as pb
 from prove.finding import Finding, Scale
 from prove.grpc_faults import MODES, MOST_ROUNDS, Invalidation, both, heard, in_batches, judged
 from prove.grpc_goodbye import WHO, saying_goodbye
-from support.grpc_asking import Pairs
-from support.grpc_raw import REPLY_HEAD, framed, raw_upstream
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.scripted_grpc import honest, is_widened, say, search
+from support.grpc.calls import Pairs
+from support.grpc.raw import REPLY_HEAD, framed, raw_upstream
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.qdrant.scripted_grpc import honest, is_widened, say, search
 
 Play = Callable[[Context, bytes], Awaitable[None]]
 POOL = 8  # points that the scripted database has

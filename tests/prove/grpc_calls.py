@@ -13,7 +13,7 @@ import grpc
 
 from prove.histogram import Histogram
 from prove.openload import GAVE_UP_SECONDS, open_load
-from support.grpc_asking import UNLIMITED
+from support.grpc.calls import UNLIMITED
 
 ALONE = (*UNLIMITED, ("grpc.use_local_subchannel_pool", 1))  # each channel a connection of its own
 OK = 0

@@ -13,9 +13,9 @@ import grpc
 from prove.finding import Finding, Scale
 from prove.grpc_calls import ALONE
 from prove.toxics import Toxic, ToxicRelay
-from support.grpc_asking import Pairs, Seen, ask_on
-from support.grpc_upstream import grpc_upstream
-from support.scripted_grpc import QUERY, before, scripted, search
+from support.grpc.calls import Pairs, Seen, ask_on
+from support.grpc.upstream import grpc_upstream
+from support.qdrant.scripted_grpc import QUERY, before, scripted, search
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 MODES = ("off", "shadow", "on")

@@ -13,9 +13,9 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded
 from h2.exceptions import ProtocolError
 
-from support.grpc_raw import REPLY_HEAD, framed
-from support.scripted_grpc import honest
-from support.streams import serving
+from support.grpc.raw import REPLY_HEAD, framed
+from support.network.streams import serving
+from support.qdrant.scripted_grpc import honest
 
 WHO = "x-who"  # tells the clients apart
 END = [(b"grpc-status", b"0"), (b"x-trailing", b"1")]

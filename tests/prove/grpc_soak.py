@@ -14,7 +14,7 @@ from prove.grpc_stack import GrpcStack, grpc_stack
 from prove.held import MIB, Held, held
 from prove.openload import open_load
 from prove.watched import asked as watched
-from support.scripted_grpc import upsert
+from support.qdrant.scripted_grpc import upsert
 
 RATE = 100.0
 FAULT = 100  # one call of so many fails as it was told

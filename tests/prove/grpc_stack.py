@@ -19,7 +19,7 @@ from prove.database import Database
 from prove.grpc_searches import write_rankings
 from prove.stack import Stack
 from prove.toxics import ToxicRelay
-from support.stack import Command
+from support.process.stack import Command
 
 
 class GrpcDatabase(Database):

@@ -11,7 +11,7 @@ from prove.grpc_database import UPSERT
 from prove.grpc_stack import grpc_stack
 from prove.openload import open_load
 from prove.writes import database, every, worker
-from support.scripted_grpc import upsert
+from support.qdrant.scripted_grpc import upsert
 
 RATE = 250.0
 DATABASE_SECONDS, WORKER_SECONDS = 1.5, 2.5  # between two kills

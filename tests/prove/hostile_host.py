@@ -18,7 +18,7 @@ from prove.finding import Finding, Scale
 from prove.load import SEARCH
 from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import proxy, served
-from support.faultup import RawClient
+from support.network.faulty_upstream import RawClient
 
 RATE, SECONDS = 50.0, 3.0
 # Refused, and each refusal is a line of the log: so many are several pipes full.

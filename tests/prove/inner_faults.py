@@ -7,9 +7,9 @@ from unittest.mock import patch
 from prove.answer_faults import Rounds, asked, planned
 from prove.faults import seen
 from prove.finding import Finding, Scale
-from support.faultup import FaultyUpstream
-from support.running import running
-from support.widened_faults import ERRORS, STAGES
+from support.exchanges.widened_faults import ERRORS, STAGES
+from support.network.faulty_upstream import FaultyUpstream
+from support.process.running import running
 
 
 async def prove(scale: Scale) -> list[Finding]:

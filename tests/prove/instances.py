@@ -16,7 +16,7 @@ from prove.grace import during
 from prove.load import SEARCH
 from prove.openload import Pool, RequestRecorder, capacity
 from prove.stack import Proxy, proxy, served
-from support.faultup import FaultyUpstream, RawClient, Talk, reply
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, reply
 
 LOOK_SECONDS = 0.2  # how soon the balancer hears that an instance is no longer ready
 ACCEPT_SECONDS = 2.0  # how long an instance that ends goes on accepting: ten looks

@@ -22,7 +22,7 @@ import grpc
 from aiohttp import web
 from servers.pinecone.server import serve
 
-from support.weaviate_server import Weaviate
+from support.weaviate.server import Weaviate
 from vecsieve.config.addresses import Address
 
 LISTENING = "listening"

@@ -26,11 +26,11 @@ import pymilvus
 
 from prove import kept_servers
 from prove.planted_points import SIZE, Made
-from support import real_servers, stack
-from support.forked import TESTS
-from support.milvus_messages import message_type
-from support.milvus_server import connected
-from support.ports import free_ports
+from support.milvus.messages import message_type
+from support.milvus.server import connected
+from support.network.ports import free_ports
+from support.process import real_servers, stack
+from support.process.forked import TESTS
 from vecsieve.proxy.demo.backends import COLLECTIONS
 
 STORED, REFUSED, UNAVAILABLE = (200, 201), 409, 503

@@ -30,9 +30,9 @@ from tempfile import TemporaryDirectory
 from prove.killed_databases import DATABASES, PAGE, REFUSED, STORED, Database
 from prove.planted_points import COPIES, SEED, made
 from prove.resets import Relay
-from support import stack
-from support.commands import forked_command
-from support.ports import free_ports
+from support.network.ports import free_ports
+from support.process import stack
+from support.process.commands import forked_command
 
 WRITERS, COLLECTION, CONTROL = 4, "chaos", "control"
 # A fault in every so many points, one after another; of each kind so many parts of all.

@@ -22,8 +22,8 @@ import numpy as np
 import orjson
 
 from prove.planted_sweep import DIMENSION, planted
-from support import stack
-from support.embedded import start_embedded_process
+from support.process import stack
+from support.qdrant.embedded import start_embedded_process
 
 KILLS, COLLECTION, PAGE = 4, "planted", 1000
 

@@ -8,7 +8,7 @@ import re
 from prove.finding import Finding, Scale
 from prove.openload import RequestRecorder, capacity, open_load
 from prove.stack import Administered, Stack, stack
-from support.scripted_qdrant import search
+from support.qdrant.scripted import search
 
 GET = b"GET /collections HTTP/1.1\r\nHost: db\r\n\r\n"
 BODY = search()

@@ -21,9 +21,9 @@ from bench.machine import machine
 from prove.finding import Finding, Scale
 from prove.held import MIB, held
 from prove.stack import Proxy, proxy
-from support.embedded import start_embedded_process
-from support.shadowed import Corpus, Json, Matrix, zipf
-from support.stack import TIME
+from support.backends.shadowed import Corpus, Json, Matrix, zipf
+from support.process.stack import TIME
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.adapters.contract import Operation
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings
@@ -238,7 +238,11 @@ async def opened() -> AsyncIterator[Soak]:
         url = stack.enter_context(start_embedded_process())
         sides = [
             await stack.enter_async_context(
-                proxy(url, module="support.unhurried", environment={**SETTINGS, "VECSIEVE_MEMORY_BYTES": str(size)})
+                proxy(
+                    url,
+                    module="support.process.unhurried",
+                    environment={**SETTINGS, "VECSIEVE_MEMORY_BYTES": str(size)},
+                )
             )
             for size in (MEMORY_BYTES, 0)
         ]

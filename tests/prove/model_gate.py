@@ -29,8 +29,8 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 
 from prove.model_databases import TEXTS, WIRES, Answer, Apply, Point, Points, Request, Weaviate, Wire, dropping, storing
-from support.clocks import ManualClock
-from support.toy_exchange import toys
+from support.backends.toy_exchange import toys
+from support.process.clocks import ManualClock
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Operation, Question, RequestHead
 from vecsieve.config.schema import Settings

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from prove.histogram import Histogram
-from support.faultup import RawClient, RawReply
+from support.network.faulty_upstream import RawClient, RawReply
 
 GAVE_UP_SECONDS = 10.0
 FAILED = 0  # the status of a request that got no whole answer

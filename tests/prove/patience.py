@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import grpc
 
 from prove.finding import Finding, Scale
-from support.faultup import FaultyUpstream, Talk, raw_exchange
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.running import running
-from support.scripted_grpc import before, query
-from support.scripted_grpc import honest as honest_message
-from support.scripted_grpc import is_widened as is_widened_message
-from support.scripted_qdrant import honest, is_widened, request, search
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Talk, raw_exchange
+from support.process.running import running
+from support.qdrant.scripted import honest, is_widened, request, search
+from support.qdrant.scripted_grpc import before, query
+from support.qdrant.scripted_grpc import honest as honest_message
+from support.qdrant.scripted_grpc import is_widened as is_widened_message
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 SLOW_SECONDS, CLIENT_SECONDS = 3.0, 5.0

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from prove.planted_sweep import planted, timed
-from support.memory_source import MemorySource
+from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.run import Asked, Leaving, analyze
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from support.memory_source import MemorySource
+from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.pairs.joining import Runner
 from vecsieve.proxy.jobs.source import Point
 from vecsieve.proxy.jobs.sweep.deciding import Asked, Keep

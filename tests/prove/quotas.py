@@ -11,12 +11,12 @@ from qdrant_client import grpc as pb
 from servers.qdrant.server import QdrantServer
 
 from prove.finding import Finding, Scale
-from support.embedded import embedded_server
-from support.faultup import raw_exchange
-from support.grpc_asking import ask
-from support.limited_qdrant import DIRECTIONS
-from support.running import Running, running
-from support.scripted_qdrant import request
+from support.grpc.calls import ask
+from support.network.faulty_upstream import raw_exchange
+from support.process.running import Running, running
+from support.qdrant.embedded import embedded_server
+from support.qdrant.limited import DIRECTIONS
+from support.qdrant.scripted import request
 from vecsieve.proxy.search.hedge import HEDGE_TIMES
 
 LIMIT = 100  # reads a minute

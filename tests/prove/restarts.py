@@ -13,7 +13,7 @@ from bench.processes import free_port
 from prove.database import Database, write
 from prove.finding import Finding, Scale
 from prove.stack import proxy, served
-from support.faultup import RawClient
+from support.network.faulty_upstream import RawClient
 
 RATE = 300.0
 WRITERS = 16

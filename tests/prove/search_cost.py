@@ -15,7 +15,7 @@ from prove.histogram import Histogram
 from prove.load import at, lag
 from prove.openload import capacity
 from prove.stack import proxy
-from support.faultup import RawClient
+from support.network.faulty_upstream import RawClient
 
 CANDIDATES, DIMENSIONS, TOP_K = 30, 768, 10
 PATH = "/collections/c/points/query"

@@ -13,12 +13,12 @@ from prove.faults import FAULTS, MODES
 from prove.finding import Finding, Scale
 from prove.security_smuggling import asked
 from prove.toxics import ToxicRelay
-from support.faultup import FaultyUpstream, Talk, reply
-from support.grpc_asking import ask
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.scripted_grpc import honest as honest_message
-from support.scripted_qdrant import JSON, honest, search
-from support.stack import Command, exchange
+from support.grpc.calls import ask
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Talk, reply
+from support.process.stack import Command, exchange
+from support.qdrant.scripted import JSON, honest, search
+from support.qdrant.scripted_grpc import honest as honest_message
 
 CANARY = b"s3cr3tcanary0f7e"
 PATIENCE_SECONDS = 1.5

@@ -18,10 +18,10 @@ from prove.held import held
 from prove.load import SEARCH
 from prove.openload import Pool
 from prove.security_apart import Fared, Served, crowd_apart, good_apart
-from support.faultup import FaultyUpstream, Received, answering, reply
-from support.grpc_upstream import echo, grpc_upstream
-from support.scripted_qdrant import honest
-from support.stack import Command, exchange
+from support.grpc.upstream import echo, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, reply
+from support.process.stack import Command, exchange
+from support.qdrant.scripted import honest
 from vecsieve.proxy.grpc.shared_port import PREFACE
 
 HEAD_SECONDS = 11.0  # limits.head_timeout_seconds and one to be told

@@ -17,7 +17,7 @@ from prove.grpc_stack import grpc_stack
 from prove.held import forget_peak, held
 from prove.security_apart import crowd_apart, good_apart
 from prove.security_floods import READERS, in_ms, no_collections, target
-from support.floods import FLOODS
+from support.network.floods import FLOODS
 
 MIB = 2**20
 BLOCKS = "fields that name a large entry"

@@ -19,7 +19,7 @@ from prove.grpc_stack import grpc_stack
 from prove.load import SEARCH
 from prove.openload import Pool
 from prove.security_floods import target
-from support.floods import FLOODS, Flood
+from support.network.floods import FLOODS, Flood
 
 GAP_SECONDS = 0.01
 BASELINE_SECONDS = 1.5

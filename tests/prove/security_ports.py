@@ -13,7 +13,7 @@ from pathlib import Path
 
 from prove.finding import Finding, Scale
 from prove.stack import Stack, stack
-from support.stack import exchange
+from support.process.stack import exchange
 
 ADMIN = (
     "/",

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from prove.finding import Finding, Scale
 from prove.security_corpus import POISON, PROBES, Probe
 from prove.security_readers import READERS, Reader, Request, requests
-from support.faultup import reply
-from support.running import running
-from support.streams import serving
+from support.network.faulty_upstream import reply
+from support.network.streams import serving
+from support.process.running import running
 
 MODES = ("off", "shadow", "on")
 SLICES = (0, 1, 7)  # bytes a segment; 0: all at once. CVE-2026-54277 needed more than one segment

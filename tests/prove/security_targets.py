@@ -15,9 +15,9 @@ from aiohttp.abc import ResolveResult
 
 from prove.finding import Finding, Scale
 from prove.security_smuggling import asked
-from support.faultup import reply
-from support.running import running
-from support.streams import serving
+from support.network.faulty_upstream import reply
+from support.network.streams import serving
+from support.process.running import running
 
 # `{0}`: the internal listener's port. Hosts behind /_i/, which names one.
 HOSTS = (

@@ -13,10 +13,10 @@ import grpc
 from qdrant_client import grpc as pb
 
 from prove.finding import Finding, Scale
-from support.faultup import FaultyUpstream, RawClient, Received, Script, Talk, reply
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, grpc_upstream
-from support.running import running
-from support.scripted_qdrant import JSON
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Script, Talk, reply
+from support.process.running import running
+from support.qdrant.scripted import JSON
 
 CLIENTS = 8
 RANKS = 16

@@ -23,10 +23,10 @@ from qdrant_client import grpc as pb
 from prove.finding import Finding, Scale
 from prove.held import MIB, forget_peak, held
 from prove.turns import longest
-from support.faultup import FaultyUpstream, Received, answering, reply
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.scripted_qdrant import JSON
-from support.stack import Command, exchange
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, reply
+from support.process.stack import Command, exchange
+from support.qdrant.scripted import JSON
 
 POINTS, DIMENSIONS, TOP_K = 50, 64, 10
 ROUNDS = 3

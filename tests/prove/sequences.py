@@ -17,11 +17,11 @@ from prove.answer_faults import ACTS
 from prove.faults import Seen, seen
 from prove.finding import Finding, Scale
 from prove.verdicts import is_as_broken, is_direct, is_fair
-from support.drawing import drawn
-from support.faultup import FaultyUpstream, Received, Talk, reply
-from support.running import Running, running
-from support.scripted_qdrant import honest, is_widened, request, search
-from support.widened_faults import FAULTS
+from support.exchanges.drawing import drawn
+from support.exchanges.widened_faults import FAULTS
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import honest, is_widened, request, search
 from vecsieve.config.schema import Settings
 
 SLOW = {"silence", "trickle"}  # F has them at length

@@ -20,7 +20,7 @@ from prove.load import GET, SEARCH
 from prove.openload import Pool, RequestRecorder, open_load
 from prove.stack import Proxy, proxy
 from prove.watched import asked as asked_within
-from support.faultup import FaultyUpstream, Talk
+from support.network.faulty_upstream import FaultyUpstream, Talk
 
 RATE, TRACED_RATE = 200.0, 50.0
 LOOK_SECONDS = 2.0

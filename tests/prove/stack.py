@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from bench.processes import environment as importable
 
 from prove.database import Database
-from support.stack import Command, exchange
+from support.process.stack import Command, exchange
 
 POLL_SECONDS = 0.05
 ANYWHERE = "127.0.0.1:0"

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 from prove.costly_bodies import HELD_SECONDS, PAYLOADS, REQUESTS, Watch, held, points, ranking, vectors_of
-from support.hostile_bodies import MOST
+from support.exchanges.hostile_bodies import MOST
 
 HOLD_SECONDS = 0.2
 

@@ -11,7 +11,7 @@ from prove.differential import WHERE, compared, finding, recording, through_ngin
 from prove.differential_corpus import OK, PROBES
 from prove.differential_reasons import NGINX, OURS, Reason, _table
 from prove.differential_views import Message, View, differences, messages
-from support.running import running
+from support.process.running import running
 
 REQUEST = messages(b"GET /a HTTP/1.1\r\nHost: c\r\nX-a: 1\r\nX-B: 2\r\n\r\n", is_answer=False)
 ANSWER = messages(b"HTTP/1.1 200 OK\r\nX-A: 1\r\nContent-Length: 2\r\n\r\nok")

@@ -30,7 +30,7 @@ from prove.engine_searches import (
     runs_of,
 )
 from prove.near_points import improbable, share
-from support.any_request import Request
+from support.exchanges.any_request import Request
 
 ITEM = {"query": [1.0], "limit": 3}
 ASKED = Request("query", (ITEM,), is_batch=False, indent=None)

@@ -22,9 +22,9 @@ from prove.grpc_goodbye import saying_goodbye
 from prove.grpc_searches import CANDIDATES, LARGE, TINY, asked, write_rankings
 from prove.held import MIB, Held
 from prove.toxics import Toxic
-from support.grpc_asking import Seen
-from support.grpc_upstream import echo, ending, grpc_upstream
-from support.scripted_grpc import in_front, query, scripted, upsert
+from support.grpc.calls import Seen
+from support.grpc.upstream import echo, ending, grpc_upstream
+from support.qdrant.scripted_grpc import in_front, query, scripted, upsert
 
 UNAVAILABLE, EXCEEDED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
 UNARY = "/test.Service/Method"

@@ -12,7 +12,7 @@ import pytest
 from prove.held import MIB, forget_peak, held, slope
 from prove.stack import proxy
 from prove.watched import asked, live_tasks
-from support.faultup import RawClient
+from support.network.faulty_upstream import RawClient
 
 
 def pages(size: int) -> mmap.mmap:

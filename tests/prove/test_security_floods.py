@@ -11,8 +11,8 @@ import pytest
 from prove.differential import WHERE
 from prove.security_apart import Fared, crowd_apart, good_apart
 from prove.security_floods import HEADS, READERS, Slow, beside_nginx, verdict
-from support.faultup import FaultyUpstream, answering, reply
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, answering, reply
+from support.network.relay_server import bare_relay
 from vecsieve.config.schema import LimitSettings
 
 

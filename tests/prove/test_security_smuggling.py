@@ -11,7 +11,7 @@ import pytest
 from prove.security_corpus import HEAD, INSIDE, POISON, PROBES, Probe
 from prove.security_readers import READERS, requests
 from prove.security_smuggling import Recorder, faults, probed, recorder
-from support.streams import serving
+from support.network.streams import serving
 
 OF = {probe.name: probe for probe in PROBES}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from prove.security_tenants import TENANTS, Alone, Judge, calls, database, over_http, pinecones, qdrant, qdrants
-from support.faultup import FaultyUpstream, RawClient, Received, Talk, reply
-from support.scripted_qdrant import JSON
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, reply
+from support.qdrant.scripted import JSON
 
 
 async def test_a_cache_without_the_key_in_its_key_is_found_out() -> None:

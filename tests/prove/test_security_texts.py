@@ -8,7 +8,7 @@ import numpy as np
 from qdrant_client import grpc as pb
 
 from prove.security_texts import POINTS, POOLS, TEXTS, Hostile, question, replies, template
-from support.faultup import Received
+from support.network.faulty_upstream import Received
 
 WIDENED = Received(0, b"POST /collections/c/points/query HTTP/1.1\r\n\r\n", b'{"with_vector":[""],"limit":50}')
 PLAIN = Received(0, WIDENED.head, b'{"limit":10}')

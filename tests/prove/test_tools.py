@@ -16,7 +16,7 @@ from prove.faults import FAULTS, REPORT, Seen, fault, is_same, once_a_connection
 from prove.histogram import Histogram
 from prove.openload import FAILED, Pool, RequestRecorder, capacity, open_load
 from prove.toxics import Toxic, ToxicRelay
-from support.faultup import FaultyUpstream, answering, reply
+from support.network.faulty_upstream import FaultyUpstream, answering, reply
 
 GET = b"GET / HTTP/1.1\r\nHost: db\r\n\r\n"
 

@@ -16,11 +16,11 @@ from prove.transparency_answers import difference as answer_difference
 from prove.transparency_requests import Sent, Tried, asked, compared, difference
 from prove.transparency_searches import everything, faults, readable
 from prove.transparency_settings import leaves, unspoken
-from support.any_message import Message
-from support.conversation import Conversation
-from support.faultup import FaultyUpstream, RawReply, Received, answering, reply
-from support.running import running
-from support.scripted_qdrant import honest
+from support.exchanges.any_message import Message
+from support.exchanges.conversation import Conversation
+from support.network.faulty_upstream import FaultyUpstream, RawReply, Received, answering, reply
+from support.process.running import running
+from support.qdrant.scripted import honest
 
 HEAD = b"PUT /a HTTP/1.1\r\nHost: c\r\nX-a: 1\r\nX-A: 2\r\n\r\n"
 SENT = Sent("PUT", "/a", [], [("X-a", "1")], Message(b"body", "chunked"))

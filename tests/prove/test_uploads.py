@@ -9,8 +9,8 @@ import aiohttp
 
 from prove.stack import Proxy
 from prove.uploads import answers_once_then_dies, hashes, judged_once, started, takes_all, uploaded, written
-from support.faultup import FaultyUpstream, RawClient, Received, Talk, reply
-from support.stack import Command
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, reply
+from support.process.stack import Command
 
 
 def behind(upstream: FaultyUpstream) -> Proxy:

@@ -8,11 +8,11 @@ from prove.answer_faults import ACTS, NO_ANSWER, WIDENED, Rounds, asked, planned
 from prove.faults import REPORT, Seen, seen
 from prove.inner_faults import stage
 from prove.verdicts import is_as_broken, is_direct, is_direct_beside_a_report, is_fair, is_never_whole
-from support.broken_answers import CUT_BODIES, NO_HEAD
-from support.faultup import FaultyUpstream
-from support.odd_answers import ODD
-from support.running import running
-from support.widened_faults import VECTORS
+from support.exchanges.odd_answers import ODD
+from support.exchanges.widened_faults import VECTORS
+from support.network.broken_answers import CUT_BODIES, NO_HEAD
+from support.network.faulty_upstream import FaultyUpstream
+from support.process.running import running
 
 LINE, FIELDS = b"HTTP/1.1 200 OK", ((b"A", b"1"), (b"Content-Length", b"9"))
 

@@ -11,8 +11,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
-from support.faultup import LINGER_RESET
-from support.streams import serving
+from support.network.faulty_upstream import LINGER_RESET
+from support.network.streams import serving
 
 
 class Toxic(Enum):

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from prove.finding import Finding
 from prove.hops import end_to_end
 from prove.stack import proxy
-from support.any_message import MADE, OFTEN, VALUE, Message, lines
-from support.drawing import drawn
-from support.faultup import FaultyUpstream, RawClient, RawReply, Received, Talk, reply
-from support.scripted_qdrant import JSON, honest, request, search
+from support.exchanges.any_message import MADE, OFTEN, VALUE, Message, lines
+from support.exchanges.drawing import drawn
+from support.network.faulty_upstream import FaultyUpstream, RawClient, RawReply, Received, Talk, reply
+from support.qdrant.scripted import JSON, honest, request, search
 
 AT_ONCE = 100
 NUMBER = b"x-number"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from prove.finding import Finding
 from prove.hops import end_to_end
 from prove.stack import proxy
-from support.any_message import MADE, OFTEN, TARGET, Message, lines
-from support.drawing import drawn
-from support.faultup import FaultyUpstream, RawClient, Received, answering, reply
+from support.exchanges.any_message import MADE, OFTEN, TARGET, Message, lines
+from support.exchanges.drawing import drawn
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
 
 AT_ONCE = 100  # requests drawn together: their bodies are held
 # All that aiohttp's parser knows, but CONNECT, which is no request for a database.

@@ -10,11 +10,11 @@ import msgspec
 
 from prove.finding import Finding
 from prove.stack import proxy
-from support.conversation import Conversation
-from support.drawing import drawn
-from support.faultup import FaultyUpstream, RawClient, Talk, reply
-from support.qdrant_bodies import conversations
-from support.scripted_qdrant import JSON, request
+from support.exchanges.conversation import Conversation
+from support.exchanges.drawing import drawn
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, reply
+from support.qdrant.bodies import conversations
+from support.qdrant.scripted import JSON, request
 
 AT_ONCE = 100
 NUMBER = b"x-number"

@@ -14,7 +14,7 @@ from unit.config.test_bad_files import BAD, MESSAGES
 
 from prove.finding import Finding
 from prove.stack import proxy
-from support.faultup import FaultyUpstream, answering, raw_exchange, reply
+from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange, reply
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 REFUSED = 2

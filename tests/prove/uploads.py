@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from prove.finding import Finding, Scale
 from prove.held import MIB, forget_peak, held
 from prove.stack import Proxy, proxy
-from support.faultup import FaultyUpstream, RawClient, Talk, header_list, reply
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Talk, header_list, reply
 
 METHODS = (b"PUT", b"POST", b"DELETE", b"PATCH")
 TARGET = b"/collections/c/points"

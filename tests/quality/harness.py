@@ -20,7 +20,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from support.eval_data import folder
+from support.jobs.eval_data import folder
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Repeats, read_set, set_folders
 from vecsieve.proxy.jobs.evaluate.searching import Contender, Points, Trial, Upstream, contenders, neighbours

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from quality.sentences import FIRST, LACKING, SECOND, Pairs
 
-from support.eval_data import folder
+from support.jobs.eval_data import folder
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies
 from vecsieve.proxy.selection.reading.text import Text

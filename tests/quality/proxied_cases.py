@@ -27,7 +27,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from support.stack import embedded, exchange, serve
+from support.process.stack import embedded, exchange, serve
 from vecsieve.proxy.jobs.evaluate.cases import Case, CaseFile, read_cases
 from vecsieve.proxy.jobs.evaluate.reading import Vectors
 

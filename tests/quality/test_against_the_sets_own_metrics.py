@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.eval_data import NEEDS_EVAL_DATA, folder
+from support.jobs.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.judging import Judge, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import read_set
 from vecsieve.proxy.jobs.evaluate.searching import PLAIN, Contender, Found, contenders, neighbours

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import stack
-from support.eval_data import folder
-from support.stack import exchange
+from support.jobs.eval_data import folder
+from support.process import stack
+from support.process.stack import exchange
 
 DATA = folder()
 NUMPYDOC = None if DATA is None else DATA / "fresh" / "minilm" / "numpydoc"

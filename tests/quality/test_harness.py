@@ -9,7 +9,7 @@ import pytest
 from quality.harness import Work, chosen, embeddings, outcome, places, table, wrong_by_text
 from rich.console import Console
 
-from support.labelled_folders import labelled_folder
+from support.jobs.labelled_folders import labelled_folder
 from vecsieve.proxy.jobs.evaluate.reading import read_set
 from vecsieve.proxy.jobs.evaluate.searching import contenders
 from vecsieve.proxy.jobs.evaluate.summary import summarised

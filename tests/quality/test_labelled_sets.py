@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from support.eval_data import NEEDS_EVAL_DATA, folder
+from support.jobs.eval_data import NEEDS_EVAL_DATA, folder
 from vecsieve.proxy.jobs.evaluate.command import outcome
 from vecsieve.proxy.jobs.evaluate.reading import Repeats, set_folders
 from vecsieve.proxy.jobs.evaluate.rendering import Terms

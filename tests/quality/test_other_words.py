@@ -9,7 +9,7 @@ import pytest
 from quality.other_words import BESIDE, background, losing, unit
 from quality.sentences import FIRST, LACKING, SECOND, Sentences
 
-from support.eval_data import NEEDS_EVAL_DATA
+from support.jobs.eval_data import NEEDS_EVAL_DATA
 from vecsieve.proxy.selection.values import FloatMatrix
 
 WORDS = 256

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from quality.proxied_cases import FIRST, LAYOUTS, STEP, WAYS, judged, losses, scored
 
-from support.eval_data import NEEDS_CASES, cases
-from support.labelled_folders import write_lines
+from support.jobs.eval_data import NEEDS_CASES, cases
+from support.jobs.labelled_folders import write_lines
 from vecsieve.proxy.jobs.evaluate.cases import read_cases
 
 APART = ["The gate opens at nine in the morning.", "A train to the coast leaves from platform two."]

@@ -15,5 +15,5 @@ there is a difference that must not be, or a failed test.
 - weaviate_verdict, weaviate_scenario, weaviate_objects: what Weaviate's client is asked to do with which objects, and what is wrong with what it saw.
 - qdrant_verdict, qdrant_scenario: the same of Qdrant, with the searches of the fuzz in tests/prove beside the client's calls.
 
-`support.real_servers` starts the servers; the tests in tests/clients use it too, where that variable is set.
+`support.process.real_servers` starts the servers; the tests in tests/clients use it too, where that variable is set.
 """

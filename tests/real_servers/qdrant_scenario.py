@@ -12,7 +12,7 @@ from grpc import RpcError
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from support.grpc_clients import code_of, details_of
+from support.grpc.clients import code_of, details_of
 
 NAME, ALIAS = "Written", "Called"
 POINTS, SIZE, SPARSE_WIDTH = 60, 24, 40

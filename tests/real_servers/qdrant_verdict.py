@@ -22,8 +22,8 @@ from prove.engine_searches import (
 
 from real_servers.qdrant_scenario import asked
 from real_servers.verdict import MODES, Verdict
-from support import real_servers
-from support.stack import exchange
+from support.process import real_servers
+from support.process.stack import exchange
 
 SEARCHES = 480  # twenty a cloud
 UNSETTLED = (TWO_MINDS, TIES_EACH_TIME, CUT_EACH_TIME, GROUPS_EACH_TIME)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from real_servers import qdrant_verdict, weaviate_verdict
 from real_servers.verdict import Verdict, explained, table
-from support import real_servers
+from support.process import real_servers
 
 ROOT = Path(__file__).resolve().parents[2]
 _INSIDE = "REAL_SERVERS_OWN_NETWORK"

@@ -10,8 +10,8 @@ import pytest
 
 from real_servers.verdict import SHOWN, Verdict, explained
 from real_servers.weaviate_verdict import differences, faults, is_part, is_same, page_fault
-from support.grpc_asking import Seen
-from support.weaviate_messages import message_type
+from support.grpc.calls import Seen
+from support.weaviate.messages import message_type
 
 
 def page(*objects: tuple[int, int], text: str = "t") -> list[dict[str, Any]]:

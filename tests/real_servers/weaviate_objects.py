@@ -8,7 +8,7 @@ from typing import Any
 
 from weaviate.classes.data import GeoCoordinate, PhoneNumber  # type: ignore[import-not-found]  # - it is in an environment of its own
 
-from support.weaviate_scenario import FAMILIES
+from support.weaviate.scenario import FAMILIES
 
 COPIES, DIMENSION = 3, 96
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -1,4 +1,4 @@
-"""What Weaviate's own client asks a real server beyond support/weaviate_scenario.py: a program for the interpreter that has it.
+"""What Weaviate's own client asks a real server beyond support/weaviate/scenario.py: a program for the interpreter that has it.
 
 Distances, indexes, quantisers, all kinds of properties, references, several vectors, text,
 filters, groups, thresholds, reranking, generated text, REST and GraphQL. Arguments: REST port, gRPC port, "fill", "ask" or "write".
@@ -54,8 +54,8 @@ from real_servers.weaviate_objects import (
     vector,
     words,
 )
-from support import weaviate_scenario as base
-from support.weaviate_scenario import EVERYTHING, FAMILIES, TOP_K, identifier
+from support.weaviate import scenario as base
+from support.weaviate.scenario import EVERYTHING, FAMILIES, TOP_K, identifier
 
 WHOLE = 200
 SPACES = {

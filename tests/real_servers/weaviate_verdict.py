@@ -1,6 +1,6 @@
 """Weaviate's own server and Python client: what the client sees, and what comes over the wire, directly and in every mode.
 
-What differs between two equal calls (see support.weaviate_replies) is not compared.
+What differs between two equal calls (see support.weaviate.replies) is not compared.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import grpc
 from foreign_clients.record import Recorder, serving
 
 from real_servers.verdict import MODES, Verdict
-from support import real_servers
-from support.grpc_asking import UNLIMITED, Seen
-from support.stack import exchange
-from support.weaviate_client import VERSION as CLIENT
-from support.weaviate_client import told
-from support.weaviate_front import Place, answered, direct, fronted
-from support.weaviate_replies import settled, settled_reply, settled_results
-from support.weaviate_talks import PATH
+from support.grpc.calls import UNLIMITED, Seen
+from support.process import real_servers
+from support.process.stack import exchange
+from support.weaviate.client import VERSION as CLIENT
+from support.weaviate.client import told
+from support.weaviate.conversations import PATH
+from support.weaviate.front import Place, answered, direct, fronted
+from support.weaviate.replies import settled, settled_reply, settled_results
 from vecsieve.adapters.wire.protobuf import number_field
 
 SCENARIO = Path(__file__).with_name("weaviate_scenario.py")

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("config", "adapters", "proxy")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+SUPPORT = [path for path in TESTS if path.is_relative_to(ROOT / "tests" / "support")]
 
 
 def module_name(path: Path) -> str:

@@ -9,10 +9,10 @@ import re
 import aiohttp
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_grpc import in_front, query
-from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
+from support.qdrant.scripted_grpc import in_front, query
 from vecsieve.proxy.telemetry.log import Access
 from vecsieve.proxy.writes.pipeline import Pipeline
 

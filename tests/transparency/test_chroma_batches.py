@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.chroma_model import Server, Stored
-from support.faultup import FaultyUpstream, RawClient, Received, answering, reply
-from support.running import running
+from support.chroma.model import Server, Stored
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
+from support.process.running import running
 
 ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"
 TARGET = f"/api/v2/tenants/t/databases/d/collections/{ID}/query"

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.captures import Captured
-from support.chroma_captures import NEEDS_EXCHANGES, Exchanged, exchanges
-from support.faultup import FaultyUpstream, RawClient, Received, answering, reply
-from support.running import Running, running
+from support.chroma.captures import NEEDS_EXCHANGES, Exchanged, exchanges
+from support.exchanges.captures import Captured
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
+from support.process.running import Running, running
 
 RECORDED = exchanges()
 MAY_CHANGE = {"n_results", "include"}

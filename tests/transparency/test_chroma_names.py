@@ -8,9 +8,9 @@ import zlib
 
 import pytest
 
-from support.chroma_model import Server, Stored
-from support.faultup import FaultyUpstream, RawClient, Received, Talk, answering, reply
-from support.running import Running, running
+from support.chroma.model import Server, Stored
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, answering, reply
+from support.process.running import Running, running
 
 ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"
 DATABASE = "/api/v2/tenants/t/databases/d"

@@ -8,8 +8,17 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, RawReply, Received, Talk, answering, raw_exchange, reply
-from support.running import Running, running
+from support.network.faulty_upstream import (
+    FaultyUpstream,
+    RawClient,
+    RawReply,
+    Received,
+    Talk,
+    answering,
+    raw_exchange,
+    reply,
+)
+from support.process.running import Running, running
 
 INDEX = "docs-abc123.svc.aped-4627-b74a.pinecone.io"
 PRIVATE = "docs-abc123.svc.private.aped-4627-b74a.pinecone.io"

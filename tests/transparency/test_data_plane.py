@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
-from support.running import Running, running
-from support.scripted_qdrant import JSON, honest, is_widened, request, scripted, search
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
+from support.process.running import Running, running
+from support.qdrant.scripted import JSON, honest, is_widened, request, scripted, search
 from vecsieve.proxy.http.exchange import client_timeout
 from vecsieve.proxy.http.headers import accepts_identity, read_target
 

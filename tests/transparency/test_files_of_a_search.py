@@ -16,14 +16,14 @@ import grpc
 import pytest
 from qdrant_client import grpc as pb
 
-from support.faultup import FaultyUpstream, Received, answering, raw_exchange, reply
-from support.gated_writes import database, finding, put, upsert, written
-from support.grpc_asking import ask_on
-from support.grpc_upstream import Arrived, Context, grpc_upstream
-from support.running import running
-from support.scripted_grpc import QUERY, before, ids, parsed
-from support.scripted_grpc import search as grpc_search
-from support.scripted_qdrant import JSON, honest, request, search
+from support.grpc.calls import ask_on
+from support.grpc.upstream import Arrived, Context, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, raw_exchange, reply
+from support.process.running import running
+from support.qdrant.gated_writes import database, finding, put, upsert, written
+from support.qdrant.scripted import JSON, honest, request, search
+from support.qdrant.scripted_grpc import QUERY, before, ids, parsed
+from support.qdrant.scripted_grpc import search as grpc_search
 from vecsieve.adapters import contract
 
 ROOT = Path(contract.__file__).parent.parent

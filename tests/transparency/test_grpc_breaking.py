@@ -12,10 +12,10 @@ import grpc
 import pytest
 from h2.events import StreamReset
 
-from support.grpc_asking import ask
-from support.grpc_raw import raw_upstream
-from support.grpc_relay_server import bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
+from support.grpc.calls import ask
+from support.grpc.raw import raw_upstream
+from support.grpc.relay_server import bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, echo, grpc_upstream
 
 WAYS = pytest.mark.parametrize("is_unary", [False, True], ids=["relayed", "unary"])
 

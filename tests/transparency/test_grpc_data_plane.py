@@ -10,12 +10,16 @@ import grpc
 import pytest
 from qdrant_client import grpc as pb
 
-from support.faultup import FaultyUpstream, raw_exchange
-from support.grpc_asking import Pairs, ask
-from support.grpc_raw import framed, raw_call
-from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
-from support.running import Running, running
-from support.scripted_grpc import (
+from support.grpc.calls import Pairs, ask
+from support.grpc.raw import framed, raw_call
+from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, raw_exchange
+from support.process.running import Running, running
+from support.qdrant.scripted import honest as honest_rest
+from support.qdrant.scripted import request as rest_request
+from support.qdrant.scripted import scripted as scripted_rest
+from support.qdrant.scripted import search as rest_search
+from support.qdrant.scripted_grpc import (
     INITIAL,
     QUERY,
     TRAILING,
@@ -31,10 +35,6 @@ from support.scripted_grpc import (
     upsert,
     widened,
 )
-from support.scripted_qdrant import honest as honest_rest
-from support.scripted_qdrant import request as rest_request
-from support.scripted_qdrant import scripted as scripted_rest
-from support.scripted_qdrant import search as rest_search
 from vecsieve.config.schema import Settings
 
 CANARY = "s3cret-canary"

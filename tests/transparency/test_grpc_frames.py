@@ -8,10 +8,10 @@ import grpc
 import pytest
 from h2.errors import ErrorCodes
 
-from support.grpc_asking import ask
-from support.grpc_raw import REPLY_HEAD, Fields, framed, raw_call, raw_upstream
-from support.grpc_relay_server import bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.grpc.calls import ask
+from support.grpc.raw import REPLY_HEAD, Fields, framed, raw_call, raw_upstream
+from support.grpc.relay_server import bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
 
 WAYS = pytest.mark.parametrize("is_unary", [False, True], ids=["relayed", "unary"])
 OK: Fields = [(b"grpc-status", b"0")]

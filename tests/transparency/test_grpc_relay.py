@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import grpc
 import pytest
 
-from support.grpc_asking import SHAPES, Pairs, Seen, ask, ask_in_a_thread
-from support.grpc_relay_server import bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, Script, echo, ending, grpc_upstream
+from support.grpc.calls import SHAPES, Pairs, Seen, ask, ask_in_a_thread
+from support.grpc.relay_server import bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, Script, echo, ending, grpc_upstream
 
 RICH: Pairs = (
     ("api-key", "secret"),

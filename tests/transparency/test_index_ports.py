@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, answering, raw_exchange, reply
-from support.ports import free_ports
-from support.running import Running, running
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, raw_exchange, reply
+from support.network.ports import free_ports
+from support.process.running import Running, running
 
 
 def echo(received: Received) -> bytes:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from aiohttp import ClientSession, web
 
-from support.grpc_asking import Pairs, ask
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, Script, grpc_upstream
-from support.milvus_bodies import group
-from support.milvus_messages import message_type, pairs
-from support.running import Running, running
+from support.grpc.calls import Pairs, ask
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, grpc_upstream
+from support.milvus.bodies import group
+from support.milvus.messages import message_type, pairs
+from support.process.running import Running, running
 
 SERVICE = "/milvus.proto.milvus.MilvusService/"
 TOP_K, ROWS = 4, 40

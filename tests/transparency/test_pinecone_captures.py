@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from support.captures import NEEDS_CAPTURES, Captured, recordings
-from support.faultup import FaultyUpstream, RawClient, Received, answering, reply
-from support.running import Running, running
+from support.exchanges.captures import NEEDS_CAPTURES, Captured, recordings
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, answering, reply
+from support.process.running import Running, running
 
 RECORDINGS = recordings("pinecone")
 # Clients over gRPC send a few calls over HTTP/1.1 as well; the others send all.

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from servers.pinecone.server import serve
 
-from support.captures import NEEDS_CAPTURES, Captured, recordings
-from support.emulated import LOCAL
-from support.faultup import RawClient, RawReply
-from support.pinecone_loading import SPEC, sent
-from support.running import running
+from support.exchanges.captures import NEEDS_CAPTURES, Captured, recordings
+from support.network.faulty_upstream import RawClient, RawReply
+from support.pinecone.emulator import LOCAL
+from support.pinecone.loading import SPEC, sent
+from support.process.running import running
 
 RECORDINGS = {name: made for name, made in recordings("pinecone").items() if not name.endswith("grpc")}
 # What the recorded clients ask near and write: everything else lies across it, so that nothing is a copy of anything.

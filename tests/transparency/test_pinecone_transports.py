@@ -13,8 +13,8 @@ from servers.pinecone.grpc_messages import as_bytes
 from servers.pinecone.grpc_service import answered
 from servers.pinecone.store import Index
 
-from support.clocks import ManualClock
-from support.emulated import call, index
+from support.pinecone.emulator import call, index
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Adapter, Needs, Pool, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.grpc import PATH, PineconeGrpc
 from vecsieve.adapters.pinecone.rest import PineconeRest

@@ -7,10 +7,10 @@ from typing import Any
 import grpc
 import pytest
 
-from support.foreign_calls import ForeignCall, foreign_calls
-from support.grpc_asking import Seen, ask
-from support.grpc_upstream import Arrived, Context, Script, grpc_upstream
-from support.scripted_grpc import before, messages
+from support.exchanges.foreign_calls import ForeignCall, foreign_calls
+from support.grpc.calls import Seen, ask
+from support.grpc.upstream import Arrived, Context, Script, grpc_upstream
+from support.qdrant.scripted_grpc import before, messages
 
 CALLS = foreign_calls()
 METHODS = {call.path.rpartition("/")[2] for call in CALLS}

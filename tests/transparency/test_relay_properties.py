@@ -7,9 +7,17 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.any_message import FIELDS, MESSAGE, TARGET, VALUE, Message, lines
-from support.faultup import FaultyUpstream, RawClient, RawReply, Received, answering, raw_exchange, reply
-from support.relay_server import bare_relay
+from support.exchanges.any_message import FIELDS, MESSAGE, TARGET, VALUE, Message, lines
+from support.network.faulty_upstream import (
+    FaultyUpstream,
+    RawClient,
+    RawReply,
+    Received,
+    answering,
+    raw_exchange,
+    reply,
+)
+from support.network.relay_server import bare_relay
 
 
 async def both_ways(data: bytes) -> tuple[Received, Received]:

@@ -7,8 +7,8 @@ import gzip
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, RawReply, Talk, answering, raw_exchange, reply
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, RawClient, RawReply, Talk, answering, raw_exchange, reply
+from support.network.relay_server import bare_relay
 
 GET = b"GET / HTTP/1.1\r\nHost: c\r\n\r\n"
 GET_CLOSE = b"GET / HTTP/1.1\r\nHost: c\r\nConnection: close\r\n\r\n"

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from support.faultup import FaultyUpstream, RawClient, Received, Talk, answering, raw_exchange, reply
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, RawClient, Received, Talk, answering, raw_exchange, reply
+from support.network.relay_server import bare_relay
 
 CLOSE = b"Connection: close\r\n"
 

@@ -11,10 +11,10 @@ import aiohttp
 import grpc
 import pytest
 
-from support.certificates import Certificates, make_certificates
-from support.faultup import RawClient
-from support.loops import LoopFactory, both_loops, run
-from support.shared_ports import ALONE, METHOD, MIB, BothServers, both_servers, called
+from support.network.certificates import Certificates, make_certificates
+from support.network.faulty_upstream import RawClient
+from support.network.loops import LoopFactory, both_loops, run
+from support.network.shared_ports import ALONE, METHOD, MIB, BothServers, both_servers, called
 from vecsieve.proxy.grpc.shared_port import PREFACE
 from vecsieve.proxy.http.tls import server_context
 

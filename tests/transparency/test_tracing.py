@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.faultup import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
-from support.grpc_asking import ask
-from support.grpc_upstream import Arrived, echo, grpc_upstream
-from support.otlp_receiver import Collector, collector
-from support.otlp_receiver import Received as Span
-from support.running import Running, running
-from support.scripted_grpc import UPSERT, before, in_front, query, upsert
-from support.scripted_qdrant import answering as misbehaving
-from support.scripted_qdrant import honest, is_widened, request, scripted, search
+from support.grpc.calls import ask
+from support.grpc.upstream import Arrived, echo, grpc_upstream
+from support.network.faulty_upstream import FaultyUpstream, Received, Talk, answering, header_list, raw_exchange, reply
+from support.process.otlp_receiver import Collector, collector
+from support.process.otlp_receiver import Received as Span
+from support.process.running import Running, running
+from support.qdrant.scripted import answering as misbehaving
+from support.qdrant.scripted import honest, is_widened, request, scripted, search
+from support.qdrant.scripted_grpc import UPSERT, before, in_front, query, upsert
 from vecsieve.proxy.telemetry.tracing import parent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

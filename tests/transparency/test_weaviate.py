@@ -9,13 +9,13 @@ from typing import Any
 import grpc
 import pytest
 
-from support.grpc_stack import Asker
-from support.stack import exchange
-from support.weaviate_front import Place, answered, direct, fronted, plain
-from support.weaviate_messages import message_type
-from support.weaviate_planted import NEAR, TOP_K, UUID, family, ids, planted, searches
-from support.weaviate_server import GRAPHQL, Weaviate
-from support.weaviate_talks import search
+from support.grpc.stack import Asker
+from support.process.stack import exchange
+from support.weaviate.conversations import search
+from support.weaviate.front import Place, answered, direct, fronted, plain
+from support.weaviate.messages import message_type
+from support.weaviate.planted import NEAR, TOP_K, UUID, family, ids, planted, searches
+from support.weaviate.server import GRAPHQL, Weaviate
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ type Point struct {
 	Values  []float32 `json:"values"`
 }
 
-// Plan is what to store and to ask; see support/foreign_plan.py.
+// Plan is what to store and to ask; see support/exchanges/foreign_plan.py.
 type Plan struct {
 	TopK    uint64             `json:"top_k"`
 	All     uint64             `json:"all"`

@@ -1,7 +1,7 @@
 import java.util.List;
 import java.util.Map;
 
-/** What to store and to ask; see support/foreign_plan.py. */
+/** What to store and to ask; see support/exchanges/foreign_plan.py. */
 final class Plan {
   int top_k;
   int all;

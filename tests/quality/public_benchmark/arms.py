@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from support.chroma_server import connected
-from support.stack import embedded, serve
+from support.chroma.server import connected
+from support.process.stack import embedded, serve
 from vecsieve.proxy.demo.backends import chroma_server
 
 from .corpora import Chunk, Matrix

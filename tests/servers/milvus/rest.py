@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from support.milvus_server import connected
+from support.milvus.server import connected
 
 Json = dict[str, Any]
 INT64 = "Accept-Type-Allow-Int64"

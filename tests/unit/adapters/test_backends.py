@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support.transports import GRPC, REST
+from support.backends.transports import GRPC, REST
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import DescribesCollections, FetchesVectors, RequestHead
 from vecsieve.adapters.fusions import DividesFusions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.transports import GRPC, REST
+from support.backends.transports import GRPC, REST
 from vecsieve.adapters.backends import Transport
 from vecsieve.adapters.base import GrpcDialect, RestDialect, is_oversized
 from vecsieve.adapters.contract import RequestHead

@@ -9,9 +9,9 @@ import pytest
 from qdrant_client import grpc as qdrant
 from servers.pinecone.grpc_messages import message_type as pinecone
 
-from support import milvus_messages as milvus
-from support.weaviate_messages import message_type as weaviate
-from support.written import COLLECTION, ID, MILVUS
+from support.backends.writes import COLLECTION, ID, MILVUS
+from support.milvus import messages as milvus
+from support.weaviate.messages import message_type as weaviate
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import RequestHead
 from vecsieve.adapters.writes import Deletion

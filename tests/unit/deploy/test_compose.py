@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.prometheus_tools import needs_promtool, promtool
+from support.deploy.prometheus_tools import needs_promtool, promtool
 from support.sources import ROOT
 from vecsieve.config.addresses import parse_address
 from vecsieve.config.load import load

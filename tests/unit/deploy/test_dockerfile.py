@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from support.dockerfile import Image, base_python, instructions, moved, perform
+from support.deploy.dockerfile import Image, base_python, instructions, moved, perform
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy/Dockerfile"

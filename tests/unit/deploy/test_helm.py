@@ -16,9 +16,9 @@ import yaml
 from unit.deploy.kubernetes.test_manifests import CUSTOM, faults, versions
 
 from deploy.kubernetes.__main__ import COPIED
-from support.kustomize import Object
-from support.manifests import MADE, ours
-from support.prometheus_tools import ALERTS, RECORDING, rules_of
+from support.deploy.kustomize import Object
+from support.deploy.manifests import MADE, ours
+from support.deploy.prometheus_tools import ALERTS, RECORDING, rules_of
 from support.sources import ROOT
 from vecsieve.config.load import load
 

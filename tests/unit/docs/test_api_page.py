@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support.api import served
+from support.network.api import served
 from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api.fuse import MOST_LISTS, FuseRequest
 from vecsieve.proxy.api.messages import MOST_CHUNKS, OptimizeRequest

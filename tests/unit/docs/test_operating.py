@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.lines import RememberedLines
-from support.promql import OF_LIBRARIES, spec_of
-from support.reports import REPORT
+from support.deploy.promql import OF_LIBRARIES, spec_of
+from support.jobs.reports import REPORT
+from support.process.lines import RememberedLines
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.instruments import PREFIX
 from vecsieve.proxy.telemetry.labels import Bypass, FailOpen, LocalError, Origin, Outcome, Retry

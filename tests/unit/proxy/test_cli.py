@@ -21,7 +21,7 @@ import pytest
 import yaml
 from aiohttp import http_parser
 
-from support.certificates import make_certificates
+from support.network.certificates import make_certificates
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.cli import COMMANDS, main
 

@@ -12,7 +12,7 @@ import jsonschema
 import mcp
 import pytest
 
-from support.streams import serving
+from support.network.streams import serving
 from vecsieve.proxy import mcp as tools
 from vecsieve.proxy.mcp import Places, server_of, tools_of
 

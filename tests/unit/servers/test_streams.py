@@ -8,8 +8,8 @@ import ssl
 from pathlib import Path
 from typing import cast
 
-from support.certificates import make_certificates
-from support.streams import listening, serving, serving_at
+from support.network.certificates import make_certificates
+from support.network.streams import listening, serving, serving_at
 
 
 class Held(asyncio.Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.chroma_captures import NEEDS_EXCHANGES, Exchanged, exchanges
+from support.chroma.captures import NEEDS_EXCHANGES, Exchanged, exchanges
 from vecsieve.adapters.chroma.rest import ChromaRest
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 

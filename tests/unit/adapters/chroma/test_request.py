@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import chroma_bodies
-from support.conversation import Conversation
+from support.chroma import bodies as chroma_bodies
+from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma import request
 from vecsieve.adapters.chroma.request import Document, parse, widen
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
@@ -165,10 +165,3 @@ def test_the_clients_own_members_are_never_written_anew(talk: Conversation, coun
         before.pop(name, None)
         after.pop(name)
     assert before == after
-
-
-@given(body=st.binary(max_size=100))
-def test_arbitrary_bytes_are_unsupported(body: bytes) -> None:
-    """Invariant: no bytes raise anything else."""
-    with pytest.raises(UnsupportedError):
-        parse(body, Needs())

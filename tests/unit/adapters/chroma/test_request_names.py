@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.chroma_captures import NEEDS_EXCHANGES, exchanges
+from support.chroma.captures import NEEDS_EXCHANGES, exchanges
 from vecsieve.adapters.chroma.request import ChromaNames
 from vecsieve.adapters.contract import Called, RequestHead, Unsettled
 

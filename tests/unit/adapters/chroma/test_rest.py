@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from support import chroma_bodies
+from support.chroma import bodies as chroma_bodies
 from vecsieve.adapters.chroma.rest import ChromaRest
 from vecsieve.adapters.contract import Needs, RequestHead
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import chroma_bodies
-from support.conversation import Conversation
+from support.chroma import bodies as chroma_bodies
+from support.exchanges.conversation import Conversation
 from vecsieve.adapters.chroma.rest import ChromaRest
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool, Reply, RequestHead, SearchCall
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.chroma.write import ChromaWrites
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds
@@ -149,18 +149,6 @@ def test_the_metric_is_that_of_the_configuration(body: bytes, expected: bool) ->
     assert WRITES.is_cosine(body, "") == expected
     assert WRITE is not None
     assert WRITES.ask_metric(WRITE, b"").target == f"/api/v2/tenants/t%20t/databases/d/collections/by-id/{ID}"
-
-
-@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
-    """Damage raises UnsupportedError or nothing, and what is read has one of everything for each record."""
-    body = json.dumps(columns(documents=["a", None], metadatas=[{"n": 1}, None])).encode()
-    try:
-        found = parsed(body[:at] + junk + body[at + cut :])
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
 
 
 def leaving() -> LeavesPointsOut:

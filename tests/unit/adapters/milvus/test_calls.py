@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from support.milvus_server import NEEDS_MILVUS
+from support.milvus.server import NEEDS_MILVUS
 from vecsieve.adapters.milvus.calls import METHODS, UNARY
 
 

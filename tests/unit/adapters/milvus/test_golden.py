@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.milvus_captures import NEEDS_CALLS, Captured, calls, rest_calls
-from support.milvus_messages import message_type
+from support.milvus.captures import NEEDS_CALLS, Captured, calls, rest_calls
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import (
     MalformedReplyError,
     Needs,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.milvus_bodies import group, request, rows
-from support.milvus_messages import message_type, pairs
-from support.milvus_model import Row, Server
+from support.milvus.bodies import group, request, rows
+from support.milvus.messages import message_type, pairs
+from support.milvus.model import Row, Server
 from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reply
 from vecsieve.adapters.fusions import Divided, DividesFusions, Ending, Fusion, Method, Undivided, UndividedError
 from vecsieve.adapters.milvus.grpc import MilvusGrpc

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.milvus_messages import message_type
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import Operation, UnsupportedError
 from vecsieve.adapters.milvus.fields import (
     ARRAY,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.milvus_bodies import request
-from support.milvus_messages import message_type
+from support.milvus.bodies import request
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Operation, Reply, SearchCall
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.search import Schema

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.milvus_bodies import group
-from support.milvus_messages import message_type, pairs
+from support.milvus.bodies import group
+from support.milvus.messages import message_type, pairs
 from vecsieve.adapters.contract import Needs, Operation, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.milvus.calls import DESCRIBE
 from vecsieve.adapters.milvus.grpc import MilvusGrpc

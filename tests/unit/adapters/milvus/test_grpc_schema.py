@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from support.milvus_server import NEEDS_MILVUS
+from support.milvus.server import NEEDS_MILVUS
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.milvus import grpc_description
 from vecsieve.adapters.milvus.grpc_schema import INDEXES, MESSAGES, QUERIED, REPLY

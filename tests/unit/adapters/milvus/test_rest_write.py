@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -185,24 +184,6 @@ def test_a_note_is_the_only_change(members: bytes, expected: bytes, known: Schem
 def test_a_write_without_a_place_for_notes_is_unsupported_where_they_may_come(known: Schema) -> None:
     assert refused(body(row()), known, notes=True) is Reason.PAYLOAD_SELECTOR
     assert parsed(body(row()), known).ids == (b"1",)
-
-
-@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30), st.booleans())
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int, notes: bool) -> None:
-    """Damage raises UnsupportedError or nothing; what is read has one of everything for each row; without notes it is the same bytes."""
-    raw = body(row(text="a"), row(2, vec=[0.123456789] * 12))
-    damaged = raw[:at] + junk + raw[at + cut :]
-    try:
-        found = parsed(damaged, notes=notes)
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    assert WRITES.annotated(found, {}) == damaged
-    write = WRITES.classify(HEAD)
-    assert write is not None
-    with suppress(UnsupportedError):
-        WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-        WRITES.ask_metric(write, damaged)
 
 
 @given(st.binary(max_size=40), st.integers(0, 120), st.integers(0, 20))

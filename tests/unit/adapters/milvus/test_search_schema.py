@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from support.milvus_messages import message_type
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Needs, Reason, UnsupportedError
 from vecsieve.adapters.milvus.grpc_description import MOST_FIELDS, read_description
 from vecsieve.adapters.milvus.search import (

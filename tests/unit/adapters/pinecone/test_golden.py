@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.captures import NEEDS_CAPTURES, Captured, captured
+from support.exchanges.captures import NEEDS_CAPTURES, Captured, captured
 from vecsieve.adapters.contract import Needs, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
 

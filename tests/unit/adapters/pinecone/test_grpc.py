@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 from servers.pinecone.grpc_service import METHODS, SERVICE
 
-from support.grpc_captures import NEEDS_CALLS, CapturedCall, captured_calls
-from support.pinecone_messages import Service, queries, read, services
+from support.grpc.captures import NEEDS_CALLS, CapturedCall, captured_calls
+from support.pinecone.messages import Service, queries, read, services
 from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.pinecone.grpc import UNARY, PineconeGrpc
 

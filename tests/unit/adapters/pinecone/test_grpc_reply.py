@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
-from support.pinecone_messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
+from support.pinecone.messages import UNKNOWN, Service, queries, query, read, scored_vectors, services
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Pool
 from vecsieve.adapters.pinecone import grpc
 from vecsieve.adapters.pinecone.grpc import Document, ReplyDocument, parse_reply, trim

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pinecone_messages import SPARSE, UNKNOWN, queries, query, read
+from support.pinecone.messages import SPARSE, UNKNOWN, queries, query, read
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.grpc import Document, parse, widen

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from servers.pinecone.grpc_messages import message_type
 
-from support.partial_schemas import check_part, numbers
-from support.written import NOTHING
+from support.backends.writes import NOTHING
+from support.grpc.partial_schemas import check_part, numbers
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, UnsupportedError
 from vecsieve.adapters.pinecone.grpc import PineconeGrpc
 from vecsieve.adapters.pinecone.grpc_schema import MESSAGES

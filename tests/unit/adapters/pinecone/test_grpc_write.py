@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers.pinecone.grpc_messages import message_type
 
-from support.pinecone_messages import SPARSE, UNKNOWN, read
-from support.written import NOTHING
+from support.backends.writes import NOTHING
+from support.pinecone.messages import SPARSE, UNKNOWN, read
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.grpc_write import PineconeGrpcWrites
 from vecsieve.adapters.wire.protobuf import length_field

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pinecone_bodies import documents_searches
+from support.pinecone.bodies import documents_searches
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.rest_request import Document, parse_documents, widen

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pinecone_bodies import queries
+from support.pinecone.bodies import queries
 from vecsieve.adapters.contract import Needs, Reason, Search, UnsupportedError
 from vecsieve.adapters.pinecone import rest_request
 from vecsieve.adapters.pinecone.rest_request import Document, parse_query, widen

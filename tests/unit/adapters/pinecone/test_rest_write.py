@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.pinecone.rest_write import PineconeRestWrites
 from vecsieve.adapters.writes import Inquiry, LeavesPointsOut, MergesPoints, NewPoints, WriteAdapter, WriteNeeds

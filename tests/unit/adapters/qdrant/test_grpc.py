@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc
 
-from support.transports import GRPC
+from support.backends.transports import GRPC
 from vecsieve.adapters.contract import Adapter, Needs, Operation, Reply, RequestHead, SearchCall
 from vecsieve.adapters.qdrant.calls import QdrantGrpcDialect
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from qdrant_client import grpc
 
-from support.qdrant_grpc_model import TIME, field
-from support.qdrant_grpc_talks import Twins, twins
+from support.qdrant.grpc_conversations import Twins, twins
+from support.qdrant.grpc_model import TIME, field
 from vecsieve.adapters.contract import (
     Adapter,
     MalformedReplyError,

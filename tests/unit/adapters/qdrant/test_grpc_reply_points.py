@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qdrant_client import grpc
 from qdrant_client.conversions.conversion import payload_to_grpc
 
-from support.qdrant_grpc_model import TIME, field
+from support.qdrant.grpc_model import TIME, field
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Pool
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 

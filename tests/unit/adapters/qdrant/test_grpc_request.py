@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qdrant_client import grpc
 
-from support.qdrant_grpc_model import field
-from support.qdrant_grpc_talks import Twins, twins
+from support.qdrant.grpc_conversations import Twins, twins
+from support.qdrant.grpc_model import field
 from vecsieve.adapters.contract import Needs, Operation, Reason, Search, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_request import Document, _skeleton, parse_request, widen
 from vecsieve.adapters.qdrant.rest_request import parse_request as parse_rest

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from qdrant_client import grpc
 
-from support.qdrant_grpc_model import TIME, field
+from support.qdrant.grpc_model import TIME, field
 from vecsieve.adapters.contract import Needs, Operation
 from vecsieve.adapters.qdrant.grpc import QdrantGrpc
 from vecsieve.adapters.wire.protobuf import fields

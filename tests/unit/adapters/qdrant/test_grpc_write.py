@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from qdrant_client import grpc as pb
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.qdrant.grpc_write import QdrantGrpcWrites
 from vecsieve.adapters.writes import MergesPoints, NewPoints, WriteNeeds

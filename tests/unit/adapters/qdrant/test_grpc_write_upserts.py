@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from qdrant_client import grpc as pb
 
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
@@ -164,12 +162,6 @@ def test_the_description_tells_whether_scores_are_similarities(distance: Any, na
     assert not WRITES.is_cosine(body, "other")
 
 
-@given(st.binary(max_size=40))
-def test_a_description_that_cannot_be_read_is_no_cosine(body: bytes) -> None:
-    """Any bytes tell or do not; nothing is raised."""
-    assert WRITES.is_cosine(body, "") in {True, False}
-
-
 def test_a_note_is_the_only_change() -> None:
     message = written(struct(1), struct(2, text="a"), wait=True)
     changed = pb.UpsertPoints.FromString(WRITES.annotated(parsed(message), {1: NOTE}))
@@ -190,16 +182,3 @@ def test_an_id_that_is_no_signed_integer_is_text(identifier: str) -> None:
     changed = pb.UpsertPoints.FromString(WRITES.annotated(parsed(written(struct(1))), {0: note}))
     fields = changed.points[0].payload["_vecsieve"].struct_value.fields
     assert fields["duplicate_of"].string_value == identifier.strip('"')
-
-
-@given(st.binary(max_size=30), st.integers(0, 120), st.integers(0, 20))
-def test_a_damaged_message_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
-    """Damage raises UnsupportedError or nothing; a message without notes is the same bytes."""
-    message = written(struct(1, text="a"), struct(UUID, text="b"))
-    damaged = message[:at] + junk + message[at + cut :]
-    try:
-        found = parsed(damaged)
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    assert WRITES.annotated(found, {}) == damaged

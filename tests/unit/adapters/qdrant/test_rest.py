@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.conversation import Conversation
-from support.qdrant_bodies import conversations
+from support.exchanges.conversation import Conversation
+from support.qdrant.bodies import conversations
 from vecsieve.adapters.contract import Needs, RequestHead, UnsupportedError
 from vecsieve.adapters.qdrant.rest import QdrantRest
 

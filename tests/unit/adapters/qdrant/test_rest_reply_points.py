@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.qdrant_bodies import servers
-from support.qdrant_model import Server
+from support.qdrant.bodies import servers
+from support.qdrant.model import Server
 from vecsieve.adapters.qdrant.rest_reply import (
     _read_any,
     _read_compact,

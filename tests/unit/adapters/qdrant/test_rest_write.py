@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from support.written import NOTHING
+from support.backends.writes import NOTHING
 from vecsieve.adapters.contract import MalformedReplyError, Operation
 from vecsieve.adapters.qdrant import calls
 from vecsieve.adapters.qdrant.rest_write import MOST_COMPARED, QdrantRestWrites, compared
-from vecsieve.adapters.writes import MergesPoints, NewPoints, WriteNeeds
+from vecsieve.adapters.writes import NewPoints, WriteNeeds
 
 WRITES = QdrantRestWrites()
 UPSERT = Operation(backend="qdrant", name=calls.UPSERT, collection="docs")
@@ -23,10 +23,6 @@ def parsed(body: bytes, write: Operation = UPSERT) -> NewPoints:
 
 
 TWO = parsed(b'{"points":[{"id":1,"vector":[1.50,0]},{"id":"%s","vector":[0,1]}],"shard_key":5}' % UUID.encode())
-
-
-def test_all_verbs_of_merging_are_there() -> None:
-    assert isinstance(WRITES, MergesPoints)
 
 
 @pytest.mark.parametrize("whole", [False, True])

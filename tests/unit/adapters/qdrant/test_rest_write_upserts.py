@@ -348,18 +348,6 @@ def emptied(body: dict[str, Any]) -> dict[str, Any]:
     return {"batch": {**batch, "payloads": [each or {} for each in batch.get("payloads") or [{}] * len(batch["ids"])]}}
 
 
-@given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 30))
-def test_a_damaged_write_is_read_or_refused(junk: bytes, at: int, cut: int) -> None:
-    """Damage raises UnsupportedError or nothing, and what is read has one of everything for each point."""
-    body = json.dumps({"points": [point(1, payload={"text": "a"}), point(2, vector=[0.123456789] * 12)]}).encode()
-    try:
-        found = parsed(body[:at] + junk + body[at + cut :])
-    except UnsupportedError:
-        return
-    assert len(found.ids) == len(found.vectors) == len(found.fields)
-    WRITES.annotated(found, dict.fromkeys(range(len(found.ids)), NOTE))
-
-
 @given(_upserts(), st.sets(st.integers(0, 4)))
 def test_a_write_and_the_points_left_out_of_it_are_the_whole(body: dict[str, Any], rows: set[int]) -> None:
     """What is left has the other points in their order, and each point that was left out is as it was."""

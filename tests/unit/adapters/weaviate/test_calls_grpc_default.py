@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.weaviate_messages import message_type
-from support.weaviate_model import Collection, Stored
-from support.weaviate_talks import search
+from support.weaviate.conversations import search
+from support.weaviate.messages import message_type
+from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation
 from vecsieve.adapters.weaviate.calls import PATH, default_limit, describe, parse_description
 

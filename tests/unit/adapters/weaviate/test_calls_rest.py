@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.transports import REST
+from support.backends.transports import REST
 from vecsieve.adapters.contract import Needs, Operation, Reply, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.calls import WeaviateRest
 

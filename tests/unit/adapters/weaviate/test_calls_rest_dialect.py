@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
-from support import transports
-from support.weaviate_model import QUERY_MAXIMUM_RESULTS, Collection, RefusalError
-from support.weaviate_talks import search
+from support.backends import transports
+from support.weaviate.conversations import search
+from support.weaviate.model import QUERY_MAXIMUM_RESULTS, Collection, RefusalError
 
 REST, GRPC = transports.REST["weaviate"].dialect(), transports.GRPC["weaviate"].dialect()
 UNKNOWN = 2

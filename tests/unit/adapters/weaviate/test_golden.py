@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.captures import BESIDE
-from support.weaviate_messages import message_type
-from support.weaviate_talks import PATH
+from support.exchanges.captures import BESIDE
+from support.weaviate.conversations import PATH
+from support.weaviate.messages import message_type
 from vecsieve.adapters.contract import Needs, Reason, RequestHead, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 

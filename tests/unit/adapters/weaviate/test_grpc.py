@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.transports import GRPC
-from support.weaviate_messages import single
-from support.weaviate_model import Collection, Stored
-from support.weaviate_talks import PATH, search
+from support.backends.transports import GRPC
+from support.weaviate.conversations import PATH, search
+from support.weaviate.messages import single
+from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import DescribesCollections, Needs, Operation, RequestHead, SearchCall
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.weaviate_messages import message_type, packed
-from support.weaviate_model import Collection, Hit, Stored
-from support.weaviate_talks import EVERYTHING, search
+from support.weaviate.conversations import EVERYTHING, search
+from support.weaviate.messages import message_type, packed
+from support.weaviate.model import Collection, Hit, Stored
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, Pool
 from vecsieve.adapters.weaviate.grpc import ReplyDocument, parse_reply
 from vecsieve.adapters.weaviate.grpc_request import Document, parse_request

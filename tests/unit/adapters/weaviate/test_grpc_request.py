@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from support.weaviate_messages import message_type, single
-from support.weaviate_talks import EVERYTHING, UNKNOWN, search
+from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
+from support.weaviate.messages import message_type, single
 from vecsieve.adapters.contract import Needs, Operation, Reason, SearchCall, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import (
     HYBRID_PARTS,

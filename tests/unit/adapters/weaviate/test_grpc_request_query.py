@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.weaviate_messages import message_type, packed, single
-from support.weaviate_talks import search
+from support.weaviate.conversations import search
+from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.weaviate.grpc_request import Ranking, ranking_of
 from vecsieve.adapters.weaviate.grpc_schema import SEARCH

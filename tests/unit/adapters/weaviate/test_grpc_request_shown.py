@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from support.weaviate_messages import message_type
-from support.weaviate_talks import search
+from support.weaviate.conversations import search
+from support.weaviate.messages import message_type
 from vecsieve.adapters.contract import Needs, Reason, UnsupportedError
 from vecsieve.adapters.weaviate.calls import spelled
 from vecsieve.adapters.weaviate.grpc_request import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from support.weaviate_messages import message_type
-from support.weaviate_model import Collection, Stored
-from support.weaviate_talks import EVERYTHING, UNKNOWN, search
+from support.weaviate.conversations import EVERYTHING, UNKNOWN, search
+from support.weaviate.messages import message_type
+from support.weaviate.model import Collection, Stored
 from vecsieve.adapters.contract import Needs, Operation
 from vecsieve.adapters.weaviate.grpc import parse_reply, trim
 from vecsieve.adapters.weaviate.grpc_request import Document, parse_request, widen

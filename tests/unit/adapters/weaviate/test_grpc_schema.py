@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.partial_schemas import check_part, numbers
-from support.weaviate_messages import message_type, single
-from support.weaviate_talks import search
+from support.grpc.partial_schemas import check_part, numbers
+from support.weaviate.conversations import search
+from support.weaviate.messages import message_type, single
 from vecsieve.adapters.contract import MalformedReplyError, Needs, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc import WeaviateGrpc

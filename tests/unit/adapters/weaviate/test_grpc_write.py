@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.weaviate_messages import message_type, packed, single
+from support.weaviate.messages import message_type, packed, single
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc_write import WeaviateGrpcWrites

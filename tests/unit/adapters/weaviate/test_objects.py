@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.weaviate_messages import message_type, packed
+from support.weaviate.messages import message_type, packed
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.grpc_write import object_message
 from vecsieve.adapters.weaviate.objects import FORM, can_hold

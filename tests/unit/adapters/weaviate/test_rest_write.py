@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.weaviate_graphql import read
+from support.weaviate.graphql_queries import read
 from vecsieve.adapters.contract import MalformedReplyError, Operation, Reason, RequestHead, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.rest_write import Document, WeaviateRestWrites

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import weaviate_graphql
+from support.weaviate import graphql_queries as weaviate_graphql
 from vecsieve.adapters.contract import DeclinedError, MalformedReplyError, Operation, UnsupportedError
 from vecsieve.adapters.weaviate.calls import Schema
 from vecsieve.adapters.weaviate.rest_write import ASKED_TOGETHER, Document, WeaviateRestWrites, described

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.hostile_bodies import MOST, VALUES
+from support.exchanges.hostile_bodies import MOST, VALUES
 from vecsieve.adapters.contract import Bounds, Reason, UnsupportedError
 from vecsieve.adapters.wire.json import (
     DIMENSIONS,

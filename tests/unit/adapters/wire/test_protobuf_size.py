@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.hostile_bodies import messages
-from support.transports import GRPC
+from support.backends.transports import GRPC
+from support.exchanges.hostile_bodies import messages
 from vecsieve.adapters.contract import Bounds, MalformedReplyError, Needs, Operation, Reason, Reply, UnsupportedError
 from vecsieve.adapters.milvus.grpc_request import MESSAGES as MILVUS
 from vecsieve.adapters.pinecone.grpc import MESSAGES as PINECONE

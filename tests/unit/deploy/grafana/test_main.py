@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from deploy.grafana.__main__ import HERE, made
-from support.dashboard_lint import faults, panels, queries, substituted
-from support.prometheus_tools import needs_promtool, promtool
-from support.promql import grouped_labels, selectors, spec_of, unknown
+from support.deploy.dashboard_lint import faults, panels, queries, substituted
+from support.deploy.prometheus_tools import needs_promtool, promtool
+from support.deploy.promql import grouped_labels, selectors, spec_of, unknown
 
 FILES = sorted(HERE.glob("*.json"))
 BOARDS: dict[str, dict[str, Any]] = {file.name: json.loads(file.read_text(encoding="utf-8")) for file in FILES}

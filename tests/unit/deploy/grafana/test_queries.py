@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from deploy.grafana.queries import mean, own, quantile, rate, ratio, series
-from support.dashboard_lint import substituted
-from support.prometheus_tools import needs_promtool, promtool
+from support.deploy.dashboard_lint import substituted
+from support.deploy.prometheus_tools import needs_promtool, promtool
 
 CHOSEN = 'job=~"$job",instance=~"$instance"'
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kustomize import Object, build, merged
+from support.deploy.kustomize import Object, build, merged
 
 KUBERNETES = Path(__file__).resolve().parents[4] / "deploy/kubernetes"
 FOLDERS = ["overlays/sidecar", "overlays/legacy-sidecar", "overlays/service", "monitoring"]

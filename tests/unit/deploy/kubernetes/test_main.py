@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from deploy.kubernetes.__main__ import MADE, made
-from support.prometheus_tools import ALERTS, RECORDING, rules_of
+from support.deploy.prometheus_tools import ALERTS, RECORDING, rules_of
 
 
 def test_what_is_committed_is_what_the_code_makes() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.kustomize import Object, build
-from support.manifests import KUBERNETES, MADE, OVERLAYS, environment, only, ours, pod, settings_of
+from support.deploy.kustomize import Object, build
+from support.deploy.manifests import KUBERNETES, MADE, OVERLAYS, environment, only, ours, pod, settings_of
 from vecsieve.config.load import load
 from vecsieve.config.yaml_core import effective
 

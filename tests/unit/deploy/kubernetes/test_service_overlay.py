@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.kustomize import Object
-from support.manifests import only, ours, pod, settings_of
+from support.deploy.kustomize import Object
+from support.deploy.manifests import only, ours, pod, settings_of
 
 SELECTORS: dict[str, Callable[[Object], Any]] = {
     "Deployment": lambda spec: spec["selector"]["matchLabels"],

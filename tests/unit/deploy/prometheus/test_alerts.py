@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.alert_cases import STORIES, A, Story
-from support.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
-from support.promql import grouped_labels, spec_of, unknown
+from support.deploy.alert_cases import STORIES, A, Story
+from support.deploy.prometheus_tools import ALERTS, RECORDING, ROOT, needs_promtool, promtool, rules_of
+from support.deploy.promql import grouped_labels, spec_of, unknown
 from vecsieve.proxy.telemetry.exposition import exposition, own_registry
 from vecsieve.proxy.telemetry.metrics import Metrics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.promql import grouped_labels, selectors, unknown
+from support.deploy.promql import grouped_labels, selectors, unknown
 
 
 @pytest.mark.parametrize(

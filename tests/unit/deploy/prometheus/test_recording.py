@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.alert_cases import A, B
-from support.prometheus_tools import ALERTS, RECORDING, needs_promtool, promtool, rules_of
-from support.promql import grouped_labels, unknown
+from support.deploy.alert_cases import A, B
+from support.deploy.prometheus_tools import ALERTS, RECORDING, needs_promtool, promtool, rules_of
+from support.deploy.promql import grouped_labels, unknown
 
 RULES = rules_of(RECORDING)
 NAMES = [str(rule["record"]) for rule in RULES]

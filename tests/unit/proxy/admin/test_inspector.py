@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.proxy.admin.test_server import STATUS, Raw, send
 
-from support.inspected import CHOSEN, inspector, no_costs, no_pools, seen
-from support.kept_pools import EDITED, kept, pool_of
-from support.selections import selection
+from support.selection.inspections import CHOSEN, inspector, no_costs, no_pools, seen
+from support.selection.kept_pools import EDITED, kept, pool_of
+from support.selection.selections import selection
 from vecsieve.proxy.admin.inspector import Asked, RefusedError, verdict_of
 from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from support.inspected import no_egress, no_pools, seen
-from support.kept_pools import demo_pool, kept
-from support.streams import serving_at
+from support.network.streams import serving_at
+from support.selection.inspections import no_egress, no_pools, seen
+from support.selection.kept_pools import demo_pool, kept
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.admin import knowledge as workers
 from vecsieve.proxy.admin.knowledge import (

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from support.clocks import ManualClock
-from support.faultup import FaultyUpstream, answering, raw_exchange
-from support.running import Running, running
-from support.scripted_qdrant import honest, request, search
+from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange
+from support.process.clocks import ManualClock
+from support.process.running import Running, running
+from support.qdrant.scripted import honest, request, search
 from vecsieve.proxy.admin.pools import PER_SECOND
 
 

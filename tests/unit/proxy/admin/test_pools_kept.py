@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.kept_pools import EDITED, TOP_K, demo_pool, kept, of_preset, pool_of
-from support.texts import as_texts
+from support.selection.kept_pools import EDITED, TOP_K, demo_pool, kept, of_preset, pool_of
+from support.selection.texts import as_texts
 from vecsieve.proxy.admin.pools import LONGEST_SENTENCE, choosing, page_of, taking
 from vecsieve.proxy.admin.whatif import PRESET_NAMES
 from vecsieve.proxy.selection.paged import paging

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from support.kept_pools import EDITED, SENTENCES, kept, pool_of
+from support.selection.kept_pools import EDITED, SENTENCES, kept, pool_of
 from vecsieve.proxy.admin.pools import KeptPool
 from vecsieve.proxy.admin.reasons import QUOTED, in_words, quoted, why_left, why_stays
 from vecsieve.proxy.selection.judging.judge import Missing

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import CLASSICAL
-from support.pools import planted, pool
-from support.selections import selection
+from support.selection.policies import CLASSICAL
+from support.selection.pools import planted, pool
+from support.selection.selections import selection
 from vecsieve.adapters.contract import Operation, Pool, Search
 from vecsieve.proxy.admin.recent import NOTHING, Copy, Kept, LeftOut, LeftOutBy, Record, seen_of
 from vecsieve.proxy.search.fetch import Attempt

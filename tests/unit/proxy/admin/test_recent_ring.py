@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.inspected import CHOSEN, seen
-from support.selections import selection
+from support.selection.inspections import CHOSEN, seen
+from support.selection.selections import selection
 from vecsieve.proxy.admin.recent import PLACES, Recent, Seen
 from vecsieve.proxy.selection.values import Fate
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from support.inspected import inspector
-from support.loops import LoopFactory, both_loops, run
+from support.network.loops import LoopFactory, both_loops, run
+from support.selection.inspections import inspector
 from vecsieve.proxy.admin.recent import Recent
 from vecsieve.proxy.admin.server import CONNECTIONS, AdminServer, Pages, page_file
 from vecsieve.proxy.admin.status import Status

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.inspected import inspector
-from support.kept_pools import CORPUS, TOP_K, demo_pool, kept, of_preset
+from support.selection.inspections import inspector
+from support.selection.kept_pools import CORPUS, TOP_K, demo_pool, kept, of_preset
 from vecsieve.proxy.admin.inspector import Asked, RefusedError
 from vecsieve.proxy.admin.pools import Sampled
 from vecsieve.proxy.admin.recent import Recent

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from msgspec import Raw
 
-from support.api import Served, served
-from support.faultup import RawClient
+from support.network.api import Served, served
+from support.network.faulty_upstream import RawClient
 from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api import events as module
 from vecsieve.proxy.api.events import event

@@ -13,10 +13,10 @@ import pytest
 from msgspec import Raw
 from prometheus_client import CollectorRegistry
 
-from support.exposed import value
-from support.hook_receiver import Receiver, receiving
-from support.ports import free_ports
-from support.streams import serving
+from support.deploy.expositions import value
+from support.network.ports import free_ports
+from support.network.streams import serving
+from support.process.hook_receiver import Receiver, receiving
 from vecsieve.config.applications import WebhookSettings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import UpstreamSettings

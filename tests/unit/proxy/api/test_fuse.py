@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.api import served
+from support.network.api import served
 from vecsieve.adapters.fused_scores import dbsf, rrf
 from vecsieve.proxy.api.fuse import LARGEST_SCORE, MOST_LISTS, fuse
 from vecsieve.proxy.api.messages import MOST_CHUNKS

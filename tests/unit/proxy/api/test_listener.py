@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from support.api import TOKEN, Served, served, token_file
-from support.faultup import RawClient, raw_exchange
+from support.network.api import TOKEN, Served, served, token_file
+from support.network.faulty_upstream import RawClient, raw_exchange
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.api.problems import Kind, ProblemError
 from vecsieve.proxy.api.routes import Route

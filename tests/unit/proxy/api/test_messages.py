@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from support.api import served
+from support.network.api import served
 from vecsieve.proxy.api.messages import MOST_CHARACTERS, MOST_CHUNKS, OptimizeRequest, optimizing
 from vecsieve.proxy.api.problems import MOST_OBJECTS, ProblemError
 from vecsieve.proxy.search.context.tokens import estimated

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.chunks import DEFAULT, STABLE, TEXTS, chunks, kept, of, outcome, wishes
+from support.jobs.chunks import DEFAULT, STABLE, TEXTS, chunks, kept, of, outcome, wishes
 from vecsieve.proxy.api.optimize import Chunks, Removed, Wishes, compressed, optimize
 from vecsieve.proxy.api.stream import Stream
 from vecsieve.proxy.api.walk import Stage

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.chunks import TEXTS
+from support.jobs.chunks import TEXTS
 from vecsieve.proxy.api.overlap import Words, jaccard, shares, words_of
 from vecsieve.proxy.selection.reading.text import Text
 

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.api import served
+from support.network.api import served
 from vecsieve.config.applications import ApiSettings
 from vecsieve.proxy.api.points import Statistics
 from vecsieve.proxy.api.problems import Kind

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from support.chunks import DEFAULT, STABLE, chunks, of, wishes
+from support.jobs.chunks import DEFAULT, STABLE, chunks, of, wishes
 from vecsieve.proxy.api.optimize import Chunks, Kept, Removed, Wishes, optimize
 from vecsieve.proxy.api.stream import Stream, is_stable
 from vecsieve.proxy.api.walk import Stage

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from support.chroma_server import NEEDS_CHROMA
-from support.tiny_corpus import A, B, corpus_of
+from support.chroma.server import NEEDS_CHROMA
+from support.jobs.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.backends import CHROMA
 from vecsieve.proxy.demo.database import Addresses, Database
 

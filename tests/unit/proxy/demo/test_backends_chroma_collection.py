@@ -9,8 +9,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from support.chroma_server import NEEDS_CHROMA, asked
-from support.tiny_corpus import NEAR_A, A, B, corpus_of
+from support.chroma.server import NEEDS_CHROMA, asked
+from support.jobs.tiny_corpus import NEAR_A, A, B, corpus_of
 from vecsieve.proxy.demo.backends import ChromaCollection, chroma_server
 from vecsieve.proxy.demo.database import DatabaseRefusedError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.chroma_server import NEEDS_CHROMA
+from support.chroma.server import NEEDS_CHROMA
 from vecsieve.proxy.demo import backends as module
 from vecsieve.proxy.demo.backends import chroma_server
 from vecsieve.proxy.demo.database import ChildFailedError, DatabaseMissingError

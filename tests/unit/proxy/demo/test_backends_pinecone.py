@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from servers.pinecone.server import Emulator
 
-from support.emulated import emulated
-from support.tiny_corpus import NEAR_A, A, B, corpus_of
+from support.jobs.tiny_corpus import NEAR_A, A, B, corpus_of
+from support.pinecone.emulator import emulated
 from vecsieve.proxy.demo.backends import API_KEY, PINECONE, PineconeIndex
 from vecsieve.proxy.demo.database import NAME, Addresses, Database, DatabaseRefusedError, Host
 

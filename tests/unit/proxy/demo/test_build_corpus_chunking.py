@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.build_corpus import OVERLAP_WORDS, WINDOW_WORDS, Word, windows
+from support.jobs.build_corpus import OVERLAP_WORDS, WINDOW_WORDS, Word, windows
 
 
 def numbered(count: int, title: str = "t") -> list[Word]:

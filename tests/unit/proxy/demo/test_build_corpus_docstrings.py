@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.build_corpus import MINIMUM_WORDS, module_docstrings
+from support.jobs.build_corpus import MINIMUM_WORDS, module_docstrings
 
 
 def test_functions_classes_and_methods_are_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.build_corpus import Word, page_words
+from support.jobs.build_corpus import Word, page_words
 
 
 def page(body: str) -> str:

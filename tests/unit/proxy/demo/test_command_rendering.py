@@ -8,8 +8,8 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
-from support.demo_policies import SHIPPED
-from support.tiny_corpus import A, B, C, D, answer, chunk, corpus_of
+from support.jobs.demo_policies import SHIPPED
+from support.jobs.tiny_corpus import A, B, C, D, answer, chunk, corpus_of
 from vecsieve.proxy.demo.command import LISTED, answers_table, legend, summary_table, timing_lines
 from vecsieve.proxy.demo.comparison import (
     Alike,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from support.demo_policies import SHIPPED
-from support.texts import as_texts
+from support.jobs.demo_policies import SHIPPED
+from support.selection.texts import as_texts
 from vecsieve.proxy.demo import command
 from vecsieve.proxy.demo.command import LIMIT, Stage, present, write
 from vecsieve.proxy.demo.comparison import Comparison, compare

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.demo_policies import FIXED, SHIPPED, choosing
-from support.policies import SCALED_MMR
-from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
+from support.jobs.demo_policies import FIXED, SHIPPED, choosing
+from support.jobs.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
+from support.selection.policies import SCALED_MMR
 from vecsieve.proxy.demo.comparison import (
     WORDING_SHARE,
     Alike,

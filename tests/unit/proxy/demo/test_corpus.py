@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import build_corpus
+from support.jobs import build_corpus
 from vecsieve.proxy.demo.corpus import (
     CHUNK_VECTORS_FILE,
     CHUNKS_FILE,

@@ -19,8 +19,8 @@ import numpy as np
 import orjson
 import pytest
 
-from support.emulated import emulated
-from support.stack import exchange
+from support.pinecone.emulator import emulated
+from support.process.stack import exchange
 from vecsieve.proxy.demo.database import ChildFailedError, ChildTimeouts, DatabaseRefusedError, Host, child, fronted
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.demo_policies import FIXED, SHIPPED, cutting
-from support.texts import as_texts
-from support.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
+from support.jobs.demo_policies import FIXED, SHIPPED, cutting
+from support.jobs.tiny_corpus import NEAR_A, A, B, C, D, answer, corpus_of
+from support.selection.texts import as_texts
 from vecsieve.proxy.demo.corpus import Corpus, load
 from vecsieve.proxy.demo.database import Answer
 from vecsieve.proxy.demo.reasons import Pool, Reasons, explain

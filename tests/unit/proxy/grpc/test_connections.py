@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from support.relay_server import Invalidation
+from support.network.relay_server import Invalidation
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.http.connections import Connections
 

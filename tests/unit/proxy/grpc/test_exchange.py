@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.reports import REPORT
-from support.toy_backend import OPERATION
-from support.toy_exchange import policy, toys
+from support.backends.toy_backend import OPERATION
+from support.backends.toy_exchange import policy, toys
+from support.jobs.reports import REPORT
 from vecsieve.adapters.base import GrpcDialect
 from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import Settings

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from support.floods import BEGUN, DATA, END_HEADERS, END_STREAM, FLOODS, HEADERS, Flood, frame
-from support.http2_frames import GOAWAY_TYPE, frames_of
-from support.shared_ports import ALONE, METHOD, both_servers, called
+from support.grpc.http2_frames import GOAWAY_TYPE, frames_of
+from support.network.floods import BEGUN, DATA, END_HEADERS, END_STREAM, FLOODS, HEADERS, Flood, frame
+from support.network.shared_ports import ALONE, METHOD, both_servers, called
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc.frames import EMPTY_FRAMES, FRAMES, Allowance, Calls, Frames
 from vecsieve.proxy.grpc.messages import Buffer

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
+from support.grpc.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame
 from vecsieve.proxy.grpc.fields import MOST_FIELDS
 from vecsieve.proxy.grpc.frames import (
     CALL_FRAMES,

@@ -7,11 +7,11 @@ import grpc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.floods import BEGUN, head_of
-from support.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, frames_of
-from support.relay_server import Invalidation
-from support.shared_ports import ALONE, both_servers, called
-from support.streams import listening, serving_at
+from support.grpc.http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, frames_of
+from support.network.floods import BEGUN, head_of
+from support.network.relay_server import Invalidation
+from support.network.shared_ports import ALONE, both_servers, called
+from support.network.streams import listening, serving_at
 from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import CALL_BYTES, HASTY_RESETS, MOST_WAITING, Calls, OpenStreams
 from vecsieve.proxy.grpc.shared_port import PREFACE

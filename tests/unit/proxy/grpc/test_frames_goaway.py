@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import (
+from support.grpc.http2_frames import (
     CONTINUATION,
     END_HEADERS,
     GOAWAY_TYPE,

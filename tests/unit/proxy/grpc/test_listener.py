@@ -15,9 +15,9 @@ from h2.connection import H2Connection
 from h2.events import RemoteSettingsChanged, StreamReset
 from h2.settings import SettingCodes
 
-from support.certificates import make_certificates
-from support.grpc_asking import ask, ask_on
-from support.grpc_upstream import Arrived, Context, GrpcUpstream, Script, echo
+from support.grpc.calls import ask, ask_on
+from support.grpc.upstream import Arrived, Context, GrpcUpstream, Script, echo
+from support.network.certificates import make_certificates
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.grpc import listener as listener_module
 from vecsieve.proxy.grpc.listener import CALLS_OF_ONE_CONNECTION, GrpcListener, listen

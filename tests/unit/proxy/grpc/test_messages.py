@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.floods import BEGUN, DATA, RST_STREAM, frame, head_of
-from support.http2_frames import frames_of
-from support.shared_ports import ALONE, METHOD, BothServers, both_servers
+from support.grpc.http2_frames import frames_of
+from support.network.floods import BEGUN, DATA, RST_STREAM, frame, head_of
+from support.network.shared_ports import ALONE, METHOD, BothServers, both_servers
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.messages import ANY_RATIO_BYTES, MOST_RATIO, Inflated, Messages, Unfinished
 

@@ -7,11 +7,11 @@ import asyncio
 import grpc
 import pytest
 
-from support.grpc_asking import ask, ask_on
-from support.grpc_raw import REPLY_HEAD, raw_upstream
-from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
-from support.running import Running
-from support.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
+from support.grpc.calls import ask, ask_on
+from support.grpc.raw import REPLY_HEAD, raw_upstream
+from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.process.running import Running
+from support.qdrant.scripted_grpc import QUERY, UPSERT, before, ids, in_front, query, search, upsert
 from vecsieve.adapters.qdrant.calls import UNARY
 from vecsieve.proxy.grpc.plane import LONGEST_METHOD
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES

@@ -7,9 +7,9 @@ import logging
 import grpc
 import pytest
 
-from support.grpc_asking import ask, ask_in_a_thread, by_key
-from support.grpc_relay_server import bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.grpc.calls import ask, ask_in_a_thread, by_key
+from support.grpc.relay_server import bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
 
 
 async def test_a_conversation_goes_back_and_forth() -> None:

@@ -5,10 +5,10 @@ import asyncio
 import grpc
 import pytest
 
-from support.grpc_asking import ask
-from support.grpc_raw import REPLY_HEAD, raw_upstream
-from support.grpc_relay_server import BareHandler, bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, echo, ending, grpc_upstream
+from support.grpc.calls import ask
+from support.grpc.raw import REPLY_HEAD, raw_upstream
+from support.grpc.relay_server import BareHandler, bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, echo, ending, grpc_upstream
 from vecsieve.proxy.grpc.relay import send
 from vecsieve.proxy.grpc.status import Answer, Failure, Pairs, no_message, unsendable
 

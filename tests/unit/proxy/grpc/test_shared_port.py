@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from support.relay_server import Invalidation, PlainDialect
+from support.network.relay_server import Invalidation, PlainDialect
 from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.shared_port import Detecting, Handshake, SharedPort

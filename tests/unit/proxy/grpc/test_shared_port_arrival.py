@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.relay_server import Invalidation, PlainDialect
-from support.streams import serving_at
+from support.network.relay_server import Invalidation, PlainDialect
+from support.network.streams import serving_at
 from vecsieve.proxy.grpc.connections import InnerSocket, SharedConnections
 from vecsieve.proxy.grpc.frames import Calls
 from vecsieve.proxy.grpc.shared_port import PREFACE, Detecting

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from support.certificates import Certificates, make_certificates
-from support.loops import LoopFactory, both_loops, run
-from support.relay_server import Invalidation, PlainDialect
-from support.streams import listening
+from support.network.certificates import Certificates, make_certificates
+from support.network.loops import LoopFactory, both_loops, run
+from support.network.relay_server import Invalidation, PlainDialect
+from support.network.streams import listening
 from vecsieve.proxy.grpc.connections import SharedConnections
 from vecsieve.proxy.grpc.shared_port import Handshake
 from vecsieve.proxy.http.answers import LocalAnswers

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from support.grpc_asking import ask, ask_on
+from support.grpc.calls import ask, ask_on
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.grpc.connections import InnerSocket
 from vecsieve.proxy.grpc.frames import Calls

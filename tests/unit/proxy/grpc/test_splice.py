@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.http2_frames import frame
-from support.loops import LoopFactory, both_loops
-from support.spliced import (
+from support.grpc.http2_frames import frame
+from support.grpc.spliced import (
     CONTENT,
     MIB,
     WAIT_SECONDS,
@@ -19,6 +18,7 @@ from support.spliced import (
     flood,
     on,
 )
+from support.network.loops import LoopFactory, both_loops
 from vecsieve.proxy.grpc.splice import Splice
 
 

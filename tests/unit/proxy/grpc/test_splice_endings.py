@@ -11,9 +11,8 @@ from typing import cast
 
 import pytest
 
-from support.http2_frames import DATA, END_HEADERS, HEADERS, RST_STREAM, frame, frames_of
-from support.loops import LoopFactory, both_loops, run
-from support.spliced import (
+from support.grpc.http2_frames import DATA, END_HEADERS, HEADERS, RST_STREAM, frame, frames_of
+from support.grpc.spliced import (
     MIB,
     RESET,
     WAIT_SECONDS,
@@ -29,7 +28,8 @@ from support.spliced import (
     paused,
     raw,
 )
-from support.streams import listening
+from support.network.loops import LoopFactory, both_loops, run
+from support.network.streams import listening
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc import splice as grpc_splice
 from vecsieve.proxy.grpc.connections import InnerSocket

@@ -7,9 +7,8 @@ from typing import cast
 
 import pytest
 
-from support.http2_frames import GOAWAY_TYPE, frame, frames_of
-from support.loops import LoopFactory, both_loops
-from support.spliced import (
+from support.grpc.http2_frames import GOAWAY_TYPE, frame, frames_of
+from support.grpc.spliced import (
     DATA,
     PINGS,
     SETTINGS,
@@ -18,6 +17,7 @@ from support.spliced import (
     on,
     owed,
 )
+from support.network.loops import LoopFactory, both_loops
 from vecsieve.proxy.grpc import splice
 from vecsieve.proxy.grpc import splice as grpc_splice
 from vecsieve.proxy.grpc.frames import GOAWAY

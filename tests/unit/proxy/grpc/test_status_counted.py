@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.exposed import value
+from support.deploy.expositions import value
 from vecsieve.proxy.grpc.status import (
     Failure,
     answered_locally,

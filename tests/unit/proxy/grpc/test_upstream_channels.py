@@ -10,11 +10,11 @@ import grpc
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from support.certificates import make_certificates
-from support.grpc_asking import Seen, ask, ask_on
-from support.grpc_raw import REPLY_HEAD, framed, raw_upstream
-from support.grpc_relay_server import bare_grpc_relay
-from support.grpc_upstream import Arrived, Context, echo, grpc_upstream
+from support.grpc.calls import Seen, ask, ask_on
+from support.grpc.raw import REPLY_HEAD, framed, raw_upstream
+from support.grpc.relay_server import bare_grpc_relay
+from support.grpc.upstream import Arrived, Context, echo, grpc_upstream
+from support.network.certificates import make_certificates
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.grpc.upstream import CALLS_BEFORE_NEXT, MOST_POOLS, Channels, _literal_target, _target
 from vecsieve.proxy.http.names import PublicResolver

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.certificates import make_certificates
+from support.network.certificates import make_certificates
 from vecsieve.proxy.grpc.upstream import system_roots
 
 

@@ -10,7 +10,7 @@ from aiohttp.helpers import must_be_empty_body
 from aiohttp.http import HttpVersion, StreamWriter
 from aiohttp.test_utils import make_mocked_request
 
-from support.relay_server import PlainDialect
+from support.network.relay_server import PlainDialect
 from vecsieve.adapters.contract import NativeAnswer
 from vecsieve.proxy.http.answers import LocalAnswers, RawResponse
 from vecsieve.proxy.search.errors import WORDING, Trouble

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
-from support.faultup import RawClient
-from support.relay_server import Invalidation, PlainDialect
+from support.network.faulty_upstream import RawClient
+from support.network.relay_server import Invalidation, PlainDialect
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http.answers import LocalAnswers
 from vecsieve.proxy.http.body import RequestBody

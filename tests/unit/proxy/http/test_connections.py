@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from support.clocks import ManualClock
-from support.relay_server import Invalidation
+from support.network.relay_server import Invalidation
+from support.process.clocks import ManualClock
 from vecsieve.proxy.http.connections import LOOKED_AT, NEW_SECONDS, Connections
 
 

@@ -8,9 +8,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from support.faultup import FaultyUpstream, answering, reply
-from support.toy_backend import OPERATION
-from support.toy_exchange import toys
+from support.backends.toy_backend import OPERATION
+from support.backends.toy_exchange import toys
+from support.network.faulty_upstream import FaultyUpstream, answering, reply
 from vecsieve.adapters.contract import Question, RequestHead
 from vecsieve.config.schema import LimitSettings, UpstreamSettings
 from vecsieve.proxy.http.body import RequestBody

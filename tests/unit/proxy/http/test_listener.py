@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 from aiohttp import http_parser, web
 
-from support.faultup import FaultyUpstream, answering, raw_exchange, reply
-from support.ports import free_ports
-from support.relay_server import Invalidation, PlainDialect, bare_relay
+from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange, reply
+from support.network.ports import free_ports
+from support.network.relay_server import Invalidation, PlainDialect, bare_relay
 from vecsieve.config.schema import LimitSettings
 from vecsieve.proxy.http import listener
 from vecsieve.proxy.http.answers import LocalAnswers

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.known_names import Names
+from support.network.known_names import Names
 from vecsieve.proxy.http.names import Addresses
 
 

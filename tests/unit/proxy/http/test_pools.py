@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from support.faultup import FaultyUpstream, Talk, answering, reply
-from support.known_names import Names
+from support.network.faulty_upstream import FaultyUpstream, Talk, answering, reply
+from support.network.known_names import Names
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.names import Addresses
 from vecsieve.proxy.http.pools import Census, Pool

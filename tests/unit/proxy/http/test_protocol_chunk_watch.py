@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.faultup import FaultyUpstream, RawClient, answering, reply
-from support.relay_server import bare_relay
+from support.network.faulty_upstream import FaultyUpstream, RawClient, answering, reply
+from support.network.relay_server import bare_relay
 from vecsieve.proxy.http.protocol import (
     FRAMING_BYTES,
     LARGEST_PIECE_BYTES,

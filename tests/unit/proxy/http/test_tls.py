@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.certificates import Certificates, make_certificates, with_passphrase
+from support.network.certificates import Certificates, make_certificates, with_passphrase
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.http.tls import server_context
 

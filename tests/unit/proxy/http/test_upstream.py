@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from support.faultup import FaultyUpstream, Talk, answering, reply
-from support.relay_server import Invalidation
-from support.upstream_wire import sending
+from support.network.faulty_upstream import FaultyUpstream, Talk, answering, reply
+from support.network.relay_server import Invalidation
+from support.network.upstream_wire import sending
 from vecsieve.config.schema import UpstreamSettings
 from vecsieve.proxy.http.connections import Unobserved
 from vecsieve.proxy.http.names import BoundedResolver

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.upstream_wire import CHUNKED, OK, Line, body_of, outcome, upload
+from support.network.upstream_wire import CHUNKED, OK, Line, body_of, outcome, upload
 from vecsieve.proxy.http.upstream_connection import (
     REPLY_FIELD_BYTES,
     REPLY_FIELDS,

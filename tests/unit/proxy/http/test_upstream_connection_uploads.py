@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.upstream_wire import HEAD, PUT, Line, outcome, upload
+from support.network.upstream_wire import HEAD, PUT, Line, outcome, upload
 from vecsieve.proxy.http.upstream_connection import (
     SLICE_BYTES,
 )

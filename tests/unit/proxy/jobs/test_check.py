@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from support import chroma_server, planted
-from support.commands import command_line
-from support.embedded import start_embedded_process
-from support.pinecone_loading import KEY as PINECONE_KEY
-from support.pinecone_loading import loaded
-from support.ports import free_ports
-from support.streams import serving
+from support.chroma import server as chroma_server
+from support.network.ports import free_ports
+from support.network.streams import serving
+from support.pinecone.loading import KEY as PINECONE_KEY
+from support.pinecone.loading import loaded
+from support.process.commands import command_line
+from support.qdrant import planted
+from support.qdrant.embedded import start_embedded_process
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.demo.backends import chroma_server as running_chroma

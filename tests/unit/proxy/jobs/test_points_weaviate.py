@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from support.weaviate_server import Weaviate, weaviate
+from support.weaviate.server import Weaviate, weaviate
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.databases import Wanted, opened, points_opened
 from vecsieve.proxy.jobs.points import WeaviatePoints

@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.exposed import value
-from support.faultup import FaultyUpstream, answering, raw_exchange, reply
-from support.running import running
-from support.scripted_grpc import in_front, query
+from support.deploy.expositions import value
+from support.network.faulty_upstream import FaultyUpstream, answering, raw_exchange, reply
+from support.process.clocks import ManualClock
+from support.process.running import running
+from support.qdrant.scripted_grpc import in_front, query
 from vecsieve.proxy.http.pools import Census
 from vecsieve.proxy.process.levels import Levels
 from vecsieve.proxy.search.limits import Admission

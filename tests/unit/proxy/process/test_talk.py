@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from support.ports import free_ports
+from support.network.ports import free_ports
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.process.talk import TextLines, as_text, banner, fault_of, policy_of, summary
 from vecsieve.proxy.telemetry.labels import Bypass, Collapse, Divergence, Outcome

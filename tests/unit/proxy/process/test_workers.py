@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from support.exposed import Exposed, exposed
-from support.forked import Forked, forking
+from support.deploy.expositions import Exposed, exposed
+from support.process.forked import Forked, forking
 
 # Longer than any machine stalls; shorter than the workers' time to drain.
 SECONDS = 60.0

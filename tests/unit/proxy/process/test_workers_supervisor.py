@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.process.workers import GRACE_SECONDS, STUCK_SECONDS, Supervisor
 from vecsieve.proxy.runtime.lifecycle import Board, Phase
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.manual_time import ManualTime, settle
+from support.process.manual_time import ManualTime, settle
 from vecsieve.proxy.runtime.lifecycle import Lifecycle, State, ended_by_signals
 from vecsieve.proxy.runtime.loop import PERIOD_SECONDS, LoopLag
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.runtime.memory import (
     ARENAS,
     MMAP_THRESHOLD_BYTES,

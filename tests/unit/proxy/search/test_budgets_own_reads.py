@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.exposed import value
-from support.toy_backend import OPERATION
+from support.backends.toy_backend import OPERATION
+from support.deploy.expositions import value
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.budgets import (
     FREE,
     OVERDRAFT,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.payloads import PATHS, SEARCH, candidates, fields, from_pool, raw_pool
-from support.texts import hostile_text
+from support.selection.payloads import PATHS, SEARCH, candidates, fields, from_pool, raw_pool
+from support.selection.texts import hostile_text
 from vecsieve.adapters.contract import Allowance, Pool, Search
 from vecsieve.proxy.search.candidates import CALL_BYTES, POOL_BYTES, TEXT_BYTES
 from vecsieve.proxy.search.policy import Fields, keys_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.toy_exchange import ToyExchange, grant, toys
+from support.backends.toy_exchange import ToyExchange, grant, toys
 from vecsieve.adapters.contract import MalformedReplyError
 from vecsieve.proxy.admin.recent import Seen, seen_of
 from vecsieve.proxy.search.errors import LostReplyError, RefusedReplyError, RejectedReplyError

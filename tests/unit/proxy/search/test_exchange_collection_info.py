@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.milvus_bodies import request
-from support.milvus_messages import message_type
+from support.milvus.bodies import request
+from support.milvus.messages import message_type
 from vecsieve.adapters.contract import Adapter, Operation, Question
 from vecsieve.adapters.milvus.grpc import MilvusGrpc
 from vecsieve.adapters.milvus.rest import MilvusRest

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.exposed import value
-from support.manual_time import settle
-from support.reports import REPORT
-from support.toy_exchange import ToyExchange, toys
+from support.backends.toy_exchange import ToyExchange, toys
+from support.deploy.expositions import value
+from support.jobs.reports import REPORT
+from support.process.clocks import ManualClock
+from support.process.manual_time import settle
 from vecsieve.proxy.runtime.memory import LARGE_MESSAGE_BYTES
 from vecsieve.proxy.search.exchange import Measure, Shadow
 from vecsieve.proxy.search.fetch import Attempt

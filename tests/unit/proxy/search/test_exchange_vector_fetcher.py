@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.exposed import value
-from support.toy_backend import OPERATION, ToyDialect
-from support.toy_exchange import grant, toys
+from support.backends.toy_backend import OPERATION, ToyDialect
+from support.backends.toy_exchange import grant, toys
+from support.deploy.expositions import value
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Lookup, Question
 from vecsieve.proxy.search.budgets import QUIET_SECONDS, OwnReads
 from vecsieve.proxy.search.errors import LookupFailedError, LostReplyError, RefusedReplyError

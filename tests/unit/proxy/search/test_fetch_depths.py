@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.selections import selection
-from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from support.selection.selections import selection
 from vecsieve.adapters.contract import Operation, Reply, SearchCall
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.errors import RejectedReplyError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
-from support.toy_backend import OPERATION
+from support.backends.toy_backend import OPERATION
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.hedge import (
     GAVE_UP_SECONDS,
     HEDGE_TIMES,

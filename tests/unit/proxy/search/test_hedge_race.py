@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from support.manual_time import Timers, settle
+from support.process.manual_time import Timers, settle
 from vecsieve.proxy.search.hedge import Gate, Race, later
 
 

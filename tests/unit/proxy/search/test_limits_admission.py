@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.manual_time import settle
-from support.turning import Turning, calm
+from support.process.manual_time import settle
+from support.process.turning import Turning, calm
 from vecsieve.proxy.search.limits import Admission, Place, Turns
 
 LAG_SECONDS = 0.06

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.limits import Ages
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.limits import PROBE_SECONDS, Breaker, spread
 from vecsieve.proxy.telemetry.labels import BreakerState
 

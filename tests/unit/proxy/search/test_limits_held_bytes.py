@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Operation
 from vecsieve.proxy.search.limits import (
     CANDIDATE_BYTES,

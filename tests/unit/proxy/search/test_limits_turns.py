@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from support.turning import Turning
+from support.process.turning import Turning
 from vecsieve.proxy.search.limits import Turns
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import CLASSICAL
-from support.pools import planted, pool
-from support.reports import FIGURES, REPORT, report_of
-from support.selections import selection
+from support.jobs.reports import FIGURES, REPORT, report_of
+from support.selection.policies import CLASSICAL
+from support.selection.pools import planted, pool
+from support.selection.selections import selection
 from vecsieve.adapters.contract import Pool, Reason, Search
 from vecsieve.proxy.search.report import REPORT_HEADER, figures, header_value
 from vecsieve.proxy.selection.single import select

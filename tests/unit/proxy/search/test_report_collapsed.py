@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.faultup import FaultyUpstream, Received, answering, raw_exchange, reply
-from support.running import running
-from support.scripted_grpc import in_front, query
-from support.scripted_qdrant import JSON, honest, request, search
-from support.selections import selection
+from support.network.faulty_upstream import FaultyUpstream, Received, answering, raw_exchange, reply
+from support.process.running import running
+from support.qdrant.scripted import JSON, honest, request, search
+from support.qdrant.scripted_grpc import in_front, query
+from support.selection.selections import selection
 from vecsieve.adapters.contract import Pool
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import (

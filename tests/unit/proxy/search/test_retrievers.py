@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.milvus_bodies import group
-from support.milvus_messages import message_type, pairs
-from support.milvus_model import NUMBERS, VECTORS, Row, Server
+from support.milvus.bodies import group
+from support.milvus.messages import message_type, pairs
+from support.milvus.model import NUMBERS, VECTORS, Row, Server
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Adapter, MalformedReplyError, Operation
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.adapters.milvus.grpc import MilvusGrpc

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from support.manual_time import settle
-from support.toy_backend import OPERATION
-from support.toy_exchange import OWN, ToyExchange, answered, prepared, toys
+from support.backends.toy_backend import OPERATION
+from support.backends.toy_exchange import OWN, ToyExchange, answered, prepared, toys
+from support.process.manual_time import settle
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.clocks import ManualClock
-from support.manual_time import settle
-from support.toy_backend import OUT_OF_QUOTA, ToyAdapter, ToyDialect, families_of
-from support.toy_exchange import OWN, ToyExchange, shadowed, toys
-from support.turning import Turning, calm
+from support.backends.toy_backend import OUT_OF_QUOTA, ToyAdapter, ToyDialect, families_of
+from support.backends.toy_exchange import OWN, ToyExchange, shadowed, toys
+from support.process.clocks import ManualClock
+from support.process.manual_time import settle
+from support.process.turning import Turning, calm
 from vecsieve.adapters.contract import Reason, UnsupportedError
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.config.schema import LimitSettings

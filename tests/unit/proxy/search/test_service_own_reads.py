@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from support.manual_time import settle
-from support.toy_backend import OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyUpstream, families_of, ranking
-from support.toy_exchange import OWN, ToyAnswer, ToyExchange, answered, prepared, refused, toys
+from support.backends.toy_backend import OPERATION, OUT_OF_QUOTA, TOO_MANY, ToyUpstream, families_of, ranking
+from support.backends.toy_exchange import OWN, ToyAnswer, ToyExchange, answered, prepared, refused, toys
+from support.process.manual_time import settle
 from vecsieve.proxy.search.budgets import FREE, OVERDRAFT
 from vecsieve.proxy.search.errors import LostReplyError
 from vecsieve.proxy.search.hedge import Gate

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from support.manual_time import settle
-from support.toy_backend import COPIES, OPERATION, ToyUpstream, families_of, ranking
-from support.toy_exchange import OWN, ToyExchange, answered, policy, prepared, refused, toys
+from support.backends.toy_backend import COPIES, OPERATION, ToyUpstream, families_of, ranking
+from support.backends.toy_exchange import OWN, ToyExchange, answered, policy, prepared, refused, toys
+from support.process.manual_time import settle
 from vecsieve.adapters.contract import Reason
 from vecsieve.adapters.fusions import SAME, Ending
 from vecsieve.proxy.search.errors import LostReplyError

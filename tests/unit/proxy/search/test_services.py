@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.toy_backend import ToyAdapter, ToyDialect
-from support.toy_exchange import toys
+from support.backends.toy_backend import ToyAdapter, ToyDialect
+from support.backends.toy_exchange import toys
 from vecsieve.adapters.backends import Changes, Transport
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.proxy.search.collections.profiles import Scales, Scaling

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.oracles import agglomerate, apart
-from support.pools import angles, damaged
+from support.selection.oracles import agglomerate, apart
+from support.selection.pools import angles, damaged
 from vecsieve.proxy.selection.clustering import cluster, separate
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.policy import Linkage

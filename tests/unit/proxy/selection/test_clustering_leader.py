@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import oracles
+from support.selection import oracles
 from vecsieve.proxy.selection.clustering import lead
 from vecsieve.proxy.selection.geometry import NOISE
 from vecsieve.proxy.selection.values import FloatMatrix, Indices

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pools import damaged
+from support.selection.pools import damaged
 from vecsieve.proxy.selection.distances import FARTHEST, FEW_DIMENSIONS, cosine_distances, relative_distances
 from vecsieve.proxy.selection.values import FloatMatrix, Metric
 

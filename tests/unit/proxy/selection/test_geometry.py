@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.oracles import cosine_distances, length_distances
-from support.pools import angles, damaged, planted
+from support.selection.oracles import cosine_distances, length_distances
+from support.selection.pools import angles, damaged, planted
 from vecsieve.proxy.selection.geometry import NOISE, REMEMBERED, across, measure, pairs, rescaled, rows_of
 from vecsieve.proxy.selection.values import FloatMatrix
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import DEFAULT, SCALED_MMR, VECTORS
-from support.pools import angles, pool
-from support.texts import as_texts
+from support.selection.policies import DEFAULT, SCALED_MMR, VECTORS
+from support.selection.pools import angles, pool
+from support.selection.texts import as_texts
 from vecsieve.proxy.selection import grouping
 from vecsieve.proxy.selection.grouping import Grouped, alone, group, numbered
 from vecsieve.proxy.selection.policy import Fixed, Policy, Strategy, Tier

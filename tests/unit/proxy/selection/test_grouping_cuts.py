@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from support.oracles import median
-from support.pools import angles, damaged
+from support.selection.oracles import median
+from support.selection.pools import angles, damaged
 from vecsieve.proxy.selection.geometry import measure, median_distance
 from vecsieve.proxy.selection.grouping import cuts
 from vecsieve.proxy.selection.policy import Certain, Fixed, Relative

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.policies import DEFAULT
-from support.pools import page
-from support.texts import as_texts
+from support.selection.policies import DEFAULT
+from support.selection.pools import page
+from support.selection.texts import as_texts
 from vecsieve.proxy.selection.metric import is_implausible
 from vecsieve.proxy.selection.policy import Fixed, Relative, When
 from vecsieve.proxy.selection.single import select

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.oracles import page_list
-from support.policies import DEFAULT, VECTORS
-from support.pools import angles, damaged, page, planted, pool
-from support.texts import as_texts, forget
+from support.selection.oracles import page_list
+from support.selection.policies import DEFAULT, VECTORS
+from support.selection.pools import angles, damaged, page, planted, pool
+from support.selection.texts import as_texts, forget
 from vecsieve.proxy.selection import paged
 from vecsieve.proxy.selection.distances import RelativeDistances
 from vecsieve.proxy.selection.geometry import NOISE, measure

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pools import angles, damaged, pool
+from support.selection.pools import angles, damaged, pool
 from vecsieve.proxy.selection.clustering import cluster
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.policy import Linkage, Strategy, Tie

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.oracles import agglomerate
-from support.oracles import mmr as naive_mmr
-from support.policies import CLASSICAL, DEFAULT, ONE_A_CLUSTER, VECTORS
-from support.pools import angles, damaged, planted, pool
-from support.texts import as_texts
+from support.selection.oracles import agglomerate
+from support.selection.oracles import mmr as naive_mmr
+from support.selection.policies import CLASSICAL, DEFAULT, ONE_A_CLUSTER, VECTORS
+from support.selection.pools import angles, damaged, planted, pool
+from support.selection.texts import as_texts
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr
 from vecsieve.proxy.selection.geometry import NOISE, measure

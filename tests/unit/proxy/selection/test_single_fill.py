@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import DEFAULT
-from support.pools import pool
+from support.selection.policies import DEFAULT
+from support.selection.pools import pool
 from vecsieve.proxy.selection.grouping import Grouped, numbered
 from vecsieve.proxy.selection.judging.walk import unjudged
 from vecsieve.proxy.selection.single import fill

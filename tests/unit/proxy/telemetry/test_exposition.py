@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from support.exposed import exposed, value
-from support.reports import REPORT
+from support.deploy.expositions import exposed, value
+from support.jobs.reports import REPORT
 from vecsieve.proxy.telemetry.exposition import (
     CONTENT_TYPE,
     OPEN_CONTENT_TYPE,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from support.exposed import Exposed, exposed
-from support.reports import REPORT
+from support.deploy.expositions import Exposed, exposed
+from support.jobs.reports import REPORT
 from vecsieve.proxy.telemetry.exposition import (
     WorkerFiles,
     exposition,

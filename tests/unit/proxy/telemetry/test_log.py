@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.lines import RememberedLines
-from support.reports import FIGURES, REPORT
+from support.jobs.reports import FIGURES, REPORT
+from support.process.lines import RememberedLines
 from vecsieve.proxy.telemetry.labels import FailOpen, Origin, Outcome
 from vecsieve.proxy.telemetry.log import Access, AccessLog
 

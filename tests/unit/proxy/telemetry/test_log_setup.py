@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.lines import RememberedLines
+from support.process.lines import RememberedLines
 from vecsieve.proxy.telemetry.log import Logging, set_up
 
 CANARY = "CANARY-5e4d3c"

@@ -11,8 +11,8 @@ from itertools import product
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.exposed import Exposed, exposed, faults
-from support.reports import FIGURES, REPORT, report_of
+from support.deploy.expositions import Exposed, exposed, faults
+from support.jobs.reports import FIGURES, REPORT, report_of
 from vecsieve.adapters.backends import BACKENDS
 from vecsieve.adapters.contract import Reason
 from vecsieve.proxy.telemetry.exposition import exposition, own_registry

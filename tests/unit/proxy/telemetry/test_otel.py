@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from support.otlp_receiver import collector
+from support.process.otlp_receiver import collector
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings, TracingSettings
 from vecsieve.proxy.runtime.addresses import Origin

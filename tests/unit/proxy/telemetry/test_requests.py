@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.exposed import value
-from support.reports import REPORT
-from support.toy_backend import ToyUpstream, ranking
-from support.toy_exchange import ToyExchange, policy, toys
+from support.backends.toy_backend import ToyUpstream, ranking
+from support.backends.toy_exchange import ToyExchange, policy, toys
+from support.deploy.expositions import value
+from support.jobs.reports import REPORT
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, Reason
 from vecsieve.proxy.search.fetch import Attempt
 from vecsieve.proxy.search.report import divergences

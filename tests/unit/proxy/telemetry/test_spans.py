@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.runtime.addresses import Origin
 from vecsieve.proxy.telemetry.labels import AttemptKind, FailOpen, Outcome, Stage
 from vecsieve.proxy.telemetry.spans import Code, Ids, Kind, Method, Recording, Span, known_code, known_status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.written import samples
+from support.backends.writes import samples
 from vecsieve.adapters.writes import MergesPoints, Told, WriteNeeds
 from vecsieve.proxy.writes.rows import Kind, LeftOut
 from vecsieve.proxy.writes.settling import Change, Removal

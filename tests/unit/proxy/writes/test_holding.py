@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.two_facts import PLANTED, TWO_FACTS
+from support.backends.two_facts import PLANTED, TWO_FACTS
 from vecsieve.proxy.selection.judging.judge import Judge
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import Text

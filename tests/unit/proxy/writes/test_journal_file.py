@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.writes import lock
 from vecsieve.proxy.writes.book import _SCHEMA, UNSEEN_SECONDS, Book

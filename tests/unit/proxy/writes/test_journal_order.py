@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.adapters.writes import Deletion
 from vecsieve.proxy.writes.book import MOST_GOING, UNSEEN_SECONDS, Book
 from vecsieve.proxy.writes.journal import Journal

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.two_facts import PLANTED, TWO_FACTS
+from support.backends.two_facts import PLANTED, TWO_FACTS
 from vecsieve.adapters.writes import Neighbours, NewPoints
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.policy import Policies, ResolvedPolicy

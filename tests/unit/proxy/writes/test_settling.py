@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from support.clocks import ManualClock
-from support.toy_exchange import toys
-from support.written import samples
+from support.backends.toy_exchange import toys
+from support.backends.writes import samples
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Question
 from vecsieve.adapters.writes import MergesPoints, WriteNeeds
 from vecsieve.proxy.writes.rows import Kind, LeftOut

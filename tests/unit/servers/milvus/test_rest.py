@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from servers.milvus.rest import INT64, serving
 
-from support import hybrid_requests, milvus_server
-from support.hybrid_requests import ask, ask_over_rest, request
-from support.milvus_server import NEEDS_MILVUS, NEEDS_TWO_VECTORS
-from support.stack import exchange
+from support.milvus import hybrid_requests
+from support.milvus import server as milvus_server
+from support.milvus.hybrid_requests import ask, ask_over_rest, request
+from support.milvus.server import NEEDS_MILVUS, NEEDS_TWO_VECTORS
+from support.process.stack import exchange
 
 pytestmark = [NEEDS_MILVUS, NEEDS_TWO_VECTORS]
 

@@ -13,7 +13,7 @@ from servers.pinecone.errors import RefusalError
 from servers.pinecone.rest import CONTROL, DATA, Route
 from servers.pinecone.store import Place, Project
 
-from support.emulated import articles, index, integrated
+from support.pinecone.emulator import articles, index, integrated
 
 NAMES = [
     *(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from servers.pinecone.errors import RefusalError
 from servers.pinecone.grpc_messages import MESSAGES, as_bytes, as_json, message_type
 
-from support.captures import BESIDE
+from support.exchanges.captures import BESIDE
 
 DESCRIBED = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "pinecone" / "pinecone_2026-04_noapi.proto"
 

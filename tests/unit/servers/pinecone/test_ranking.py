@@ -26,7 +26,7 @@ from servers.pinecone.ranking import (
 from servers.pinecone.store import Dense, Namespace, Record, Sparse
 from servers.pinecone.vectors import upsert
 
-from support.emulated import call, index
+from support.pinecone.emulator import call, index
 
 MATRICES = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(3)), elements=st.integers(-4, 4))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry
 
-from support.any_body import BODIES, TAGS, VALUES, check, fill
+from support.exchanges.any_body import BODIES, TAGS, VALUES, check, fill
 from vecsieve.proxy.demo.embedded.collections import Registry, Verb
 
 READS: list[Verb] = [

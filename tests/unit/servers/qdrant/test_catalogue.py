@@ -10,7 +10,7 @@ import pytest
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.catalogue import FullRegistry, aliased
 
-from support.embedded_core import Core, full_core
+from support.qdrant.core import Core, full_core
 from vecsieve.proxy.demo.embedded.collections import Call
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 

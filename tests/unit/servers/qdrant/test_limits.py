@@ -12,10 +12,10 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.limits import Kind, RateExceededError, Rates
 
-from support.embedded import start_embedded_grpc_process
-from support.embedded_core import Core, full_core
-from support.grpc_clients import over_grpc
-from support.refusals import refusal_of
+from support.grpc.clients import over_grpc
+from support.qdrant.core import Core, full_core
+from support.qdrant.embedded import start_embedded_grpc_process
+from support.qdrant.refusals import refusal_of
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 

@@ -11,7 +11,7 @@ import pytest
 from servers.qdrant import catalogue, points
 from servers.qdrant.points import matrix_offsets, matrix_pairs
 
-from support.embedded_core import Core, full_core
+from support.qdrant.core import Core, full_core
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COUNT = 12

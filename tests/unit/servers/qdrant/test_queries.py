@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servers.qdrant import catalogue, points, searches
 from servers.qdrant.queries import average
 
-from support.embedded_core import Core, full_core
+from support.qdrant.core import Core, full_core
 from vecsieve.proxy.demo.embedded.engine import edge
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 

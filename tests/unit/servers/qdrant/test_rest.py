@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from servers.qdrant import catalogue, searches
 from servers.qdrant.rest import ALL_ROUTES, allows_gzip, gzipped, read_strictly, refused_key
 
-from support.embedded import Exchange, embedded_server, exchange
+from support.qdrant.embedded import Exchange, embedded_server, exchange
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import find_verb
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from servers.qdrant import catalogue, points, searches
 
-from support.embedded_core import Core, full_core
+from support.qdrant.core import Core, full_core
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 
 COMMON = 400

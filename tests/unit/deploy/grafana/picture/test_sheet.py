@@ -18,8 +18,8 @@ from deploy.grafana.picture.__main__ import draw
 from deploy.grafana.picture.asking import QueryRefusedError, Span, ask
 from deploy.grafana.picture.sheet import OWN_WORDS, sheet
 from deploy.grafana.quality import quality
-from support.dashboard_lint import panels, queries, substituted
-from support.prometheus_tools import ROOT
+from support.deploy.dashboard_lint import panels, queries, substituted
+from support.deploy.prometheus_tools import ROOT
 
 SPAN = Span(100.0, 160.0, 10.0, "1m")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.any_body import BODIES, TAGS, VALUES, check, fill
-from support.refusals import refusal_of
+from support.exchanges.any_body import BODIES, TAGS, VALUES, check, fill
+from support.qdrant.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.collections import Call, Registry, Verb
 from vecsieve.proxy.demo.embedded.replies import dumps

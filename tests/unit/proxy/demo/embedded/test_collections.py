@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.embedded_core import Core, core
-from support.refusals import refusal_of
+from support.qdrant.core import Core, core
+from support.qdrant.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.collections import Registry
 from vecsieve.proxy.demo.embedded.engine import choose, dense_settings, shown_config, wants_index

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.refusals import refusal_of
+from support.qdrant.refusals import refusal_of
 from vecsieve.proxy.demo.embedded.fields import (
     RefusalError,
     boolean,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.embedded_core import core
+from support.qdrant.core import core
 from vecsieve.proxy.demo.embedded import collections, points
 from vecsieve.proxy.demo.embedded.engine import edge
 from vecsieve.proxy.demo.embedded.fields import RefusalError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.refusals import refusal_of
+from support.qdrant.refusals import refusal_of
 from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 from vecsieve.proxy.demo.embedded.rest import ROUTES, find_verb, normalised, read_json

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.embedded_core import Core, core
+from support.qdrant.core import Core, core
 from vecsieve.proxy.demo.embedded import collections, points, searches
 from vecsieve.proxy.demo.embedded.fields import RefusalError
 

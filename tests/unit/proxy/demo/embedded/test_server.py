@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from support.embedded import Exchange, exchange
-from support.stack import embedded
+from support.process.stack import embedded
+from support.qdrant.embedded import Exchange, exchange
 from vecsieve.config.addresses import Address
 from vecsieve.proxy.demo.embedded.collections import Registry
 from vecsieve.proxy.demo.embedded.fields import RefusalError

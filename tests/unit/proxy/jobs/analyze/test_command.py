@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.analyzed import planted
-from support.searched_source import SearchedSource
+from support.jobs.analyses import planted
+from support.jobs.searched_source import SearchedSource
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.analyze import command
 from vecsieve.proxy.jobs.analyze.command import Arguments, run

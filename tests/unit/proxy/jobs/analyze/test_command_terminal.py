@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from support.analyzed import planted, report
+from support.jobs.analyses import planted, report
 from vecsieve.proxy.jobs.analyze.command import rendered
 from vecsieve.proxy.jobs.analyze.report import Report, size_said
 from vecsieve.proxy.jobs.source import Point

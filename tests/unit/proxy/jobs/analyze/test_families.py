@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.memory_source import families as planted
-from support.searched_source import gathered_of
+from support.jobs.memory_source import families as planted
+from support.jobs.searched_source import gathered_of
 from vecsieve.proxy.jobs.analyze.families import (
     NO_SOURCE,
     OTHERS,

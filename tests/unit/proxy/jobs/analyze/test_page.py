@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.analyzed import planted, report
+from support.jobs.analyses import planted, report
 from vecsieve.proxy.jobs.analyze.page import (
     BOTTOM,
     HEIGHT,

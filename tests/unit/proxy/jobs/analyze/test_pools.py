@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.memory_source import families as planted
+from support.jobs.memory_source import families as planted
 from vecsieve.proxy.jobs.analyze.pools import FEWEST, TOP_K, Pool, near_cut, overlap, pool, saving
 from vecsieve.proxy.jobs.source import Point, Vectors
 from vecsieve.proxy.selection.geometry import measure, median_distance

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.analyzed import no_bar
-from support.memory_source import families, points
-from support.searched_source import SearchedSource, numbered
+from support.jobs.analyses import no_bar
+from support.jobs.memory_source import families, points
+from support.jobs.searched_source import SearchedSource, numbered
 from vecsieve.proxy.jobs.analyze.reading import (
     LONGEST_NAME,
     NEIGHBOURS,

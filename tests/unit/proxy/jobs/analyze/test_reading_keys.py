@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.texts import HOSTILE
+from support.selection.texts import HOSTILE
 from vecsieve.proxy.jobs.analyze.reading import Known, key
 from vecsieve.proxy.jobs.source import Point, Vectors
 

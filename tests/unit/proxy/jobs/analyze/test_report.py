@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.analyzed import planted, report
-from support.memory_source import families, points
+from support.jobs.analyses import planted, report
+from support.jobs.memory_source import families, points
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import FEW, as_json, cautions, conclusions, percent
 from vecsieve.proxy.jobs.source import Point

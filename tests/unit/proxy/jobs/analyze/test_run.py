@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.analyzed import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
-from support.memory_source import families, points
-from support.searched_source import SearchedSource
+from support.jobs.analyses import ALONE, COPIES, FAMILIES, asked, no_bar, planted, report
+from support.jobs.memory_source import families, points
+from support.jobs.searched_source import SearchedSource
 from vecsieve.proxy.jobs.analyze.families import Repeats
 from vecsieve.proxy.jobs.analyze.reading import FieldNames
 from vecsieve.proxy.jobs.analyze.report import as_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.searched_source import gathered_of
+from support.jobs.searched_source import gathered_of
 from vecsieve.proxy.jobs.analyze.families import grouped
 from vecsieve.proxy.jobs.analyze.run import SIZES, families_found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.memory_source import MemorySource, families, points
+from support.jobs.memory_source import MemorySource, families, points
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.calibrate import command
 from vecsieve.proxy.jobs.calibrate.command import Arguments, run

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from support.calibrations import calibration
+from support.jobs.calibrations import calibration
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.jobs.calibrate.command import printable, report
 from vecsieve.proxy.jobs.calibrate.survey import Findings

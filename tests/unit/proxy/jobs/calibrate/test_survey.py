@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from support.memory_source import MemorySource, families, points
+from support.jobs.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.survey import (
     EXCERPT_CHARACTERS,
     Sample,

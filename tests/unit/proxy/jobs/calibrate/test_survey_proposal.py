@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.memory_source import MemorySource, families, points
+from support.jobs.memory_source import MemorySource, families, points
 from vecsieve.proxy.jobs.calibrate.survey import Survey, by_rule, proposed, spread, survey
 from vecsieve.proxy.jobs.source import Vectors
 from vecsieve.proxy.runtime.files import Advance

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.memory_source import families
+from support.jobs.memory_source import families
 from vecsieve.proxy.jobs.calibrate.survey import PAGE, Effect, Pool, effect
 from vecsieve.proxy.jobs.source import Vectors
 from vecsieve.proxy.selection.geometry import measure, median_distance

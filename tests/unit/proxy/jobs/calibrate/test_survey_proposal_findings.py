@@ -6,7 +6,7 @@ import json
 
 import orjson
 
-from support.calibrations import calibrated, calibration
+from support.jobs.calibrations import calibrated, calibration
 from vecsieve.proxy.jobs.calibrate.survey import as_json, profile_of
 from vecsieve.proxy.search.collections.profiles import decoded, encoded
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.commands import command_line
-from support.labelled_folders import write_lines
+from support.jobs.labelled_folders import write_lines
+from support.process.commands import command_line
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.cases import Case, CaseOutcome, judged, read_cases
 from vecsieve.proxy.jobs.evaluate.searching import contenders

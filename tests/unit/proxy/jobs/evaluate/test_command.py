@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.labelled_folders import BY_VECTORS, labelled_folder
+from support.jobs.labelled_folders import BY_VECTORS, labelled_folder
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate import command
 from vecsieve.proxy.jobs.evaluate.command import Arguments, run

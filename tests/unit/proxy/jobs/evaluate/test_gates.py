@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
-from support.labelled_folders import BY_TEXT, BY_VECTORS, labelled_folder
+from support.jobs.labelled_folders import BY_TEXT, BY_VECTORS, labelled_folder
 from vecsieve.proxy.jobs.evaluate import gates
 from vecsieve.proxy.jobs.evaluate.gates import GATES, Figures, Gate, Verdict, covered, judged, overlap
 from vecsieve.proxy.jobs.evaluate.reading import Item, LabelledSet, Query, read_set, unit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.labelled_folders import COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
+from support.jobs.labelled_folders import COPY, CORPUS, QUERIES, A, B, C, D, labelled_folder
 from vecsieve.proxy.jobs.evaluate.judging import Judge, Judged, redundant, strict_repeats
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
 from vecsieve.proxy.jobs.evaluate.searching import Found

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from support.outcomes import JUDGED
+from support.selection.outcomes import JUDGED
 from vecsieve.proxy.jobs.evaluate.judging import columns
 
 

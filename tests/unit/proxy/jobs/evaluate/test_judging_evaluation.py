@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.labelled_folders import BY_VECTORS, CORPUS, QUERIES, labelled_folder
+from support.jobs.labelled_folders import BY_VECTORS, CORPUS, QUERIES, labelled_folder
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome, evaluated
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, read_set
 from vecsieve.proxy.jobs.evaluate.searching import PLAIN, contenders

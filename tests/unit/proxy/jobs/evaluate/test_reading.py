@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from support.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder, write_lines
+from support.jobs.labelled_folders import CORPUS, QUERIES, B, C, D, labelled_folder, write_lines
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.evaluate.reading import MOST_PROBLEMS, Repeats, read_set, read_vectors, set_folders, unit
 

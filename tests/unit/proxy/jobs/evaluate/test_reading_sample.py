@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.commands import command_line
+from support.process.commands import command_line
 from vecsieve.proxy.jobs.evaluate.reading import (
     FEWEST_NEEDS,
     QUESTIONS,

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from support.outcomes import of, outcome
+from support.selection.outcomes import of, outcome
 from vecsieve.config.policy import PolicySettings
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
 from vecsieve.proxy.jobs.evaluate.reading import Repeats

@@ -14,7 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.labelled_folders import BY_TEXT, BY_VECTORS, COPY, CORPUS, QUERIES, VECTORS, A, B, C, D, labelled_folder
+from support.jobs.labelled_folders import (
+    BY_TEXT,
+    BY_VECTORS,
+    COPY,
+    CORPUS,
+    QUERIES,
+    VECTORS,
+    A,
+    B,
+    C,
+    D,
+    labelled_folder,
+)
 from vecsieve.proxy.jobs.evaluate import searching
 from vecsieve.proxy.jobs.evaluate.reading import LabelledSet, Query, read_set, unit
 from vecsieve.proxy.jobs.evaluate.searching import (

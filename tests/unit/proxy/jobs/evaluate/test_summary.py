@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from support.outcomes import of, outcome
+from support.selection.outcomes import of, outcome
 from vecsieve.proxy.jobs.evaluate.judging import SetOutcome
 from vecsieve.proxy.jobs.evaluate.reading import Repeats
 from vecsieve.proxy.jobs.evaluate.searching import PLAIN

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.outcomes import of
+from support.selection.outcomes import of
 from vecsieve.proxy.jobs.evaluate import summary
 from vecsieve.proxy.jobs.evaluate.summary import estimate, resampled
 

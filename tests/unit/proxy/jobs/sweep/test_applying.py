@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.memory_source import MemorySource, points
+from support.jobs.memory_source import MemorySource, points
 from vecsieve.proxy.jobs.pairs.store import Store
 from vecsieve.proxy.jobs.source import Point, PointId, Whole, key_of, mark_of
 from vecsieve.proxy.jobs.sweep import applying

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.memory_source import MemorySource
-from support.two_facts import PLANTED, TWO_FACTS
+from support.backends.two_facts import PLANTED, TWO_FACTS
+from support.jobs.memory_source import MemorySource
 from vecsieve.proxy.jobs.pairs import reading
 from vecsieve.proxy.jobs.pairs.store import StoreError
 from vecsieve.proxy.jobs.source import Point, PointId, Source, SourceError

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.hook_receiver import receiving
+from support.process.hook_receiver import receiving
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.jobs.sweep import telling
 from vecsieve.proxy.jobs.sweep.report import Report

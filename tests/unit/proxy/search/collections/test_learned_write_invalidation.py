@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Operation, RequestHead, Touched
 from vecsieve.proxy.search.collections.learned import LONGEST_NAME, Learned, WriteInvalidation
 

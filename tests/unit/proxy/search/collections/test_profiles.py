@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.profiles import MEMBERS, profile
+from support.jobs.profiles import MEMBERS, profile
 from vecsieve.config.problems import SettingsError
 from vecsieve.proxy.search.collections.profiles import LARGEST_FILE_BYTES, Profile, Profiles, decoded, encoded
 

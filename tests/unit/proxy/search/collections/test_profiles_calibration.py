@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from support.clocks import ManualClock
-from support.policies import DEFAULT
-from support.profiles import profile
+from support.jobs.profiles import profile
+from support.process.clocks import ManualClock
+from support.selection.policies import DEFAULT
 from vecsieve.config.schema import ProfileSettings
 from vecsieve.proxy.search.collections.profiles import WINDOW, Calibration, encoded
 from vecsieve.proxy.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.profiles import profile
+from support.jobs.profiles import profile
 from vecsieve.proxy.search.collections.profiles import FITTING_SHARE, SMALLEST_POOL, WIDENED, WINDOW, Drift, Event
 
 FITS = 0.4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.policies import DEFAULT
-from support.profiles import profile
+from support.jobs.profiles import profile
+from support.selection.policies import DEFAULT
 from vecsieve.proxy.search.collections.profiles import (
     ENOUGH_POOLS,
     WINDOW,

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from support.selections import selection as spelled
+from support.selection.selections import selection as spelled
 from vecsieve.adapters.contract import Pool
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.candidates import TEXT_BYTES

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import CLASSICAL, DEFAULT
-from support.selections import selection
-from support.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from support.backends.toy_backend import ToyAdapter, ToyUpstream, call, families_of, ranking
+from support.selection.policies import CLASSICAL, DEFAULT
+from support.selection.selections import selection
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.repeats import digest, first_pages, held_of, renewed
 from vecsieve.proxy.search.fetch import Attempt, plan

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from support.clocks import ManualClock
-from support.ports import free_ports
-from support.redis_server import NEEDS_REDIS, redis_server
-from support.streams import serving
-from support.toy_exchange import ToyExchange, policy, toys
+from support.backends.toy_exchange import ToyExchange, policy, toys
+from support.network.ports import free_ports
+from support.network.streams import serving
+from support.process.clocks import ManualClock
+from support.process.redis_server import NEEDS_REDIS, redis_server
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import SessionStoreSettings, Settings
 from vecsieve.proxy.search.context.sessions import Given, InProcess, Sessions, Store, identified, store_of

@@ -7,7 +7,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.api import served
+from support.network.api import served
 from vecsieve.config.contradictions import of_settings
 from vecsieve.config.problems import SettingsError
 from vecsieve.config.schema import Settings

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from support.pinecone_model import Service, Stored
+from support.pinecone.model import Service, Stored
 from vecsieve.adapters.contract import Lookup, Operation, RequestHead
 from vecsieve.adapters.pinecone.rest import PineconeRest
 from vecsieve.config.schema import Settings

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from support import qdrant_model
-from support.text_rankings import DATABASES, QUERY, TOP_K
-from support.toy_exchange import ToyExchange, Toys, toys
+from support.backends.text_rankings import DATABASES, QUERY, TOP_K
+from support.backends.toy_exchange import ToyExchange, Toys, toys
+from support.qdrant import model as qdrant_model
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.collections.texts import WINDOW
 from vecsieve.proxy.search.fetch import Attempt

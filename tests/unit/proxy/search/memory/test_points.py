@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.memory.points import COLLECTIONS, QUIET_SECONDS, WINDOW, FeatureMemory, Key, Points
 from vecsieve.proxy.search.memory.shelves import POINT_BYTES
 

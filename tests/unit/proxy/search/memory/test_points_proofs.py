@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.proxy.search.memory.points import WINDOW, FeatureMemory, Key, Points
 
 DIMENSION = 96

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.clocks import ManualClock
+from support.process.clocks import ManualClock
 from vecsieve.adapters.contract import Needs, Operation, Pool, SearchCall
 from vecsieve.adapters.qdrant.rest import QdrantRest
 from vecsieve.config.schema import Settings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.pools import angles, damaged, pool
+from support.selection.pools import angles, damaged, pool
 from vecsieve.proxy.selection.distances import CosineDistances, cosine_distances
 from vecsieve.proxy.selection.diversifiers.choice import Choice, Diversifier, diversify
 from vecsieve.proxy.selection.diversifiers.dpp import Dpp

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.oracles import volume
-from support.pools import angles, damaged, planted
+from support.selection.oracles import volume
+from support.selection.pools import angles, damaged, planted
 from vecsieve.proxy.selection.diversifiers.dpp import dpp
 from vecsieve.proxy.selection.geometry import NOISE, measure
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.oracles import mmr as naive_mmr
-from support.pools import planted
+from support.selection.oracles import mmr as naive_mmr
+from support.selection.pools import planted
 from vecsieve.proxy.selection.diversifiers.mmr import mmr
 from vecsieve.proxy.selection.geometry import measure
 from vecsieve.proxy.selection.values import FloatMatrix, FloatVector

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import SCALED_MMR
-from support.pools import angles, pool
+from support.selection.policies import SCALED_MMR
+from support.selection.pools import angles, pool
 from vecsieve.proxy.selection.diversifiers.mmr import Mmr, relevance
 from vecsieve.proxy.selection.diversifiers.relevance import by_rank, oriented, query_distance, scaled
 from vecsieve.proxy.selection.values import FloatVector

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.judged import leaves, plain, verdict
+from support.selection.judgements import leaves, plain, verdict
 from vecsieve.proxy.selection.judging.covering import MOST_RUNS, RUN, Index, short_sentences
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.values import Link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.judged import leaves, verdict
+from support.selection.judgements import leaves, verdict
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.values import Link
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.judged import leaves, plain, verdict
+from support.selection.judgements import leaves, plain, verdict
 from vecsieve.proxy.selection.judging.frames import MEMBERS, Frames, edges_of
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import text_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.judged import leaves, verdict
-from support.texts import ANY_TEXT, ODD_TEXT, passages
+from support.selection.judgements import leaves, verdict
+from support.selection.texts import ANY_TEXT, ODD_TEXT, passages
 from vecsieve.proxy.selection.judging.judge import MOST_HOLDERS, Judge
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import text_of

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.policies import VECTORS
-from support.pools import pool
-from support.texts import as_texts
+from support.selection.policies import VECTORS
+from support.selection.pools import pool
+from support.selection.texts import as_texts
 from vecsieve.proxy.selection.judging.rewordings import sentence_of, speaks_against
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.text import text_of

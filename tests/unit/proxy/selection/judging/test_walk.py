@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.policies import DEFAULT
-from support.pools import pool
-from support.texts import as_texts, passages
+from support.selection.policies import DEFAULT
+from support.selection.pools import pool
+from support.selection.texts import as_texts, passages
 from vecsieve.proxy.selection.judging.walk import Walk, Walked, explained
 from vecsieve.proxy.selection.policy import Policy, Tier
 from vecsieve.proxy.selection.values import Candidates, Link, Metadata, finished

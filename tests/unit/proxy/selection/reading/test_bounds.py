@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.texts import ANY_TEXT, HOSTILE, as_texts, hostile_text
+from support.selection.texts import ANY_TEXT, HOSTILE, as_texts, hostile_text
 from vecsieve.proxy.selection.reading import bounds, marks
 from vecsieve.proxy.selection.reading.bounds import LONGEST, MOST_LINES, MOST_MARKS, POOL_COST, cost, readable
 from vecsieve.proxy.selection.reading.text import text_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from support.judged import leaves, tokens
-from support.texts import ANY_TEXT, ODD_TEXT
+from support.selection.judgements import leaves, tokens
+from support.selection.texts import ANY_TEXT, ODD_TEXT
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.lines import Kind, lines_of
 

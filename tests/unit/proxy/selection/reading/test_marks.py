@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.judged import leaves, tokens
-from support.texts import ANY_TEXT, ODD_TEXT
+from support.selection.judgements import leaves, tokens
+from support.selection.texts import ANY_TEXT, ODD_TEXT
 from vecsieve.proxy.selection.policy import Tier
 from vecsieve.proxy.selection.reading.marks import FORMATTING, undressed
 

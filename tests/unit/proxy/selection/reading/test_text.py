@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from support.judged import laid, plain, tokens
-from support.texts import ANY_TEXT, HOSTILE, ODD_TEXT, forget, hostile_text
+from support.selection.judgements import laid, plain, tokens
+from support.selection.texts import ANY_TEXT, HOSTILE, ODD_TEXT, forget, hostile_text
 from vecsieve.proxy.selection.reading.text import UNREAD, Text, text_of
 
 

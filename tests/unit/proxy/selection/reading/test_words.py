@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.judged import leaves, tokens
-from support.texts import ANY_TEXT, ODD_TEXT
+from support.selection.judgements import leaves, tokens
+from support.selection.texts import ANY_TEXT, ODD_TEXT
 from vecsieve.proxy.selection.reading.words import fold, known_run, run_of, spelled
 
 

@@ -1,0 +1,72 @@
+"""Strategies for whole conversations with Chroma: collections, queries of every kind, and what answers them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from support.chroma.model import Server, Stored
+from support.exchanges.conversation import Conversation
+from support.qdrant.bodies import PAYLOAD_TEXTS, number_lists
+
+ID = "97050cbe-bbb2-4d9f-b12c-d0f2ce854b7e"
+PATHS = (
+    f"/api/v2/tenants/default_tenant/databases/default_database/collections/{ID}/query",
+    f"/api/v2/tenants/a%2Fb/databases/d%20b/collections/{ID.upper()}/query",
+    f"/api/v1/collections/{ID}/query",
+)
+COLUMNS = ("distances", "documents", "embeddings", "metadatas", "uris")
+KEYS = ("text", "embeddings", 'x"embeddings', "ids", "größe", "doc", '"embeddings":[[[', "vector", "#odd")
+TEXTS = (*PAYLOAD_TEXTS, '"\\"embeddings\\":[[[1,2]]]"', '"[[0.5,1]]"', '"a]b[c"', '"\\ud83d"', '""')
+IDS = ('"a"', '"rec#1"', '"\\u00e9"', '"a\\"b"', '"0"', '"embeddings"')
+DISTANCES = ("0.863594", "1", "-3.5", "5.9604645e-8", "0.0", "null")
+
+
+@st.composite
+def stored_records(draw: st.DrawFn) -> Stored:
+    keys = draw(st.lists(st.sampled_from(KEYS), unique=True, max_size=4))
+    text = st.sampled_from([text for text in TEXTS if text.startswith('"')])
+    return Stored(
+        id=draw(st.sampled_from(IDS)),
+        distance=draw(st.sampled_from(DISTANCES)),
+        embedding=draw(st.one_of(number_lists(3), number_lists(3), number_lists(3), st.just("null"))),
+        document=draw(st.one_of(text, text, st.just("null"))),
+        uri=draw(st.one_of(text, st.just("null"))),
+        metadata=draw(st.one_of(st.just(None), st.just(tuple((key, draw(st.sampled_from(TEXTS))) for key in keys)))),
+    )
+
+
+@st.composite
+def queries(draw: st.DrawFn, searches: int) -> dict[str, Any]:
+    include = st.lists(st.sampled_from(COLUMNS), max_size=6)
+    members = {
+        "query_embeddings": [[0.25, 1, -3.5]] * searches,
+        "n_results": draw(st.sampled_from(["absent", None, 2, 3, 5])),
+        "include": draw(st.one_of(st.just("absent"), include)),
+        "ids": draw(st.sampled_from(["absent", None, [f"r{number}" for number in range(40)]])),
+        "where": draw(st.sampled_from(["absent", None, {"n_results": {"$eq": "include"}}])),
+        "where_document": draw(st.sampled_from(["absent", {"$contains": '"include":[]'}])),
+    }
+    return {key: value for key, value in members.items() if value != "absent"}
+
+
+@st.composite
+def conversations(
+    draw: st.DrawFn, *, operation: str | None = None, extra: dict[str, Any] | None = None
+) -> Conversation:
+    """A query and the server's answers; with one query embedding where the operation is named. ``extra`` is laid over it."""
+    searches = 1 if operation is not None else draw(st.integers(1, 3))
+    lists = st.lists(stored_records(), max_size=7).map(tuple)
+    server = Server(lists=tuple(draw(lists) for _ in range(searches)), is_old=draw(st.booleans()))
+    document = {**draw(queries(searches)), **(extra or {})}
+    document = {key: document[key] for key in draw(st.permutations(sorted(document)))}
+    style: dict[str, Any] = draw(
+        st.sampled_from(
+            [{"separators": (",", ":")}, {}, {"indent": 1}, {"separators": (" ,\t", " :\n"), "ensure_ascii": False}]
+        )
+    )
+    around = draw(st.sampled_from(["", " ", "\r\n\t"]))
+    body = (around + json.dumps(document, **style) + around).encode()
+    return Conversation(draw(st.sampled_from(PATHS)), body, server.answer)

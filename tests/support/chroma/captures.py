@@ -1,0 +1,65 @@
+"""Whole exchanges of Chroma's own clients with a real server, recorded between the two, where they are on this machine.
+
+They are not part of the project; where they are looked for is said in captures.py. A recording is one JSON file with a
+request and its answer, headers in their order and case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.exchanges.captures import BESIDE, Captured
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """One exchange."""
+
+    request: Captured
+    status: int
+    headers: Fields
+    answer: bytes
+
+    @property
+    def is_query(self) -> bool:
+        return self.request.path.endswith("/query")
+
+
+def exchanges() -> list[Exchanged]:
+    """In the order in which they were recorded; none where there are none."""
+    folder = Path(os.environ.get("VECSIEVE_CAPTURES", BESIDE)) / "chroma"
+    return [_read(file.stem, json.loads(file.read_bytes())) for file in sorted(folder.glob("*.json"))]
+
+
+def _read(label: str, document: dict[str, Any]) -> Exchanged:
+    asked, told = document["request"], document["response"]
+    request = Captured(
+        label=label, method=asked["method"], target=asked["raw_path"], headers=_fields(asked), body=_body(asked)
+    )
+    return Exchanged(request=request, status=told["status"], headers=_fields(told), answer=_body(told))
+
+
+def _body(part: dict[str, Any]) -> bytes:
+    """The bytes; of a long answer, whose text was recorded in part, its JSON as the server writes it."""
+    raw: bytes = (part["body_raw"] or "").encode()
+    if len(raw) == part["body_len"]:
+        return raw
+    return json.dumps(part["body"]["json"], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _fields(part: dict[str, Any]) -> Fields:
+    return tuple((name, value) for name, value in part["headers"])
+
+
+NEEDS_EXCHANGES = pytest.mark.skipif(
+    not exchanges() and not {"REQUIRE_CAPTURES", "REQUIRE_EVAL_DATA"} & os.environ.keys(),
+    reason="no recorded exchanges here: name their folder in VECSIEVE_CAPTURES",
+)

@@ -1,0 +1,65 @@
+"""A planted collection of two sources, read and judged, and a report with something in every part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from support.jobs.memory_source import families
+from support.jobs.searched_source import SearchedSource
+from vecsieve.proxy.jobs.analyze.reading import FieldNames
+from vecsieve.proxy.jobs.analyze.report import Report
+from vecsieve.proxy.jobs.analyze.run import Asked, analyze
+from vecsieve.proxy.jobs.source import Point
+from vecsieve.proxy.runtime.files import Advance
+
+FAMILIES, COPIES, ALONE = 12, 3, 14
+MORE = " The paper adds this one."
+FIELDS = FieldNames(text=("text",), source=("source", "metadata.source"))
+
+
+def planted() -> list[Point]:
+    """Twelve families: two of `web` with one text, and one of `pdf` with a sentence more; 14 points of `wiki` alone."""
+    copied = [
+        Point(
+            id=place,
+            vector=vector,
+            payload={
+                "text": f"Subject {place // COPIES} as the page of the day has it." + MORE * (place % COPIES == 1),
+                "metadata": {"source": "pdf" if place % COPIES == 1 else "web"},
+            },
+        )
+        for place, vector in enumerate(families(FAMILIES, COPIES))
+    ]
+    alone = [
+        Point(id=100 + place, vector=vector, payload={"text": f"Alone {place}", "source": "wiki"})
+        for place, vector in enumerate(families(ALONE, 1, seed=8))
+    ]
+    return copied + alone
+
+
+def asked(*, limit: int | None = None, work: Path | None = None, fields: FieldNames = FIELDS) -> Asked:
+    """What the command would ask for."""
+    return Asked(collection="planted", fields=fields, limit=limit, work=work)
+
+
+@contextmanager
+def no_bar(_title: str, _total: int | None) -> Iterator[Advance]:
+    """A progress bar that nobody sees."""
+    yield lambda _done: None
+
+
+def report(points: list[Point] | None = None, **chosen: object) -> Report:
+    """The report of ``points``, the planted ones without, which are analysed once; ``chosen``: of ``asked``."""
+    return _of_planted(**chosen) if points is None else _analysed(points, **chosen)
+
+
+def _analysed(points: list[Point], **chosen: object) -> Report:
+    return analyze(SearchedSource(points), asked(**chosen), bar=no_bar)  # type: ignore[arg-type]  # - passed through
+
+
+@cache
+def _of_planted(**chosen: object) -> Report:
+    return _analysed(planted(), **chosen)

@@ -1,0 +1,37 @@
+"""Where the labelled sets with real embeddings are on this machine, if they are.
+
+They are not part of the project: their licences differ. VECSIEVE_EVAL_DATA names their folder; without it, the folder
+``shared/data`` beside the checkout is tried.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def folder() -> Path | None:
+    """The folder, or None."""
+    found = Path(os.environ.get("VECSIEVE_EVAL_DATA", BESIDE))
+    return found if any(found.glob("*/queries.jsonl")) else None
+
+
+def cases() -> Path | None:
+    """The file of cases beside the sets, or None."""
+    found = Path(os.environ.get("VECSIEVE_EVAL_DATA", BESIDE)) / "cases" / "cases.jsonl"
+    return found if found.is_file() else None
+
+
+# Where the sets are known to be, REQUIRE_EVAL_DATA turns the skip into a failure: a check that silently skips is none.
+NEEDS_EVAL_DATA = pytest.mark.skipif(
+    folder() is None and "REQUIRE_EVAL_DATA" not in os.environ,
+    reason="no labelled sets here: name their folder in VECSIEVE_EVAL_DATA",
+)
+NEEDS_CASES = pytest.mark.skipif(
+    cases() is None and "REQUIRE_EVAL_DATA" not in os.environ,
+    reason="no cases here: VECSIEVE_EVAL_DATA names a folder with cases/cases.jsonl",
+)
