@@ -44,7 +44,7 @@ from ..search.exchange import TransportAnswer, WriteQuestioner
 from ..search.limits import Breaker
 from ..search.policy import ResolvedPolicy
 from ..search.service import ProcessServices
-from ..telemetry.labels import CopiesResult, FailOpen, WriteOutcome
+from ..telemetry.labels import CopiesResult, FailOpen, WriteOutcome, WriteTier
 from .deletions import Deletions
 from .events import EventName, Feed
 from .journal import Journal
@@ -148,6 +148,12 @@ class WriteGate:
         self.deletions: Deletions | None = None
         if shared.journal is not None and deletes is not None:
             self.deletions = Deletions(adapter, deletes, self._reads, shared.journal)
+        metrics, backend = services.metrics, services.backend
+        self._writes = {outcome: metrics.writes_total.labels(backend, outcome) for outcome in WriteOutcome}
+        self._with_copies = {
+            result: metrics.writes_with_copies_total.labels(backend, result) for result in CopiesResult
+        }
+        self._points = {tier: metrics.write_points_total.labels(backend, tier) for tier in WriteTier}
         self._observing: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
 
@@ -174,11 +180,7 @@ class WriteGate:
 
     def passed(self, outcome: WriteOutcome) -> None:
         """Count a write that is not looked at."""
-        self._services.metrics.writes_total.labels(self._services.backend, outcome).inc()
-
-    def _with_copies(self, result: CopiesResult) -> None:
-        metrics = self._services.metrics
-        metrics.writes_with_copies_total.labels(metrics.backend, result).inc()
+        self._writes[outcome].inc()
 
     async def relayed(self, exchange: WriteExchange[A], policy: ResolvedPolicy) -> A:
         """The answer to a write, which is examined before it is sent, or beside it; it is sent once."""
@@ -310,7 +312,7 @@ class WriteGate:
         if not notes:
             return Change(stored=judged.points.ids)
         body = await self._reads.done(exchange, partial(self.adapter.annotated, judged.points, notes))
-        self._with_copies(CopiesResult.ANNOTATED)
+        self._with_copies[CopiesResult.ANNOTATED].inc()
         return Change(body, stored=judged.points.ids)
 
     def _verbs(self, policy: ResolvedPolicy) -> tuple[LeavesPointsOut, Journal]:
@@ -350,7 +352,7 @@ class WriteGate:
             return await untouched()
         since = await journal.enter(plan.rows, State.REJECTED if mode == "reject" else State.PENDING)
         if mode == "reject":
-            self._with_copies(CopiesResult.REJECTED)
+            self._with_copies[CopiesResult.REJECTED].inc()
             return Change(None, self._dialect.error(verbs.conflict, refusal(plan.rows, len(judged.points.ids))))
         # Until this write is settled `undo` may not restore an older content under an id that it leaves out.
         newer = tuple([row.id for row in plan.rows if row.kind == Kind.LEFT_OUT])
@@ -436,10 +438,9 @@ class WriteGate:
         )
 
     def _count(self, judged: Judged, write: Operation) -> None:
-        metrics, backend = self._services.metrics, self._services.backend
         self.passed(WriteOutcome.JUDGED)
         for tier, count in Counter(each.tier for each in judged.verdicts).items():
-            metrics.write_points_total.labels(backend, tier).inc(count)
+            self._points[tier].inc(count)
         copies = judged.told()
-        metrics.write_copies_total.inc(len(copies))
+        self._services.metrics.write_copies_total.inc(len(copies))
         self.settling.tell(EventName.DUPLICATE_FOUND, write, copies)

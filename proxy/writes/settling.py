@@ -99,6 +99,8 @@ class Settling:
         self._reads = reads
         self._feed = feed
         self._fell = fell
+        settled, backend = services.metrics.write_points_settled_total, services.metrics.backend
+        self._settled = {result: settled.labels(backend, result) for result in PointResult}
 
     def answer(self, change: Change, body: bytes) -> Told | None:
         """What the client gets of a successful answer to the changed write; None where that was a refusal, which it gets."""
@@ -263,7 +265,7 @@ class Settling:
                 verbs.removed(await exchange.ask(question, seconds=left))
             await journal.removed([row for row in going if row.id in ids])
             gone = [event_of(row) for row in rows if row.kind == Kind.REMOVED and row.id in victims]
-            self._settled(PointResult.REMOVED, len(gone))
+            self._settled[PointResult.REMOVED].inc(len(gone))
             self.tell(EventName.EVICTED, exchange.operation, gone)
 
         await first_success([in_time], self._fell)
@@ -290,17 +292,13 @@ class Settling:
         skipped = [event_of(row) for row in rows if row.kind == Kind.LEFT_OUT]
         merged = {row.survivor for row in rows if row.kind != Kind.LEFT_OUT}
         added = [identifier for identifier in change.stored if identifier not in merged]
-        self._settled(PointResult.ADDED, len(added))
-        self._settled(PointResult.LEFT_OUT, len(skipped))
-        self._settled(PointResult.MERGED, len(merged))
+        self._settled[PointResult.ADDED].inc(len(added))
+        self._settled[PointResult.LEFT_OUT].inc(len(skipped))
+        self._settled[PointResult.MERGED].inc(len(merged))
         if rows or self._feed.is_heard:
             self.tell(EventName.ADDED, write, [EventPoint(id=Raw(each)) for each in added], is_logged=bool(rows))
         self.tell(EventName.SKIPPED, write, skipped)
         self.tell(EventName.MERGED, write, [EventPoint(id=Raw(each)) for each in sorted(merged)])
-
-    def _settled(self, result: PointResult, points: int) -> None:
-        metrics = self._services.metrics
-        metrics.write_points_settled_total.labels(metrics.backend, result).inc(points)
 
     def tell(self, name: EventName, write: Operation, points: Sequence[EventPoint], *, is_logged: bool = True) -> None:
         """A line of the log has numbers alone."""
