@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -137,6 +138,16 @@ HookUrl = Annotated[
     ),
 ]
 QueueSpans = Annotated[int, Field(ge=512, le=1_000_000)]
+KeyDigests = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], ...],
+    AfterValidator(_distinct),
+    Wanted("a list of SHA-256 digests in 64 hexadecimal digits each, never keys"),
+]
+Networks = Annotated[
+    tuple[Annotated[str, _checked_by(ip_network)], ...],
+    AfterValidator(_distinct),
+    Wanted("a list of addresses or networks such as 10.1.0.0/16, each once"),
+]
 StoreUrl = Annotated[
     str,
     Field(pattern=r"^(redis|rediss)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[0-9]{1,3})?$"),

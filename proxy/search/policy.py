@@ -46,6 +46,7 @@ from ..selection.single import decides_a_page
 from ..telemetry.labels import CollapsedIn, RuleLabel
 from .collections.learned import Lru
 from .collections.paths import is_known_name
+from .context.canary import Members
 from .context.tokens import UNLIMITED, TextBudget, tokenizer
 
 
@@ -363,13 +364,15 @@ class _Rule:
 
 
 class Policies:
-    """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it."""
+    """The policies of the settings and their rules; that of a rule is resolved when a collection first needs it. ``is_raised``: with mode on in
+    place of shadow, for the canary's searches; writes keep their mode.
+    """
 
-    __slots__ = ("_default", "_remembered", "_resolved", "_rules", "_settings")
+    __slots__ = ("_default", "_is_raised", "_remembered", "_resolved", "_rules", "_settings")
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._default = resolved(settings.policy, mode=settings.mode)
+    def __init__(self, settings: Settings, *, is_raised: bool = False) -> None:
+        self._settings, self._is_raised = settings, is_raised
+        self._default = self._made(settings.policy)
         self._rules = tuple([_Rule(_matches(rule.backend), _matches(rule.collection), rule) for rule in settings.rules])
         self._resolved: dict[int, ResolvedPolicy] = {}
         self._remembered = Lru[tuple[str, str], ResolvedPolicy](MOST_REMEMBERED)
@@ -393,8 +396,12 @@ class Policies:
             rule, settings = self._rules[number].settings, self._settings
             policy = policy_of(settings.policy, rule)
             name = rule.name or RuleLabel.UNNAMED.value
-            self._resolved[number] = resolved(policy, mode=settings.mode, rule=name)
+            self._resolved[number] = self._made(policy, rule=name)
         return self._resolved[number]
+
+    def _made(self, policy: PolicySettings, *, rule: str = RuleLabel.DEFAULT.value) -> ResolvedPolicy:
+        made = resolved(policy, mode=self._settings.mode, rule=rule)
+        return replace(made, mode="on") if self._is_raised and made.mode == "shadow" else made
 
 
 PREFIX = "x-vecsieve-"
@@ -406,17 +413,28 @@ def is_override(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryRules:
+    """Which searches are in the canary, and their policies."""
+
+    members: Members
+    policies: Policies
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that a reload replaces at once; a request keeps the rules with which it began."""
+    """Everything that a reload replaces at once; a request keeps the rules with which it began. ``canary``: None if the settings name none."""
 
     policies: Policies
+    canary: CanaryRules | None
     overrides: OverrideSettings
     shadow_sample: float
     report_header: bool
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        return cls(Policies(settings), settings.overrides, settings.shadow.sample, settings.report_header)
+        members = Members.of(settings.canary)
+        canary = None if members is None else CanaryRules(members, Policies(settings, is_raised=True))
+        return cls(Policies(settings), canary, settings.overrides, settings.shadow.sample, settings.report_header)
 
 
 @dataclass(slots=True)

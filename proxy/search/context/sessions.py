@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -31,18 +29,12 @@ from ..collections.learned import Lru
 from ..errors import first_success
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
+from .clients import credentials_digest
 from .repeats import point_digests, text_digest
 
 LOGGER = logging.getLogger("vecsieve.sessions")
 REST_SECONDS = 1.0  # seconds without the shared store after a failure: at most one search waits for it in that time
-KEY_BYTES = 16
 LEAST_REPLY_BYTES, RESULT_BYTES = 64 * 1024, 128  # of a reply; a digest and its turn take 40
-
-# Fields that say who a client is: its own credentials, and what a gateway made of them (`x-jwt-assertion`, `x-forwarded-user`). One too many
-# divides a session, one too few would share it.
-_IDENTIFIES = re.compile(
-    "auth|token|key|secret|cookie|credential|user|jwt|assertion|session|tenant|identity|principal|email|subject|cert|account|org"
-)
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -52,12 +44,7 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
     """The policy, its session key bound to the credentials among these headers."""
     if policy.session.key is None:
         return policy
-    state = blake2b(policy.session.key, digest_size=KEY_BYTES)
-    for name, value in sorted((name.lower(), value) for name, value in headers if _IDENTIFIES.search(name.lower())):
-        for part in (name, value):
-            raw = part.encode("utf-8", "surrogateescape")
-            state.update(b"%d:" % len(raw) + raw)
-    return replace(policy, session=replace(policy.session, key=state.digest()))
+    return replace(policy, session=replace(policy.session, key=credentials_digest(policy.session.key, headers)))
 
 
 @dataclass(frozen=True, slots=True)
