@@ -37,6 +37,7 @@ STATUS = Status(
     requests_in_flight=3,
     searches_in_flight=1,
     breaker=BreakerState.CLOSED,
+    canary="none",
     learned_collections=2,
     index_ports=(8101, 8102),
     workers=(WorkerStatus(index=0, state="ready", pid=7, restarts=1),),
