@@ -148,7 +148,8 @@ class SearchService:
             policy = overridden(given, rules.overrides, policy, record)
         if is_raised and policy.mode == "on":
             plain = self._governor.attempt_timeout.of(operation).plain
-            record.watch = services.canary.watch(plain, may_be_short=policy.selection.short is Short.ALLOW)
+            may_be_short = policy.selection.short is Short.ALLOW
+            record.watch = services.canary.watch(operation.collection, plain, may_be_short=may_be_short)
         return rules, policy
 
     async def answer(

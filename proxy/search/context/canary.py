@@ -26,6 +26,7 @@ from ...telemetry.labels import CanaryState
 from ...telemetry.metrics import Metrics
 from ...telemetry.reports import Report
 from ...telemetry.requests import Watch
+from ..collections.learned import LEARNED_ENTRIES, Lru
 from .clients import Client
 
 LOGGER = logging.getLogger("vecsieve.canary")
@@ -36,18 +37,20 @@ WINDOW = 500
 BOUNDS: Mapping[CanaryState, int] = MappingProxyType(
     {
         CanaryState.ERRORS: 6,  # more than 1 %
-        CanaryState.SLOW: 6,  # the p99 of what is added exceeds ADDED_SECONDS
+        CanaryState.SLOW: 6,  # the p99 exceeds that of plain searches by ADDED_SECONDS, or the usual one by SLOWED_SECONDS
         CanaryState.FAIL_OPEN: 26,  # more than 5 %, as the alert VecSieveFailOpenHigh; the first searches of a collection may fall back
         CanaryState.SHORT: 51,  # more than 10 %: a page is short where only copies are left
     }
 )
 ADDED_SECONDS = 0.1  # what a person notices; usual are 2 to 5 ms
+# The database itself has become slow, plain searches too: it should get no larger ones. As long as a hedge waits at most.
+SLOWED_SECONDS = 0.5
 WORDS: Mapping[CanaryState, str] = MappingProxyType(
     {
         CanaryState.NONE: "none",
         CanaryState.ON: "on",
         CanaryState.ERRORS: f"back in shadow: {BOUNDS[CanaryState.ERRORS]} of its last {WINDOW} searches were answered with an error",
-        CanaryState.SLOW: f"back in shadow: {BOUNDS[CanaryState.SLOW]} of its last {WINDOW} searches took {ADDED_SECONDS:g} s longer than the database's own",
+        CanaryState.SLOW: f"back in shadow: {BOUNDS[CanaryState.SLOW]} of its last {WINDOW} searches took {ADDED_SECONDS:g} s longer than the database's own, or {SLOWED_SECONDS:g} s longer than usual",
         CanaryState.FAIL_OPEN: f"back in shadow: {BOUNDS[CanaryState.FAIL_OPEN]} of its last {WINDOW} searches fell back to the plain answer",
         CanaryState.SHORT: f"back in shadow: {BOUNDS[CanaryState.SHORT]} of its last {WINDOW} pages were short",
     }
@@ -91,13 +94,16 @@ class Members:
 class Canary:
     """Measures the searches of the canary of one process, and stops it. ``board``: shared by all workers."""
 
-    __slots__ = ("_board", "_counts", "_has_members", "_last", "_metrics", "_state")
+    __slots__ = ("_board", "_counts", "_has_members", "_last", "_metrics", "_state", "_usual")
 
     def __init__(self, board: Board, metrics: Metrics, *, has_members: bool) -> None:
         """``has_members``: whether the settings name any."""
         self._board, self._metrics, self._has_members = board, metrics, has_members
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
+        self._usual = Lru[str, float](
+            LEARNED_ENTRIES
+        )  # by collection, the slowest searches when its first one was measured
         self._state = CanaryState.NONE
         self.look()  # a worker that starts later finds it stopped
 
@@ -110,6 +116,7 @@ class Canary:
         self._has_members, self._board.canary = has_members, 0
         self._last.clear()
         self._counts.clear()
+        self._usual.clear()
         self.look()
 
     def look(self) -> None:
@@ -120,7 +127,7 @@ class Canary:
             self._state = state
             self._metrics.canary_is(state)
 
-    def watch(self, plain: Sequence[float], *, may_be_short: bool) -> Watch:
+    def watch(self, collection: str, plain: Sequence[float], *, may_be_short: bool) -> Watch:
         """What measures one search. ``plain``: seconds of the last searches of its collection that were sent unchanged. ``may_be_short``: its
         policy asks for short pages.
         """
@@ -128,7 +135,13 @@ class Canary:
         def ended(status: int | None, seconds: float, report: Report | None) -> None:
             if self.is_stopped or (report is not None and report.bypass is not None):
                 return
-            faults = faults_of(status, seconds, report, plain)
+            if report is not None:
+                seconds = report.total_seconds  # without the client's own slowness
+            # The slowest of the last plain searches stands for their p99. Without any, the wait for the database.
+            waited = max(plain) if plain else seconds if report is None else report.upstream_seconds
+            usual = self._usual.use(collection, lambda: waited)
+            is_slow = seconds > min(waited + ADDED_SECONDS, usual + SLOWED_SECONDS)
+            faults = faults_of(status, report, is_slow=is_slow)
             self._add(tuple([each for each in faults if not (may_be_short and each is CanaryState.SHORT)]))
 
         return ended
@@ -150,17 +163,12 @@ class Canary:
         LOGGER.warning("canary %s; a reload (SIGHUP) starts it again", WORDS[fault], extra={"fields": fields})
 
 
-def faults_of(
-    status: int | None, seconds: float, report: Report | None, plain: Sequence[float]
-) -> tuple[CanaryState, ...]:
+def faults_of(status: int | None, report: Report | None, *, is_slow: bool) -> tuple[CanaryState, ...]:
     """What was wrong with one search. ``status``: None if the client disconnected; that alone is no fault."""
     faults: list[CanaryState] = []
     if status is not None and (status >= 500 or status == TOO_MANY_REQUESTS):
         faults.append(CanaryState.ERRORS)
-    total = seconds if report is None else report.total_seconds
-    # The slowest of the last plain searches stands for their p99. Without any, what passed without waiting for the database.
-    added = total - max(plain) if plain else 0.0 if report is None else report.added_seconds
-    if added > ADDED_SECONDS:
+    if is_slow:
         faults.append(CanaryState.SLOW)
     if report is not None and report.fail_open is not None:
         faults.append(CanaryState.FAIL_OPEN)

@@ -53,7 +53,9 @@ class Held:
         self.feed = Feed(now=lambda: 0.0, dropped=lambda _sink, _count: None)
         self.board = Board(2)
         self.canary = Canary(self.board, metrics, has_members=True)
-        self.levels = Levels(metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed, self.canary)
+        self.levels = Levels(
+            metrics, self.recorder, admission, lambda: self.census, lambda: self.shared, self.feed, self.canary
+        )
 
     def shown(self, name: str, **labels: str) -> float:
         self.levels.look()

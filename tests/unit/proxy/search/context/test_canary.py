@@ -14,7 +14,7 @@ from support.exposed import value
 from support.reports import FIGURES, REPORT
 from vecsieve.config.schema import CanarySettings, Settings
 from vecsieve.proxy.runtime.lifecycle import Board
-from vecsieve.proxy.search.context.canary import ADDED_SECONDS, BOUNDS, WINDOW, Canary, Members
+from vecsieve.proxy.search.context.canary import ADDED_SECONDS, BOUNDS, SLOWED_SECONDS, WINDOW, Canary, Members
 from vecsieve.proxy.search.context.clients import Client
 from vecsieve.proxy.search.policy import Rules
 from vecsieve.proxy.telemetry.labels import Bypass, CanaryState, FailOpen, Outcome
@@ -65,9 +65,7 @@ def test_a_search_of_no_member_is_not(settings: dict[str, object], client: Clien
 
 def test_a_larger_share_keeps_the_clients_of_a_smaller_one() -> None:
     clients = [Client(f"{number}", "") for number in range(300)]
-    inside = [
-        {client for client in clients if members(share=share).admits(client, "c")} for share in (0.1, 0.3, 1.0)
-    ]
+    inside = [{client for client in clients if members(share=share).admits(client, "c")} for share in (0.1, 0.3, 1.0)]
     assert set() < inside[0] < inside[1] < inside[2] == set(clients)
 
 
@@ -104,7 +102,7 @@ class Watched:
 
     def ended(self, made: Report | None, *, status: int | None = 200, seconds: float = 0.0, **options: bool) -> None:
         plain = (0.005, 0.010)
-        self.canary.watch(plain, may_be_short=options.get("may_be_short", False))(status, seconds, made)
+        self.canary.watch("c", plain, may_be_short=options.get("may_be_short", False))(status, seconds, made)
 
     @property
     def state(self) -> CanaryState:
@@ -179,9 +177,20 @@ def test_a_client_that_waited_long_and_went_is_a_slow_search() -> None:
     assert watched.state is CanaryState.SLOW
 
 
+def test_a_database_that_slows_down_stops_it_although_its_plain_searches_are_as_slow() -> None:
+    watched, plain = Watched(), [0.010]
+    watch = watched.canary.watch("c", plain, may_be_short=False)
+    watch(200, 0.0, GOOD)
+    for seconds, state in ((SLOWED_SECONDS, CanaryState.ON), (SLOWED_SECONDS + 0.011, CanaryState.SLOW)):
+        plain[:] = [seconds]
+        for _ in range(BOUNDS[CanaryState.SLOW]):
+            watch(200, 0.0, GOOD._replace(total_seconds=seconds, upstream_seconds=seconds))
+        assert watched.state is state
+
+
 def test_without_plain_searches_only_what_passed_beside_the_database_is_added() -> None:
     watched = Watched()
-    watch = watched.canary.watch((), may_be_short=False)
+    watch = watched.canary.watch("c", (), may_be_short=False)
     for _ in range(WINDOW):
         watch(200, 3.0, GOOD._replace(total_seconds=3.0, upstream_seconds=2.99))
     assert watched.state is CanaryState.ON
@@ -203,14 +212,14 @@ def test_all_workers_stop_together_also_one_that_starts_later() -> None:
 
 def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
     watched = Watched()
-    for state in FAULTS:
+    for state, fault in FAULTS.items():
         for _ in range(BOUNDS[state]):
-            FAULTS[state](watched)
+            fault(watched)
         assert watched.canary.is_stopped
         watched.canary.restart(has_members=True)
         assert not watched.canary.is_stopped
         assert watched.state is CanaryState.ON
-        FAULTS[state](watched)
+        fault(watched)
         assert watched.state is CanaryState.ON
     watched.canary.restart(has_members=False)
     assert watched.state is CanaryState.NONE
