@@ -144,7 +144,9 @@ def _of_canary(settings: Settings) -> Iterator[Contradiction]:
     modes = {settings.mode} if settings.mode else {settings.policy.mode, *_modes_of(settings.rules)}
     if settings.canary.is_any and modes == {"on"}:
         wanted = "none, because mode is on for all searches: mode: shadow is what it starts from"
-        yield contradiction(("canary",), shown(settings.canary.model_dump()), wanted, ("mode",), ("policy", "mode"))
+        yield contradiction(
+            ("canary",), shown(settings.canary.model_dump(exclude_defaults=True)), wanted, ("mode",), ("policy", "mode")
+        )
 
 
 def _modes_of(rules: tuple[RuleSettings, ...]) -> set[object]:

@@ -292,7 +292,9 @@ def _wanted(path: Path, info: FieldInfo | None) -> str:
     if info is None:
         return "a mapping"
     if path and isinstance(path[-1], int):
-        return "a mapping" if models_in(info.annotation) else "text that is not empty"
+        element = next(iter(get_args(_bare(info.annotation))), None)
+        phrases = (entry.phrase for entry in get_args(element) if isinstance(entry, Wanted))
+        return "a mapping" if models_in(info.annotation) else next(phrases, "text that is not empty")
     return wanted_of(info)
 
 

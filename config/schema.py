@@ -327,7 +327,7 @@ class CanarySettings(Model):
     share: Share = setting(
         0.0, "share of the clients of a collection, by a hash of their API key, or of their address without one"
     )
-    keys: KeyDigests = setting((), "SHA-256 of API keys: `printf %s KEY | sha256sum`")
+    keys: KeyDigests = setting((), "SHA-256 digests of API keys in hexadecimal digits, as `sha256sum` prints them")
     collections: tuple[Pattern, ...] = setting((), "patterns as in `rules`")
     clients: Networks = setting((), "addresses or networks of clients")
 
