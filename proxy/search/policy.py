@@ -114,13 +114,16 @@ class Fetch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRules:
     """``key``: a digest of the session that the request names; None without one. ``turns``: how many are remembered; None: all. ``keeps``:
-    the share of a page, its first results, that does not make room for new results.
+    the share of a page, its first results, that does not make room for new results. ``question_seconds``: how long searches of one client are one
+    question; None: the request alone names a session. ``is_question``: whether this session is one; then turns are milliseconds.
     """
 
     ttl_seconds: float = 0.0
     turns: int | None = None
     keeps: float = 0.0
     key: bytes | None = None
+    question_seconds: float | None = None
+    is_question: bool = False
 
 
 NO_SESSION = SessionRules()
@@ -255,9 +258,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
-        session=SessionRules(
-            ttl_seconds=policy.session.ttl_seconds, turns=policy.session.turns, keeps=policy.session.keeps
-        ),
+        session=SessionRules(**policy.session.model_dump()),
     )
 
 

@@ -40,7 +40,7 @@ from .collections.texts import CollectionTexts
 from .context.canary import Canary
 from .context.clients import Client
 from .context.overrides import overridden
-from .context.sessions import Sessions
+from .context.sessions import Sessions, of_question
 from .errors import PassedReplyError, RejectedReplyError, first_success
 from .exchange import CollectionInfo, Exchange, Shadow, TransportAnswer, VectorFetcher
 from .fetch import Attempt, Depths, fitted, needs_of, plan
@@ -150,6 +150,8 @@ class SearchService:
             plain = self._governor.attempt_timeout.of(operation).plain
             may_be_short = policy.selection.short is Short.ALLOW
             record.watch = services.canary.watch(operation.collection, plain, may_be_short=may_be_short)
+        if policy.session.question_seconds is not None and policy.mode == "on":
+            policy = of_question(policy, client())
         return rules, policy
 
     async def answer(

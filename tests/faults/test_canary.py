@@ -27,7 +27,8 @@ MOST_ROUNDS = 40  # of one page for every client: a minute's traffic of a client
 
 def is_widened(received: Received) -> bool:
     """Whether more results are requested than a client did, with vectors or without."""
-    return json.loads(received.content)["limit"] > PAGE
+    limit: int = json.loads(received.content)["limit"]
+    return limit > PAGE
 
 
 Answer = Callable[[Talk, Received], Awaitable[None]]

@@ -33,22 +33,25 @@ def credentials_digest(seed: bytes, headers: Headers) -> bytes:
 
 
 class Client(NamedTuple):
-    """``key``: the API key without its scheme, "" without one. ``address``: "" if unknown, as over gRPC behind no gateway."""
+    """``key``: the API key without its scheme, "" without one. ``address``: "" if unknown, as over gRPC behind no gateway. ``headers``: all
+    fields or metadata.
+    """
 
     key: str
     address: str
+    headers: Headers = ()
 
     @classmethod
     def of(cls, headers: Headers, peer: str | None) -> Client:
         """``headers``: fields or metadata. ``peer``: the address of the connection."""
-        key, address = "", peer or ""
+        key, address, headers = "", peer or "", tuple(headers)
         for name, value in headers:
             lower = name.lower()
             if lower in _KEYS and not key:
                 key = value.strip().rpartition(" ")[2]
             elif lower == _FORWARDED:
                 address = value.partition(",")[0].strip() or address
-        return cls(key, address)
+        return cls(key, address, headers)
 
     def place(self, collection: str) -> float:
         """A number in [0, 1) that stays the same for this client and collection: of its key, else of its address."""

@@ -1,6 +1,7 @@
 """Conversations: the results of earlier turns of a session, kept in this process or in a Valkey that several replicas share.
 
 A session is identified by a digest of the client's identifier and credentials, so that clients with different credentials never share one.
+Without an identifier, the searches of one client within a second or so may be one question, where a setting says so: a short session.
 Results are kept as digests of points and texts. All of it is bounded, expires, and is safe to lose: without it an answer is as if there
 were no session.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
@@ -29,7 +31,7 @@ from ..collections.learned import Lru
 from ..errors import first_success
 from ..fetch import Attempt
 from ..policy import ResolvedPolicy
-from .clients import credentials_digest
+from .clients import Client, credentials_digest
 from .repeats import point_digests, text_digest
 
 LOGGER = logging.getLogger("vecsieve.sessions")
@@ -45,6 +47,21 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
     if policy.session.key is None:
         return policy
     return replace(policy, session=replace(policy.session, key=credentials_digest(policy.session.key, headers)))
+
+
+def of_question(policy: ResolvedPolicy, client: Client) -> ResolvedPolicy:
+    """The policy, its session the question that the client asks now; unchanged if a setting knows no questions or the request names a session."""
+    rules = policy.session
+    if rules.question_seconds is None or rules.key is not None:
+        return policy
+    session = replace(
+        rules,
+        key=credentials_digest(f"question {client.address}".encode("utf-8", "surrogateescape"), client.headers),
+        ttl_seconds=rules.question_seconds,
+        turns=int(rules.question_seconds * 1000),
+        is_question=True,
+    )
+    return replace(policy, session=session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +207,38 @@ def store_of(settings: SessionStoreSettings, clock: Clock) -> Store:
 
 
 class Sessions:
-    """Reads a session before its search and writes it after the answer. ``failed``: called for each failure of the store."""
+    """Reads a session before its search is selected from and writes it after the answer. ``failed``: called for each failure of the store.
+    ``now``: seconds since the epoch, as all replicas have them.
+    """
 
-    __slots__ = ("_clock", "_failed", "_rests_until", "_store")
+    __slots__ = ("_clock", "_failed", "_now", "_rests_until", "_store")
 
-    def __init__(self, store: Store, *, clock: Clock, failed: Callable[[], None]) -> None:
-        self._store, self._clock, self._failed = store, clock, failed
+    def __init__(
+        self, store: Store, *, clock: Clock, failed: Callable[[], None], now: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._clock, self._failed, self._now = store, clock, failed, now
         self._rests_until = float("-inf")
 
     async def around(self, attempt: Attempt, answer: Callable[[], Awaitable[tuple[A, Report]]]) -> tuple[A, Report]:
         """Answer a search of a session, and add the answer's results to the session if selection made it."""
-        rules = attempt.policy.session
-        assert rules.key is not None  # noqa: S101 - the caller has looked
-        known = await self._try(self._store.given(rules.key))
-        attempt.given = frozenset() if known is None else known.since(rules.turns)
+        rules, key = attempt.policy.session, attempt.policy.session.key
+        assert key is not None  # noqa: S101 - the caller has looked
+
+        async def recollect() -> None:
+            known = await self._try(self._store.given(key))
+            if known is not None and rules.is_question:
+                known = replace(known, turn=int(self._now() * 1000))
+            attempt.given, attempt.turn = (
+                (frozenset(), None) if known is None else (known.since(rules.turns), known.turn)
+            )
+
+        attempt.recollect = recollect
         found, report = await answer()
-        if known is not None and report.outcome is Outcome.DEDUP:
-            add = self._store.add(rules.key, shown_by(attempt), known.turn + 1, seconds=rules.ttl_seconds)
-            await self._try(add)
+        if attempt.turn is not None and report.outcome is Outcome.DEDUP:
+            shown = shown_by(attempt)
+            if rules.is_question:
+                shown -= attempt.given  # else a busy client would hold back a result for good
+            await self._try(self._store.add(key, shown, attempt.turn + 1, seconds=rules.ttl_seconds))
         return found, report
 
     async def close(self) -> None:
