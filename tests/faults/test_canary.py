@@ -9,10 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import grpc
 import pytest
 
+from support import scripted_grpc
 from support.faultup import FaultyUpstream, Received, Talk, raw_exchange, reply
+from support.grpc_upstream import Arrived, Context, grpc_upstream
 from support.running import Running, running
+from support.scripted_grpc import query, say
 from support.scripted_qdrant import JSON, honest, request, search
 from vecsieve.config.schema import Settings
 from vecsieve.proxy.search.context.canary import BOUNDS
@@ -188,3 +192,37 @@ async def test_named_collections_and_addresses_are_on_and_a_header_still_decides
             assert b"\r\nx-vecsieve: " not in await raw_exchange(there.proxy.port, shadow)
             on = request(search(PAGE), headers=b"x-vecsieve-mode: on\r\n")
             assert b"\r\nx-vecsieve: " in await raw_exchange(there.proxy.port, on)
+
+
+async def test_over_grpc_a_key_has_the_mode_that_it_has_over_http() -> None:
+    async with behind(share=SHARE) as there:
+        await there.round()
+        expected = there.members
+
+    async def failed(_: Arrived, context: Context, __: bytes) -> None:
+        await context.abort(grpc.StatusCode.INTERNAL, "disk")
+
+    async def play(call: Arrived, context: Context) -> None:
+        message = await call.read(context)
+        assert message is not None
+        await (failed(call, context, message) if is_failing else say(context, scripted_grpc.honest(message)))
+
+    is_failing = False
+    made = settings(share=SHARE)
+    async with grpc_upstream(Query=play) as database, scripted_grpc.before(database.address, **made) as proxy:
+
+        async def round_() -> tuple[set[int], set[grpc.StatusCode]]:
+            seen = [await query(proxy.port, metadata=(("api-key", str(client)),)) for client in range(CLIENTS)]
+            on = {client for client, each in enumerate(seen) if "x-vecsieve" in dict(each.initial)}
+            return on, {each.code for each in seen}
+
+        assert await round_() == (expected, {grpc.StatusCode.OK})
+        assert await round_() == (expected, {grpc.StatusCode.OK})
+        is_failing = True
+        for _ in range(MOST_ROUNDS):
+            _, codes = await round_()
+            assert codes == {grpc.StatusCode.INTERNAL}, "the database's own"
+            if proxy.count("canary_state", state="errors"):
+                break
+        is_failing = False
+        assert await round_() == (set(), {grpc.StatusCode.OK})
