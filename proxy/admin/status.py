@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from vecsieve.config.schema import Settings
 
 from ..runtime.lifecycle import Board, Phase, State
-from ..search.context.canary import WORDS
+from ..search.context.canary import in_words
 from ..telemetry.instruments import PREFIX
 from ..telemetry.labels import BreakerState, CanaryState
 
@@ -114,7 +114,7 @@ def read_status(
         requests_in_flight=int(gauges.get("requests_in_flight", 0)),
         searches_in_flight=int(gauges.get("searches_in_flight", 0)),
         breaker=next((each for each in WORST_FIRST if each.value in breakers), BreakerState.CLOSED),
-        canary=WORDS[next((each for each in reversed(CanaryState) if each.value in canaries), CanaryState.NONE)],
+        canary=in_words(next((each for each in reversed(CanaryState) if each.value in canaries), CanaryState.NONE)),
         learned_collections=int(gauges.get("learned_collections", 0)),
         workers=workers,
     )

@@ -258,7 +258,12 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         write=policy.write.under(mode),
         rule=rule,
         budget=_budget(policy),
-        session=SessionRules(**policy.session.model_dump()),
+        session=SessionRules(
+            ttl_seconds=policy.session.ttl_seconds,
+            turns=policy.session.turns,
+            keeps=policy.session.keeps,
+            question_seconds=policy.session.question_seconds,
+        ),
     )
 
 

@@ -45,14 +45,12 @@ BOUNDS: Mapping[CanaryState, int] = MappingProxyType(
 ADDED_SECONDS = 0.1  # what a person notices; usual are 2 to 5 ms
 # The database itself has become slow, plain searches too: it should get no larger ones. As long as a hedge waits at most.
 SLOWED_SECONDS = 0.5
-WORDS: Mapping[CanaryState, str] = MappingProxyType(
+_WHY: Mapping[CanaryState, str] = MappingProxyType(
     {
-        CanaryState.NONE: "none",
-        CanaryState.ON: "on",
-        CanaryState.ERRORS: f"back in shadow: {BOUNDS[CanaryState.ERRORS]} of its last {WINDOW} searches were answered with an error",
-        CanaryState.SLOW: f"back in shadow: {BOUNDS[CanaryState.SLOW]} of its last {WINDOW} searches took {ADDED_SECONDS:g} s longer than the database's own, or {SLOWED_SECONDS:g} s longer than usual",
-        CanaryState.FAIL_OPEN: f"back in shadow: {BOUNDS[CanaryState.FAIL_OPEN]} of its last {WINDOW} searches fell back to the plain answer",
-        CanaryState.SHORT: f"back in shadow: {BOUNDS[CanaryState.SHORT]} of its last {WINDOW} pages were short",
+        CanaryState.ERRORS: "were answered with an error",
+        CanaryState.SLOW: f"took {ADDED_SECONDS:g} s longer than the database's own, or {SLOWED_SECONDS:g} s longer than usual",
+        CanaryState.FAIL_OPEN: "fell back to the plain answer",
+        CanaryState.SHORT: "had short pages",
     }
 )
 _STATES = tuple(CanaryState)  # their places are the numbers on the board
@@ -160,7 +158,18 @@ class Canary:
         self._board.canary = _STATES.index(fault)
         self.look()
         fields = {"state": fault.value, "searches": len(self._last), "faults": {**self._counts}}
-        LOGGER.warning("canary %s; a reload (SIGHUP) starts it again", WORDS[fault], extra={"fields": fields})
+        LOGGER.warning(
+            "canary back in shadow: %s; a reload (SIGHUP) starts it again", _why(fault), extra={"fields": fields}
+        )
+
+
+def in_words(state: CanaryState) -> str:
+    """The state for a person."""
+    return f"back in shadow: {_why(state)}" if state in BOUNDS else state.value
+
+
+def _why(state: CanaryState) -> str:
+    return f"{BOUNDS[state]} of its last {WINDOW} searches {_WHY[state]}"
 
 
 def faults_of(status: int | None, report: Report | None, *, is_slow: bool) -> tuple[CanaryState, ...]:

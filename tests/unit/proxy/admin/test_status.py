@@ -22,7 +22,7 @@ from vecsieve.proxy.admin.status import (
     worker_statuses,
 )
 from vecsieve.proxy.runtime.lifecycle import Board, Phase, State
-from vecsieve.proxy.search.context.canary import WORDS
+from vecsieve.proxy.search.context.canary import in_words
 from vecsieve.proxy.telemetry.exposition import own_registry
 from vecsieve.proxy.telemetry.labels import BreakerState, CanaryState
 from vecsieve.proxy.telemetry.metrics import Metrics
@@ -147,7 +147,7 @@ def test_the_breakers_state_is_read(state: BreakerState) -> None:
 def test_the_canarys_state_is_read_in_words(state: CanaryState) -> None:
     registry = own_registry()
     Metrics(registry, backend="qdrant").canary_is(state)
-    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).canary == WORDS[state]
+    assert read_status(registry, FACTS, state=State.READY, uptime_seconds=0).canary == in_words(state)
 
 
 def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None:
@@ -156,7 +156,7 @@ def test_a_canary_that_one_worker_shows_as_stopped_is_shown_as_stopped() -> None
     metrics.canary_is(CanaryState.ON)
     metrics.canary_state.labels("slow").set(1)  # another worker has not looked yet
     status = read_status(registry, FACTS, state=State.READY, uptime_seconds=0)
-    assert status.canary == WORDS[CanaryState.SLOW]
+    assert status.canary == in_words(CanaryState.SLOW)
     assert status.canary.startswith("back in shadow: ")
 
 
