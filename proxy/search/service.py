@@ -141,7 +141,7 @@ class SearchService:
         services, rules, is_raised = self._services, self._services.rules.now, False
         policy = rules.policies.resolve(services.backend, ruled_by)
         if (canary := rules.canary) is not None and policy.mode == "shadow" and not services.canary.is_stopped:
-            is_raised = canary.members.admits(client(), ruled_by)
+            is_raised = canary.members.admits(client(), operation, ruled_by)
             policy = canary.policies.resolve(services.backend, ruled_by) if is_raised else policy
         given = [(name.lower(), value) for name, value in headers]  # most requests have none
         if given:

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
 
+from vecsieve.adapters.contract import Operation
 from vecsieve.config.schema import CanarySettings
 
 from ...runtime.lifecycle import Board
@@ -73,10 +74,12 @@ class Members:
         members = cls(settings.share, frozenset(settings.keys), settings.collections, networks)
         return members if settings.is_any else None
 
-    def admits(self, client: Client, collection: str) -> bool:
+    def admits(self, client: Client, operation: Operation, ruled_by: str) -> bool:
+        """``ruled_by``: the collection's name as rules know it."""
         return (
-            client.place(collection) < self.share
-            or any(fnmatchcase(collection, pattern) for pattern in self.collections)
+            client.place(operation.id or operation.collection)
+            < self.share  # its name may become known between two pages
+            or any(fnmatchcase(ruled_by, pattern) for pattern in self.collections)
             or (bool(self.keys) and client.key_digest() in self.keys)
             or (bool(self.networks) and self._is_near(client.address))
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 
 import pytest
@@ -12,11 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from support.exposed import value
 from support.reports import FIGURES, REPORT
+from support.toy_backend import OPERATION
+from support.toy_exchange import toys
+from vecsieve.adapters.contract import Operation
 from vecsieve.config.schema import CanarySettings, Settings
 from vecsieve.proxy.runtime.lifecycle import Board
 from vecsieve.proxy.search.context.canary import ADDED_SECONDS, BOUNDS, SLOWED_SECONDS, WINDOW, Canary, Members
 from vecsieve.proxy.search.context.clients import Client
-from vecsieve.proxy.search.policy import Rules
+from vecsieve.proxy.search.policy import Rules, RulesInForce
 from vecsieve.proxy.telemetry.labels import Bypass, CanaryState, FailOpen, Outcome
 from vecsieve.proxy.telemetry.metrics import Metrics
 from vecsieve.proxy.telemetry.reports import Report
@@ -47,7 +51,7 @@ def test_without_a_member_there_is_no_canary() -> None:
     ],
 )
 def test_a_search_of_any_member_is_in_it(settings: dict[str, object]) -> None:
-    assert members(**settings).admits(CLIENT, "tickets")
+    assert members(**settings).admits(CLIENT, replace(OPERATION, collection="tickets"), "tickets")
 
 
 @pytest.mark.parametrize(
@@ -60,12 +64,15 @@ def test_a_search_of_any_member_is_in_it(settings: dict[str, object]) -> None:
 )
 @pytest.mark.parametrize("client", [CLIENT, Client("", "no address"), Client("", "")])
 def test_a_search_of_no_member_is_not(settings: dict[str, object], client: Client) -> None:
-    assert not members(**settings).admits(client, "tickets")
+    assert not members(**settings).admits(client, replace(OPERATION, collection="tickets"), "tickets")
 
 
 def test_a_larger_share_keeps_the_clients_of_a_smaller_one() -> None:
     clients = [Client(f"{number}", "") for number in range(300)]
-    inside = [{client for client in clients if members(share=share).admits(client, "c")} for share in (0.1, 0.3, 1.0)]
+    inside = [
+        {client for client in clients if members(share=share).admits(client, replace(OPERATION, collection="c"), "c")}
+        for share in (0.1, 0.3, 1.0)
+    ]
     assert set() < inside[0] < inside[1] < inside[2] == set(clients)
 
 
@@ -225,3 +232,19 @@ def test_other_settings_start_it_again_from_nothing_or_end_it() -> None:
         assert watched.state is CanaryState.ON
     watched.canary.restart(has_members=False)
     assert watched.state is CanaryState.NONE
+
+
+async def test_a_collection_that_is_addressed_by_its_id_keeps_its_clients_when_its_name_becomes_known() -> None:
+    made = toys(rules=RulesInForce(Rules.of(Settings.model_validate({"mode": "shadow", "canary": {"share": 0.5}}))))
+    unknown = replace(OPERATION, collection="tenant/database/0a1b", id="0a1b")
+    known = replace(unknown, collection="tenant/database/docs")
+
+    def modes(operation: Operation, ruled_by: str) -> list[str]:
+        record = made.services.recorder.begin()
+        clients = [partial(Client, f"{number}", "") for number in range(64)]
+        return [made.service.policy(operation, ruled_by, (), record, client)[1].mode for client in clients]
+
+    before = modes(unknown, "tenant/database/")
+    assert set(before) == {"on", "shadow"}
+    assert modes(known, "tenant/database/docs") == before
+    assert modes(replace(known, id="2c3d"), "tenant/database/other") != before
