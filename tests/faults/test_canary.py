@@ -67,6 +67,23 @@ async def without_texts_and_vectors(talk: Talk, received: Received) -> None:
     await talk.send(reply(json.dumps({"result": {"points": points}}).encode(), headers=[JSON]))
 
 
+async def copies(talk: Talk, received: Received) -> None:
+    """Nothing but copies of one text: a page has one result."""
+    asked = json.loads(received.content)
+    text = "The pump of the second floor needs a new seal before it runs again."
+    points = [
+        {
+            "id": rank,
+            "version": 1,
+            "score": 0.9 - rank / 1000,
+            "payload": {"text": text},
+            "vector": [1.0, 0.0, 0.0, 0.0],
+        }
+        for rank in range(asked["limit"])
+    ]
+    await talk.send(reply(json.dumps({"result": {"points": points}}).encode(), headers=[JSON]))
+
+
 @dataclass
 class Behind:
     """A proxy with a canary, its database, and what its clients got: for each the modes and the statuses of its pages in order."""
@@ -138,6 +155,7 @@ FAULTS: dict[str, tuple[Answer, set[CanaryState], set[bytes]]] = {
     "slow when widened": (slow_when_widened, {CanaryState.SLOW}, {b"200"}),
     "silent when widened": (silent_when_widened, {CanaryState.SLOW, CanaryState.FAIL_OPEN}, {b"200"}),
     "slow": (slow, {CanaryState.SLOW, CanaryState.FAIL_OPEN}, {b"200"}),
+    "copies": (copies, {CanaryState.SHORT}, {b"200"}),
     "no texts and no vectors": (without_texts_and_vectors, {CanaryState.FAIL_OPEN}, {b"200"}),
 }
 
