@@ -75,10 +75,9 @@ class Members:
         return members if settings.is_any else None
 
     def admits(self, client: Client, operation: Operation, ruled_by: str) -> bool:
-        """``ruled_by``: the collection's name as rules know it."""
+        """``ruled_by``: the collection's name as rules know it. The share is by its id, because the name may become known between two pages."""
         return (
-            client.place(operation.id or operation.collection)
-            < self.share  # its name may become known between two pages
+            client.place(operation.id or operation.collection) < self.share
             or any(fnmatchcase(ruled_by, pattern) for pattern in self.collections)
             or (bool(self.keys) and client.key_digest() in self.keys)
             or (bool(self.networks) and self._is_near(client.address))
@@ -102,9 +101,8 @@ class Canary:
         self._board, self._metrics, self._has_members = board, metrics, has_members
         self._last = deque[tuple[CanaryState, ...]](maxlen=WINDOW)
         self._counts = Counter[CanaryState]()
-        self._usual = Lru[str, float](
-            LEARNED_ENTRIES
-        )  # by collection, the slowest searches when its first one was measured
+        # By collection, seconds of the slowest plain searches when its first one was measured.
+        self._usual = Lru[str, float](LEARNED_ENTRIES)
         self._state = CanaryState.NONE
         self.look()  # a worker that starts later finds it stopped
 
@@ -136,16 +134,29 @@ class Canary:
         def ended(status: int | None, seconds: float, report: Report | None) -> None:
             if self.is_stopped or (report is not None and report.bypass is not None):
                 return
-            if report is not None:
-                seconds = report.total_seconds  # without the client's own slowness
-            # The slowest of the last plain searches stands for their p99. Without any, the wait for the database.
-            waited = max(plain) if plain else seconds if report is None else report.upstream_seconds
-            usual = self._usual.use(collection, lambda: waited)
-            is_slow = seconds > min(waited + ADDED_SECONDS, usual + SLOWED_SECONDS)
+            is_slow = (
+                self._is_left(collection, seconds, plain)
+                if report is None
+                else self._is_slow(collection, report, plain)
+            )
             faults = faults_of(status, report, is_slow=is_slow)
             self._add(tuple([each for each in faults if not (may_be_short and each is CanaryState.SHORT)]))
 
         return ended
+
+    def _is_slow(self, collection: str, report: Report, plain: Sequence[float]) -> bool:
+        """The slowest of the last plain searches stands for their p99. Without any, and for batches, which take as long as they are large, the wait
+        for the database is the measure.
+        """
+        if report.searches != 1:
+            return report.added_seconds > ADDED_SECONDS
+        waited = max(plain, default=report.upstream_seconds)
+        usual = self._usual.use(collection, lambda: waited)
+        return report.total_seconds > min(waited + ADDED_SECONDS, usual + SLOWED_SECONDS)
+
+    def _is_left(self, collection: str, seconds: float, plain: Sequence[float]) -> bool:
+        """Whether a client disconnected that had waited longer than a plain search takes."""
+        return seconds > max(plain, default=self._usual.get(collection, seconds)) + ADDED_SECONDS
 
     def _add(self, faults: tuple[CanaryState, ...]) -> None:
         if len(self._last) == WINDOW:

@@ -116,7 +116,7 @@ class Watched:
         return next(each for each in CanaryState if value(self.registry, "canary_state", state=each.value))
 
 
-GOOD = REPORT._replace(total_seconds=0.011, upstream_seconds=0.010)
+GOOD = REPORT._replace(searches=1, total_seconds=0.011, upstream_seconds=0.010)
 FAULTS: dict[CanaryState, Callable[[Watched], None]] = {
     CanaryState.ERRORS: lambda watched: watched.ended(GOOD, status=500),
     CanaryState.SLOW: lambda watched: watched.ended(GOOD._replace(total_seconds=0.011 + ADDED_SECONDS)),
@@ -162,6 +162,9 @@ HARMLESS: dict[str, Callable[[Watched], None]] = {
     "bypassed": lambda watched: watched.ended(
         GOOD._replace(outcome=Outcome.BYPASS, bypass=Bypass.QUOTA, total_seconds=9.0), status=429
     ),
+    "a large batch": lambda watched: watched.ended(
+        GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.99)
+    ),
     "disconnected early": lambda watched: watched.ended(None, status=None, seconds=0.05),
     "short as its policy asks": lambda watched: watched.ended(
         GOOD._replace(figures=(FIGURES._replace(short=2),)), may_be_short=True
@@ -195,6 +198,13 @@ def test_a_database_that_slows_down_stops_it_although_its_plain_searches_are_as_
             watch(200, 0.0, GOOD._replace(total_seconds=seconds, upstream_seconds=seconds))
         states.append(watched.state)
     assert states == [CanaryState.ON, CanaryState.SLOW]
+
+
+def test_a_batch_to_which_much_is_added_is_slow() -> None:
+    watched = Watched()
+    for _ in range(BOUNDS[CanaryState.SLOW]):
+        watched.ended(GOOD._replace(searches=100, total_seconds=2.0, upstream_seconds=1.0))
+    assert watched.state is CanaryState.SLOW
 
 
 def test_without_plain_searches_only_what_passed_beside_the_database_is_added() -> None:
