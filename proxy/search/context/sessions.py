@@ -50,9 +50,11 @@ def identified(policy: ResolvedPolicy, headers: Iterable[tuple[str, str]]) -> Re
 
 
 def of_question(policy: ResolvedPolicy, client: Client) -> ResolvedPolicy:
-    """The policy, its session the question that the client asks now; unchanged if a setting knows no questions or the request names a session."""
+    """The policy, its session the question that the client asks now; unchanged if a setting knows no questions, the request names a session, or
+    the client is unknown.
+    """
     rules = policy.session
-    if rules.question_seconds is None or rules.key is not None:
+    if rules.question_seconds is None or rules.key is not None or not (client.key or client.address):
         return policy
     session = replace(
         rules,

@@ -167,6 +167,8 @@ def test_a_question_is_of_one_client_and_none_where_no_setting_knows_questions_o
     asked = replace(plain, session=replace(plain.session, question_seconds=1.0))
     header = replace(asked, session=replace(asked.session, key=KEY))
     assert of_question(header, client) is header
+    unknown = Client.of([("user-agent", "grpc-python/1.66")], None)
+    assert of_question(asked, unknown) is asked, "who sent it is unknown: it may be anybody"
     clients = [client, Client.of([("api-key", "l")], "10.0.0.1"), Client.of([("api-key", "k")], "10.0.0.2")]
     clients.append(Client.of([("api-key", "k"), ("x-forwarded-user", "u")], "10.0.0.1"))
     assert len({of_question(asked, each).session.key for each in clients}) == len(clients)
